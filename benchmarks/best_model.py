@@ -57,7 +57,7 @@ from common.linear import TINY, Rows, chosen_ridge, losses, ridge
 from common.rivals import GradientDescent, ObjectivePerturbation, Privacy, Rival, Statistics, tuned
 
 import parley
-from parley.decisions.forecasting.first_terms import RADIUS, Draft, planned
+from parley.decisions.forecasting.terms_from_files import RADIUS, Draft, planned
 from parley.protocol.setup import Setup, resolve
 from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats

@@ -20,7 +20,7 @@ import pandas as pd
 
 import parley
 from parley.data import split_consecutive
-from parley.learning.grid import with_settings
+from parley.learning.study_grid import with_settings
 from parley.papers.options import data_folder
 from parley.papers.wu2019.markets import PILOT, card_market, loan_market
 

@@ -31,8 +31,8 @@ from common.consortia import CONSORTIA, Consortium
 from common.decisions import JOIN, STAY, UNKNOWN, Case, Tally
 
 import parley
-from parley.decisions.forecasting.first_terms import RADIUS, Draft, planned
-from parley.decisions.forecasting.inside import Outlook, outlook
+from parley.decisions.forecasting.inside_view import Outlook, outlook
+from parley.decisions.forecasting.terms_from_files import RADIUS, Draft, planned
 from parley.learning.outcome.personal import centres, nothing
 from parley.learning.outcome.ridge import Ridge
 from parley.report.terminal import console, progress_bar, terminal_table

@@ -15,7 +15,7 @@ import numpy as np
 
 import parley
 from parley.data import split_consecutive
-from parley.learning.grid import Cell, study, vary
+from parley.learning.study_grid import Cell, study, vary
 from parley.papers.options import data_folder
 from parley.papers.wu2019.markets import Market, card_market, loan_market
 

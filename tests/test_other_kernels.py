@@ -20,7 +20,7 @@ SOME = (
     "tests/protocol/test_setup.py",
     "tests/data/test_pinned.py",
     "tests/data/test_whitening.py",
-    "tests/learning/test_grid.py",
+    "tests/learning/test_study_grid.py",
     "tests/learning/algorithms/test_step.py",
     "tests/losses/objectives/test_margin.py",
     "src/parley/losses",

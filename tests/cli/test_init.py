@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.cli.init import _pinned
-from parley.decisions.forecasting.first_terms import Draft
+from parley.decisions.forecasting.terms_from_files import Draft
 from parley.errors import DataError, SettingError
 from parley.protocol.setup import resolve
 from parley.terms import write_terms

@@ -8,7 +8,7 @@ from parley.errors import GuaranteeError
 from parley.losses import KINDS, EmpiricalRisk, Objective
 from parley.losses.local_update import LocallyUpdated
 from parley.losses.moments import SufficientMoments
-from parley.losses.perturbed import Perturbable
+from parley.losses.objective_perturbation import Perturbable
 from parley.losses.split_batches import SplitBatches
 from parley.protocol.queries.question import Context
 from parley.tasks.dynamics.objective import DelayedDynamics

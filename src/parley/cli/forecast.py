@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.paces import Speeds, read_paces
+from parley.cli.speeds import Speeds, read_paces
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
@@ -157,7 +157,7 @@ def _show_inside(
     terms: Terms, owner: str, table: Path, known: "str | Source | None", seed: int, worth: float | None, as_json: bool
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
-    from parley.decisions.forecasting.inside import inside_view
+    from parley.decisions.forecasting.inside_view import inside_view
     from parley.decisions.games.price import joining_price, price_note
     from parley.learning.outcome.guarantee import INSIDE
     from parley.owner.owner import Owner

@@ -15,7 +15,7 @@ from parley.terms import write_terms
 from parley.terms.notes import NOTES
 
 if TYPE_CHECKING:
-    from parley.decisions.forecasting.first_terms import Draft
+    from parley.decisions.forecasting.terms_from_files import Draft
 
 
 def init_command(
@@ -82,9 +82,9 @@ def init_command(
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
     from parley.data.headers import read_header
-    from parley.decisions.forecasting.first_terms import Wishes, draft, planned, usual_delta
-    from parley.report.beginning import head_lines, next_steps, with_hosts
+    from parley.decisions.forecasting.terms_from_files import Wishes, draft, planned, usual_delta
     from parley.report.noise import plan_beside
+    from parley.report.terms_comments import head_lines, next_steps, with_hosts
 
     require_folder(write)
     if write.exists() and any(write.samefile(file) for file in (*files, *([public] if public else [])) if file.exists()):

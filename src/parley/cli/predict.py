@@ -27,7 +27,7 @@ def predict_command(
     """
     from parley.learning.outcome import load_model
     from parley.learning.outcome.guarantee import INSIDE
-    from parley.learning.outcome.predictions import predictions, require_table_name, summary, write_table
+    from parley.learning.outcome.predicted_table import predictions, require_table_name, summary, write_table
 
     require_folder(out)
     require_table_name(out, rows, model_file)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.cli.acceptance import warn_of
-from parley.cli.paces import Speeds, read_paces
+from parley.cli.speeds import Speeds, read_paces
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn

@@ -5,7 +5,7 @@ replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the cell held, and
 within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`. Subtracting the centre, dividing by the
-scale, clipping and rounding to a grid (`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends
+scale, clipping and rounding to a grid (`rounding.settle`) each keep the order of numbers, in floating point too; so what holds of the ends
 of an interval holds of all within.
 """
 
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from parley.data import rowwise, two_classes
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
-from parley.data.grid import settle
 from parley.data.parts import counted_rows, how_many, parts_of
+from parley.data.rounding import settle
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.sources.rows import chosen_rows
 from parley.data.streamed import StreamedDesign

@@ -24,9 +24,9 @@ from parley.learning.outcome.model import make_model
 from parley.learning.outcome.result import OwnerOutcome, Result, make_result
 from parley.learning.outcome.scores import ask_scores
 from parley.learning.start import starting_point
+from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.peer_messages import Place, Run, require_short
-from parley.network.exchange.scrutiny import Scrutiny
 from parley.network.peering.graph import Graph
 from parley.network.peering.neighbourhood import Neighbourhood
 from parley.protocol.aggregation import EachOwner

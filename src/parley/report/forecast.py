@@ -10,7 +10,7 @@ from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 
 if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
-    from parley.decisions.forecasting.inside import InsideView
+    from parley.decisions.forecasting.inside_view import InsideView
 
 METHODS = {
     "curvature-moments": "moments of the algorithm by curvature alone, which a clip, a box or a corner may upset",
@@ -198,7 +198,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
 
 def inside_sentences(view: "InsideView") -> list[str]:
     """The advice, what it rests on, and whether own customers are like the public sample's."""
-    from parley.decisions.forecasting.inside import LEVEL
+    from parley.decisions.forecasting.inside_view import LEVEL
 
     gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
     asks = (

@@ -22,16 +22,16 @@ from parley.terms.algorithm_rules import readers, require_read
 from parley.terms.asynchronous import check_answers
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS, NoiseFacts
 from parley.terms.changes import following, following_owners
+from parley.terms.error_sentences import explained
 from parley.terms.holdout import held_out_records, training_records
 from parley.terms.hosts import check_hosts
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
 from parley.terms.participation import check_participation, check_stragglers
 from parley.terms.preliminary_releases import check_delta, check_differences, check_scales
-from parley.terms.rules import named_rules, require_own_algorithm, rules_of
 from parley.terms.score import check_score
 from parley.terms.sections import EACH_OWNER, Host, Learning, OwnerTerms, Privacy
-from parley.terms.sentences import explained
+from parley.terms.task_rules import named_rules, require_own_algorithm, rules_of
 from parley.terms.topology import among, with_edges
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning

@@ -8,7 +8,7 @@ from parley.terms.catalogue import ALGORITHMS, PREDICTION, AlgorithmFacts
 from parley.terms.keys import listed, looked_up
 
 # Types of who calls these rules, and is not imported here:
-Terms = Any  # terms.agreed.Agreed
+Terms = Any  # terms.checkable.CheckableTerms
 Learning = Any  # terms.sections.Learning
 
 SOME_READ = {  # keys that mean something to some algorithms alone

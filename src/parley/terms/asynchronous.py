@@ -1,32 +1,32 @@
 """What terms must say where answers are used as they come (`learning.staleness`), and how many an owner gives then."""
 
-from parley.terms.agreed import Agreed
+from parley.terms.checkable import CheckableTerms
 from parley.terms.participation import MOST_ROUNDS
 
 
-def answers_of(terms: Agreed, name: str) -> int:
+def answers_of(terms: CheckableTerms, name: str) -> int:
     """The most answers that an owner gives in asynchronous rounds; the score is not among them."""
     own = terms.owner(name).answers
     return terms.learning.horizon if own is None else own
 
 
-def steps_of(terms: Agreed) -> int:
+def steps_of(terms: CheckableTerms) -> int:
     """How many steps a run takes at most: one a round, or one an answer where answers are used as they come."""
     return terms.learning.horizon if terms.learning.waits else all_answers(terms)
 
 
-def all_answers(terms: Agreed) -> int:
+def all_answers(terms: CheckableTerms) -> int:
     """How many answers all owners give together at most."""
     return sum(answers_of(terms, part.name) for part in terms.owners)
 
 
-def check_answers(terms: Agreed) -> None:
+def check_answers(terms: CheckableTerms) -> None:
     """Refuse (ValueError) numbers of answers where every round asks."""
     if terms.learning.waits and any(owner.answers is not None for owner in terms.owners):
         raise ValueError("owners.answers|expected only beside learning.staleness: elsewhere every round asks, as strides say")
 
 
-def check_asynchronous(terms: Agreed) -> None:
+def check_asynchronous(terms: CheckableTerms) -> None:
     """Refuse (ValueError) answers that are used as they come where there is no proof that it ends where it should."""
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if (learning.staleness or 0) < len(terms.owners) - 1:

@@ -1,9 +1,9 @@
 """What terms must say about the parties that draw one noise for all."""
 
-from parley.terms.agreed import Agreed
+from parley.terms.checkable import CheckableTerms
 
 
-def check_hosts(terms: Agreed) -> None:
+def check_hosts(terms: CheckableTerms) -> None:
     """Refuse (ValueError) noise for all without three parties to draw it, and hosts with nothing to do."""
     names = {host.name for host in terms.hosts}
     keys = [host.key for host in terms.hosts if host.key is not None]

@@ -1,11 +1,11 @@
 """What terms must say where a round asks some owners only, or does not wait for all."""
 
-from parley.terms.agreed import Agreed
+from parley.terms.checkable import CheckableTerms
 
 MOST_ROUNDS = 1_000_000  # for which it is written down who is asked
 
 
-def fewest_rounds(terms: Agreed) -> int:
+def fewest_rounds(terms: CheckableTerms) -> int:
     """The least horizon with which everybody is asked as often as terms need: a stride is no longer than the run."""
     rounds = max(owner.stride or 1 for owner in terms.owners)
     if terms.learning.participation is not None:
@@ -13,7 +13,7 @@ def fewest_rounds(terms: Agreed) -> int:
     return rounds * terms.learning.pace
 
 
-def check_stragglers(terms: Agreed) -> None:
+def check_stragglers(terms: CheckableTerms) -> None:
     """Refuse (ValueError) a quorum that nobody can reach, and rounds that skip owners without one."""
     learning, owners = terms.learning, len(terms.owners)
     if learning.quorum is not None and learning.quorum > owners:
@@ -28,7 +28,7 @@ def check_stragglers(terms: Agreed) -> None:
         raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
 
 
-def check_participation(terms: Agreed) -> None:
+def check_participation(terms: CheckableTerms) -> None:
     """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
     learning, strides = terms.learning, [owner.stride for owner in terms.owners if owner.stride is not None]
     if learning.participation is None and not strides:

@@ -2,11 +2,11 @@
 
 from fractions import Fraction
 
-from parley.terms.agreed import Agreed
 from parley.terms.catalogue import ALL_MECHANISMS, TASKS
+from parley.terms.checkable import CheckableTerms
 
 
-def check_delta(terms: Agreed) -> None:
+def check_delta(terms: CheckableTerms) -> None:
     """Refuse a delta that nothing needs."""
     privacy = terms.privacy
     named = privacy.scale_epsilon is not None or TASKS[terms.task].names  # names that nobody listed need one
@@ -15,7 +15,7 @@ def check_delta(terms: Agreed) -> None:
         raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
 
 
-def check_scales(terms: Agreed) -> None:
+def check_scales(terms: CheckableTerms) -> None:
     """Refuse scales that leave nothing to learn with."""
     privacy = terms.privacy
     if privacy.scale_epsilon is None:
@@ -27,7 +27,7 @@ def check_scales(terms: Agreed) -> None:
             raise ValueError(f"privacy.scale_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
 
 
-def check_differences(terms: Agreed) -> None:
+def check_differences(terms: CheckableTerms) -> None:
     """Refuse to ask how much owners differ where that cannot be told, or would leave nothing to learn with."""
     if terms.privacy.difference_epsilon is None:
         return

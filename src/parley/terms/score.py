@@ -1,10 +1,10 @@
 """What terms must say where a score of the finished model is released."""
 
-from parley.terms.agreed import Agreed
+from parley.terms.checkable import CheckableTerms
 from parley.terms.holdout import held_out_records
 
 
-def check_score(terms: Agreed) -> None:
+def check_score(terms: CheckableTerms) -> None:
     """Refuse (ValueError) a score that leaves nothing to train with, has no rows, or has a target without bounds."""
     epsilon, model = terms.privacy.score_epsilon, terms.model
     if epsilon is None:

@@ -5,7 +5,7 @@ from samples import BOUNDS, make_terms, regression_table
 
 import parley
 from parley.decisions.forecasting import plan
-from parley.decisions.forecasting.climbs import one_release
+from parley.decisions.forecasting.coordinate_search import one_release
 from parley.report.training import interval_line
 from parley.terms.participation import fewest_rounds
 

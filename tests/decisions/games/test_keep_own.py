@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import GAUSSIAN, make_terms, regression_table
 
-from parley.decisions.games.lifting import cheapest_lift, common_deal, free_common_deal
+from parley.decisions.games.lifting_payments import cheapest_lift, common_deal, free_common_deal
 from parley.decisions.games.negotiate import negotiate
 from parley.decisions.games.payments import cheapest_contracts, contracts, free_deal, largest_gain
 from parley.decisions.games.weakest_link import play, preferences

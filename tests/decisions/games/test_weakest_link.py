@@ -6,7 +6,7 @@ from game_samples import NOISE
 from game_samples import random_weakest_link as random_game
 from game_samples import weakest_link as game_of
 
-from parley.decisions.games.lifting import cheapest_lift, common_deal, free_common_deal, lift_curve
+from parley.decisions.games.lifting_payments import cheapest_lift, common_deal, free_common_deal, lift_curve
 from parley.decisions.games.payments import balanced, largest_gain
 from parley.decisions.games.weakest_link import play, preferences, stable_play
 from parley.errors import SettingError

@@ -8,11 +8,11 @@ import pytest
 from samples import SPECIES, class_table, iris_table
 
 import parley
-from parley.decisions.forecasting.climbs import _kinds
+from parley.decisions.forecasting.coordinate_search import _kinds
 from parley.errors import BudgetExhausted, GuaranteeError, Malformed, SettingError
-from parley.losses.perturbed import PerturbedCost
+from parley.losses.objective_perturbation import PerturbedCost
 from parley.owner.ledger import Ledger
-from parley.privacy.mechanisms.perturbed import SHARE, Perturbed
+from parley.privacy.mechanisms.linear_term import SHARE, Perturbed
 from parley.protocol.queries import GradientQuery, MinimumQuery
 from parley.protocol.setup import resolve
 

@@ -8,8 +8,8 @@ import parley
 from parley.data import Design
 from parley.errors import ModelError
 from parley.learning.outcome.personal import JOINT, own_model, personal_model, refine
-from parley.learning.outcome.pulled import pulled
 from parley.learning.outcome.ridge import Centre, Ridge, _shares
+from parley.learning.outcome.shrinkage import pulled
 from parley.learning.outcome.verdict import Estimate
 from parley.losses import LinearRegression, LinearSVM, LogisticRegression
 from parley.losses.objectives.classes import ClassesObjective

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import NoOptimumError, SettingError
-from parley.learning.grid import study, vary
+from parley.learning.study_grid import study, vary
 from parley.terms import write_terms
 
 

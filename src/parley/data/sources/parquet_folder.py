@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import ClassVar
 
-from parley.data.sources.parquet import ParquetTable
+from parley.data.sources.parquet_rows import ParquetTable
 
 
 class ParquetFolder(ParquetTable):

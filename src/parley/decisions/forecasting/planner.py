@@ -13,7 +13,7 @@ from typing import Any
 
 from parley.data.sources import Table
 from parley.decisions.forecasting.baselines import Baselines, baselines, best_cost
-from parley.decisions.forecasting.climbs import (
+from parley.decisions.forecasting.coordinate_search import (
     Found,
     Unjudged,
     asks_gradients,

@@ -8,7 +8,7 @@ import numpy as np
 
 from parley.data.sources import Table
 from parley.decisions.games.budget_game import BudgetGame
-from parley.decisions.games.lifting import cheapest_lift, free_common_deal, lift_curve
+from parley.decisions.games.lifting_payments import cheapest_lift, free_common_deal, lift_curve
 from parley.decisions.games.payments import (
     Deal,
     balanced,

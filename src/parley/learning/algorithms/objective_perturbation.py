@@ -10,7 +10,7 @@ from typing import Self
 
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
-from parley.losses.perturbed import PerturbedCost
+from parley.losses.objective_perturbation import PerturbedCost
 from parley.protocol.queries import Answer, MinimumQuery
 from parley.protocol.queries.minimum import MinimumQuestion
 from parley.protocol.setup import Setup
@@ -19,7 +19,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class ObjectivePerturbation(Algorithm):
-    """theta = proj(B phi/X) of the released phi (`losses.perturbed`)."""
+    """theta = proj(B phi/X) of the released phi (`losses.objective_perturbation`)."""
 
     cost: PerturbedCost
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, Summable
-from parley.learning.outcome.pulled import curvatures, pulled
+from parley.learning.outcome.shrinkage import curvatures, pulled
 from parley.losses import EmpiricalRisk
 from parley.validate import Floats
 

@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 from parley.data.pinned import hangs_on_machine
 from parley.errors import AbortedRound, ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms
+from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
 from parley.network.exchange.number_messages import require_agreed, silent
 from parley.network.exchange.remote import Peer
-from parley.network.exchange.scrutiny import Scrutiny
 from parley.owner.ledger.account import Head
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup

@@ -1,4 +1,4 @@
-"""The minimum of a perturbed cost, asked once: objective perturbation (`losses/perturbed.py` says what it costs)."""
+"""The minimum of a perturbed cost, asked once: objective perturbation (`losses/objective_perturbation.py` says what it costs)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -8,9 +8,9 @@ import numpy as np
 from parley.data import Design
 from parley.errors import GuaranteeError
 from parley.losses import RecordBound
-from parley.losses.perturbed import PerturbedCost
+from parley.losses.objective_perturbation import PerturbedCost
 from parley.privacy.mechanisms import Bounded, Extent
-from parley.privacy.mechanisms.perturbed import SHARE, Perturbed
+from parley.privacy.mechanisms.linear_term import SHARE, Perturbed
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, limited
 from parley.validate import Floats

@@ -12,7 +12,7 @@ from parley.errors import DataError, SettingError
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.numerals import number
 from parley.owner.owner import Owner
-from parley.privacy.mechanisms.stability import Stability
+from parley.privacy.mechanisms.name_counts import Stability
 from parley.protocol.setup import Setup, resolve
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable

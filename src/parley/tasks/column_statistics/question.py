@@ -1,7 +1,7 @@
 """How the columns' values are spread: shares of the rows on a grid that the query declares. Asked before anything bounds a column.
 
 In the first round the grid has nothing but powers of two, so that it fits whatever double a cell holds; in the second it is as fine as the
-first one's answer lets it be. Names that nobody listed leave only above a threshold (`mechanisms.stability`), in the last round.
+first one's answer lets it be. Names that nobody listed leave only above a threshold (`mechanisms.name_counts`), in the last round.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from parley.data.name_codes import encode
 from parley.errors import GuaranteeError, Malformed
 from parley.privacy.accounting import Series, make_series
 from parley.privacy.mechanisms import Bounded, Extent
-from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE, NamedCounts, Stability
+from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, NamedCounts, Stability
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
 from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable, may_name
@@ -49,7 +49,7 @@ class ColumnStatisticsQuestion(Question):
 
     Formal guarantee: whatever grid is asked, replacing k of n rows moves the k old ones out of a place and the k new ones into one, in each
     of C columns: by at most 2 k C/n in L1 and k sqrt(2 C)/n in L2. Counts are exact; only the places that change are divided to other
-    floats, each off by at most 2^-53, which the last factor covers. Names that are candidates in one of the tables only are `stability`'s.
+    floats, each off by at most 2^-53, which the last factor covers. Names that are candidates in one of the tables only are of `name_counts`.
     """
 
     asks = ColumnStatisticsQuery

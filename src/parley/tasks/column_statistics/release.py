@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parley.data.name_codes import decode
 from parley.errors import GuaranteeError
-from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE
+from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE
 from parley.protocol.setup import Setup
 from parley.tasks.column_statistics.cell_table import CellPreparation
 from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ColumnStatisticsQuestion

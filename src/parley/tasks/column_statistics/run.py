@@ -13,7 +13,7 @@ from parley.learning.asking import Asked, ask_here
 from parley.learning.owners import accepting_owners, open_owners, require_ledgers, require_room
 from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
-from parley.privacy.mechanisms.stability import Stability
+from parley.privacy.mechanisms.name_counts import Stability
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.algorithm import ColumnStatistics
 from parley.tasks.column_statistics.learnable import require_learnable, require_learnable_tables

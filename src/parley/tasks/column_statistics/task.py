@@ -9,7 +9,7 @@ import pandas as pd
 from parley.data import Design, Preparation, chosen_features
 from parley.numerals import number, percent
 from parley.owner.owner import Agreement, Owner
-from parley.privacy.mechanisms.stability import Stability
+from parley.privacy.mechanisms.name_counts import Stability
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable, cell_preparation

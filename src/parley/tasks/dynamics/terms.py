@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from parley.terms import Model, Terms
 from parley.terms.algorithm_rules import OneRelease
 from parley.terms.catalogue import TASKS
-from parley.terms.rules import Rules
+from parley.terms.task_rules import Rules
 
 DYNAMICS = TASKS["dynamics"].kind
 

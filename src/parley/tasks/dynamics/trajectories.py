@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from parley.data.design import Design, Summable
-from parley.data.grid import settle
 from parley.data.preparation import Preparation, require_records
+from parley.data.rounding import settle
 from parley.data.sources import Table, open_table
 from parley.data.table import groups, numbers, require_columns
 from parley.errors import DataError

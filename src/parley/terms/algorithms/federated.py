@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from parley.terms.agreed import Agreed
 from parley.terms.algorithm_rules import AlgorithmRules
 from parley.terms.catalogue import MODELS
+from parley.terms.checkable import CheckableTerms
 from parley.terms.sections import Learning
 
 LOCAL_STEPS = 5  # where the terms do not say
@@ -33,7 +33,7 @@ class FederatedRules(AlgorithmRules):
         if learning.horizon % self.rounds_a_step(learning):
             raise ValueError("horizon|expected an even number: a step takes two answers, a gradient and a local update")
 
-    def check(self, terms: Agreed) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         """Refuse (ValueError) local updates of which nobody knows how far one record moves them."""
         model, algorithm = terms.model, terms.learning.algorithm
         if not MODELS[model.kind].local_updates:

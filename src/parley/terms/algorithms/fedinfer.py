@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parley.terms.agreed import Agreed
 from parley.terms.algorithms.sufficient_statistics import SufficientStatisticsRules
+from parley.terms.checkable import CheckableTerms
 
 
 class FedInferRules(SufficientStatisticsRules):
     keys: ClassVar[Mapping[str, str]] = {"owners.trust": "others weigh owners by their records"}
     repeatable: ClassVar[bool] = True
 
-    def check(self, terms: Agreed) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         """Refuse (ValueError) weights of owners whose own answers nobody sees, too."""
         super().check(terms)
         some = terms.learning.participation is not None or terms.learning.straggler == "skip"

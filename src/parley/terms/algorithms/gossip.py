@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parley.terms.agreed import Agreed
 from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.checkable import CheckableTerms
 from parley.terms.topology import EXPECTED, Edges
 
 MOST_PEERS = 256
@@ -15,7 +15,7 @@ class GossipRules(AlgorithmRules):
 
     keys: ClassVar[Mapping[str, str]] = {"learning.topology": "others have a centre"}
 
-    def check(self, terms: Agreed) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         """Refuse (ValueError) a graph that is missing, has strangers in it or falls apart, and sums instead of answers.
 
         What a file of edges said is not repeated: it may be the wrong file.

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parley.terms.agreed import Agreed
 from parley.terms.algorithm_rules import AlgorithmRules
 from parley.terms.asynchronous import check_asynchronous
+from parley.terms.checkable import CheckableTerms
 from parley.terms.sections import Learning
 
 
@@ -21,7 +21,7 @@ class GradientDescentRules(AlgorithmRules):
         "local updates and corrections need everybody's answers to one question, batches a common round",
     }
 
-    def check(self, terms: Agreed) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         if not terms.learning.waits:
             check_asynchronous(terms)
 

@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from parley.terms.agreed import Agreed
 from parley.terms.algorithm_rules import OneRelease
 from parley.terms.catalogue import MODELS
+from parley.terms.checkable import CheckableTerms
 
 
 class ObjectivePerturbationRules(OneRelease):
@@ -12,7 +12,7 @@ class ObjectivePerturbationRules(OneRelease):
     clips_gradients: ClassVar[bool] = True
     one_owner: ClassVar[bool] = True
 
-    def check(self, terms: Agreed) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         """Refuse (ValueError) several owners, and models or noise for which nothing is proved."""
         super().check(terms)
         if not MODELS[terms.model.kind].perturbs:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from parley.terms.agreed import Agreed
 from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.checkable import CheckableTerms
 from parley.terms.holdout import training_records
 from parley.terms.sections import Learning
 
@@ -51,7 +51,7 @@ class PrivateSGDRules(AlgorithmRules):
         if learning.poisson and learning.batch_seed is not None:
             raise ValueError("batch_seed|expected none beside sampling = 'poisson': owners draw in secret")
 
-    def check(self, terms: Agreed) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         """Refuse batches without records, and draws whose amplification nobody proved."""
         learning, privacy, batches = terms.learning, terms.privacy, terms.learning.batches or 1
         if privacy.clip_norm is not None and privacy.clip is None:

@@ -2,15 +2,15 @@
 
 from typing import ClassVar
 
-from parley.terms.agreed import Agreed
 from parley.terms.algorithm_rules import OneRelease
 from parley.terms.catalogue import MODELS
+from parley.terms.checkable import CheckableTerms
 
 
 class SufficientStatisticsRules(OneRelease):
     asks: ClassVar[str] = "statistics"
 
-    def check(self, terms: Agreed) -> None:
+    def check(self, terms: CheckableTerms) -> None:
         """Refuse (ValueError) a model that second moments do not fix."""
         super().check(terms)
         if not MODELS[terms.model.kind].squared:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from parley.data import Design
-from parley.learning.outcome import pulled as module
-from parley.learning.outcome.pulled import curvatures, pulled
+from parley.learning.outcome import shrinkage as module
+from parley.learning.outcome.shrinkage import curvatures, pulled
 from parley.losses import LogisticRegression
 
 

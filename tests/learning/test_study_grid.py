@@ -7,7 +7,7 @@ from samples import make_terms, regression_table
 
 import parley
 from parley.errors import SettingError, TermsError
-from parley.learning.grid import study, vary, with_settings
+from parley.learning.study_grid import study, vary, with_settings
 
 
 def test_a_grid_gives_what_each_run_gives_alone():

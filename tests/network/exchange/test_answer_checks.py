@@ -10,8 +10,8 @@ from samples import BOUNDS, GAUSSIAN, STATISTICS, UPDATES, make_terms
 
 import parley
 from parley.errors import ContradictionError
+from parley.network.exchange.answer_checks import UNLIKELY, Scrutiny
 from parley.network.exchange.messages import AccountStatement
-from parley.network.exchange.scrutiny import UNLIKELY, Scrutiny
 from parley.owner.ledger.account import Head
 from parley.privacy.mechanisms import Gaussian
 from parley.protocol.queries import GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery

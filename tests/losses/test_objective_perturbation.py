@@ -15,7 +15,7 @@ import parley
 from parley.data import Design
 from parley.errors import GuaranteeError, TermsError
 from parley.losses.linear_term_law import LinearTermLaw
-from parley.losses.perturbed import PerturbedCost, zero_sum_basis
+from parley.losses.objective_perturbation import PerturbedCost, zero_sum_basis
 from parley.privacy.mechanisms.random_words import SeededWords
 from parley.protocol.setup import resolve
 

@@ -8,7 +8,7 @@ from parley.terms.model import Model
 from parley.terms.sections import Host, Learning, OwnerTerms, Privacy
 
 
-class Agreed(Protocol):
+class CheckableTerms(Protocol):
     """Terms, as far as their checks need to know them (`terms.agreement.Terms`)."""
 
     model: Model

@@ -5,7 +5,7 @@ from samples import iris_table, make_terms, patients, regression_table
 
 import parley
 from parley.errors import DataError, SettingError
-from parley.learning.outcome.predictions import predictions, require_table_name, summary, write_table
+from parley.learning.outcome.predicted_table import predictions, require_table_name, summary, write_table
 
 
 def trained(table, **model):

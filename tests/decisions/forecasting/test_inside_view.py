@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.data import Design
-from parley.decisions.forecasting.inside import LEVEL, NORMAL, _above_zero, inside_view, law_test
+from parley.decisions.forecasting.inside_view import LEVEL, NORMAL, _above_zero, inside_view, law_test
 from parley.decisions.games.price import price_note
 from parley.errors import DataError, SettingError, UnknownTerms
 from parley.learning.outcome.verdict import Estimate

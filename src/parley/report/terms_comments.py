@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from parley.decisions.forecasting.first_terms import Draft
+from parley.decisions.forecasting.terms_from_files import Draft
 from parley.numerals import number
 from parley.report.forecast import unjudged_lines
 

@@ -8,8 +8,8 @@ from typing import Any
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS, TASKS
 from parley.terms.keys import RANGE, Section, listed, looked_up
 from parley.terms.model import Model
-from parley.terms.rules import rules_of
 from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
+from parley.terms.task_rules import rules_of
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
 STABLE = "docs/fedinfer.md#stable-noise"  # what is known of it
