@@ -1,8 +1,8 @@
 """Accounting beside its rivals: 10,000 sampled releases, and how fast stable noise is drawn.
 
-prv-accountant (Gopi, Lee, Wutschitz 2021) computes add/remove eps of the sampled Gaussian to a stated error; here the same number of
-sampled releases of stable noise is accounted for, replace-one, by the loss distribution of one coordinate and by the bound for every
-direction. Opacus is compared where it is installed (extra `torch`).
+prv-accountant (Gopi, Lee, Wutschitz 2021) computes add/remove eps of the sampled Gaussian to a stated error; here the
+same number of sampled releases of stable noise is accounted for, replace-one, by the loss distribution of one
+coordinate and by the bound for every direction. Opacus is compared where it is installed (extra `torch`).
 
     python benchmarks/accounting.py
 """
@@ -33,7 +33,9 @@ def main() -> None:
     seconds = {}
     for error in (0.1, 0.01):
         seconds[error] = prv(error)
-    one, alone = timed(lambda: stable_epsilon(1.9, SIGMA / 2**0.5, DELTA, 1.0, spread=1, compositions=STEPS, sampling=RATE))
+    one, alone = timed(
+        lambda: stable_epsilon(1.9, SIGMA / 2**0.5, DELTA, 1.0, spread=1, compositions=STEPS, sampling=RATE)
+    )
     print(f"  parley, stable alpha 1.9, one coordinate      eps {one.low:.4f}..{one.high:.4f}   {alone:7.2f} s")
     every, both = timed(lambda: stable_epsilon(1.9, SIGMA / 2**0.5, DELTA, 1.0, compositions=STEPS, sampling=RATE))
     print(f"  parley, stable alpha 1.9, every direction     eps {every.low:.4f}..{every.high:.4f}   {both:7.2f} s")

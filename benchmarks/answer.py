@@ -1,4 +1,5 @@
-"""One released answer, part by part: safe noise beside OpenDP's sampler and fast noise, the durable commit beside memory.
+"""One released answer, part by part: safe noise beside OpenDP's sampler and fast noise, the durable commit beside
+memory.
 
 python benchmarks/answer.py
 """
@@ -58,9 +59,16 @@ def main() -> None:
             value = np.zeros(size)
             rival, safe, fast = (
                 seconds(lambda _, s=source, v=value, d=draw: d(s, v), repeats)
-                for source, repeats in ((None, max(1, 3000 // size)), (SafeNoise(), max(3, 3000 // size)), (FastNoise(1), 20))
+                for source, repeats in (
+                    (None, max(1, 3000 // size)),
+                    (SafeNoise(), max(3, 3000 // size)),
+                    (FastNoise(1), 20),
+                )
             )
-            print(f"{name:>9} {size:12,} {rival * 1e3:9.3f} ms {safe * 1e3:9.3f} ms {rival / safe:8.1f} {fast * 1e3:9.3f} ms")
+            print(
+                f"{name:>9} {size:12,} {rival * 1e3:9.3f} ms {safe * 1e3:9.3f} ms {rival / safe:8.1f} "
+                f"{fast * 1e3:9.3f} ms"
+            )
 
     rounds = 300
     value = np.zeros(10)
@@ -73,7 +81,10 @@ def main() -> None:
         def commit(ledger: Ledger | StudyLedger) -> float:
             return seconds(
                 lambda k: ledger.answer(
-                    GradientQuery.ask("t", "learner", k + 1, value + k), lambda answers: cost * answers, {}, lambda: lambda: value
+                    GradientQuery.ask("t", "learner", k + 1, value + k),
+                    lambda answers: cost * answers,
+                    {},
+                    lambda: lambda: value,
                 ),
                 rounds,
             )

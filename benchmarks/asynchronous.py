@@ -1,11 +1,12 @@
 """Nobody waits for the slow one: five banks, one twenty times slower, against the clock, at equal total privacy.
 
-Every bank promises the same (eps, delta) in total whatever the rule. By the waiting rule a round takes as long as the slow bank does; where
-answers are used as they come (`learning.staleness`) the slow bank gives one answer while the others give up to twenty, and each bank's
-noise is for its own number. Rows are the time that may pass, in answers of the slow bank. Both rules take the automatic step, and the
-better of the last iterate and the mean of the last half; of the fast banks' numbers of answers (1, 5 or 20 for each of the slow one's)
-the best is shown, with its number. `ratio` is how much longer the waiting rule takes to come as far. Then: the same where the slow bank
-has most records, other rules for using answers as they come, and a run between processes.
+Every bank promises the same (eps, delta) in total whatever the rule. By the waiting rule a round takes as long as the
+slow bank does; where answers are used as they come (`learning.staleness`) the slow bank gives one answer while the
+others give up to twenty, and each bank's noise is for its own number. Rows are the time that may pass, in answers of
+the slow bank. Both rules take the automatic step, and the better of the last iterate and the mean of the last half; of
+the fast banks' numbers of answers (1, 5 or 20 for each of the slow one's) the best is shown, with its number. `ratio`
+is how much longer the waiting rule takes to come as far. Then: the same where the slow bank has most records, other
+rules for using answers as they come, and a run between processes.
 
     python benchmarks/asynchronous.py
 
@@ -76,7 +77,11 @@ class AveragedGradients(AsynchronousDescent):
 
     def moved(self, state: State) -> Floats:
         used = state.memory[TALLY][:, USED]
-        latest = [(n, state.memory[f"{STEP} of {name}"]) for n, name, k in zip(self.records, self.names, used, strict=True) if k]
+        latest = [
+            (n, state.memory[f"{STEP} of {name}"])
+            for n, name, k in zip(self.records, self.names, used, strict=True)
+            if k
+        ]
         return np.asarray(state.theta - self.step * (self.objective.penalty_gradient(state.theta) + mean(latest)))
 
 
@@ -103,7 +108,8 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         few = loan_market(data_folder(), Path(scratch))
-        market = replace(few, terms=few.terms.changed(model={"components": None}))  # all columns: some nearly depend on others
+        # all columns: some nearly depend on others
+        market = replace(few, terms=few.terms.changed(model={"components": None}))
         print(f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), {len(BANKS)} banks, mean psi of {RUNS} runs")
         table = market.table.iloc[: len(BANKS) * RECORDS]
         differ = table.sort_values(str(table.columns[0]))
@@ -129,16 +135,21 @@ def terms_of(
     content["model"]["radius"] = 20.0
     content["privacy"] |= {"mechanism": "gaussian", "delta": DELTA, "clip": 20.0}
     learning = {"algorithm": "gradient-descent", "decay": 0.0, "horizon": periods * (share or 1), **keys}
-    parts: list[dict[str, Any]] = [{"name": owner.name, "records": len(owner.example), "epsilon": epsilon} for owner in owners]
+    parts: list[dict[str, Any]] = [
+        {"name": owner.name, "records": len(owner.example), "epsilon": epsilon} for owner in owners
+    ]
     if asynchronous:
         learning["staleness"] = 100_000
         parts[-1]["answers"] = periods
     return parley.Terms.from_dict({**content, "learning": learning, "owners": parts})
 
 
-def psi(market: Market, owners: Sequence[parley.Owner], epsilon: float, periods: int, share: int | None, **keys: Any) -> float:
+def psi(
+    market: Market, owners: Sequence[parley.Owner], epsilon: float, periods: int, share: int | None, **keys: Any
+) -> float:
     terms = terms_of(market, owners, epsilon, periods, share, **keys)
-    speeds = None if share is None else dict.fromkeys(BANKS, float(share)) | {SLOW: 1.0}  # not faster than it has answers
+    # not faster than it has answers
+    speeds = None if share is None else dict.fromkeys(BANKS, float(share)) | {SLOW: 1.0}
     result = parley.train(terms, owners, replicates=RUNS, seed=1, whole_path=False, speeds=speeds)
     return float(np.asarray(result.path)[-1].mean())
 
@@ -223,7 +234,9 @@ def daemon(settings: OwnerSettings, seconds: float) -> None:
     """An owner's daemon, as `parley owner serve` runs it, that takes so many seconds an answer."""
 
     def slow_owner(settings: OwnerSettings, _: str | None = None) -> parley.Owner:
-        return parley.Owner(settings.name, str(settings.table), ledger=parley.Ledger(settings.ledger), noise=Slowly(seconds))
+        return parley.Owner(
+            settings.name, str(settings.table), ledger=parley.Ledger(settings.ledger), noise=Slowly(seconds)
+        )
 
     parley.network.serving.daemon.open_owner = slow_owner
     with Path(os.devnull).open("w") as stream, Log(stream) as log:

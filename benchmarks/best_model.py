@@ -1,23 +1,30 @@
-"""Is there a better model at the same eps? Parley's planned terms beside other private methods and the public sample alone.
+"""Is there a better model at the same eps? Parley's planned terms beside other private methods and the public sample
+alone.
 
-Three tasks on real tables (interest rates of Lending Club by least squares; incomes of the 1994 census and defaults of SBA loans by
-logistic regression), for one owner, three, and thirty of 800 rows, at eps 0.3, 1 and 3, delta = 1e-6, replace-one adjacency. What is
-printed is the excess of the test cost over the best model without privacy (ridge of a tiny penalty on all training rows), times 1000:
-mean and standard error over independent splits into training and test rows, each with several draws of the noise. The public sample
-and what is planned on it are the same in all.
+Three tasks on real tables (interest rates of Lending Club by least squares; incomes of the 1994 census and defaults of
+SBA loans by logistic regression), for one owner, three, and thirty of 800 rows, at eps 0.3, 1 and 3, delta = 1e-6,
+replace-one adjacency. What is printed is the excess of the test cost over the best model without privacy (ridge of a
+tiny penalty on all training rows), times 1000: mean and standard error over independent splits into training and test
+rows, each with several draws of the noise. The public sample and what is planned on it are the same in all.
 
-Everybody gets the same features: coded by hand (`common/books.py`), then bounded, centred and scaled by one public sample of 3,000 rows,
-none of them an owner's. It is public: Parley plans on it, and what it teaches alone is a row of the table.
+Everybody gets the same features: coded by hand (`common/books.py`), then bounded, centred and scaled by one public
+sample of 3,000 rows, none of them an owner's. It is public: Parley plans on it, and what it teaches alone is a row of
+the table.
 
-- Parley: planned on the public sample as `parley init` does it, then `parley.train`; each owner's noise, and one noise for all.
-- DP gradient descent (from 0, and from what the public sample alone teaches), objective perturbation, AdaSSP: `common/rivals.py`, tuned by
-  an oracle on *test* costs, which favours them. With several owners each draws its own noise, as federated methods do.
-- diffprivlib, if an interpreter that has it is given: pure eps (it has no delta for these models), chosen by the same oracle.
+- Parley: planned on the public sample as `parley init` does it, then `parley.train`; each owner's noise, and one noise
+  for all.
+- DP gradient descent (from 0, and from what the public sample alone teaches), objective perturbation, AdaSSP:
+  `common/rivals.py`, tuned by an oracle on *test* costs, which favours them. With several owners each draws its own
+  noise, as federated methods do.
+- diffprivlib, if an interpreter that has it is given: pure eps (it has no delta for these models), chosen by the same
+  oracle.
 - own rows alone: each owner's own ridge regression without any privacy, the mean over owners.
 
-    python benchmarks/best_model.py [--task adult] [--owners 30] [--epsilon 1] [--runs 5] [--diffprivlib PYTHON] [--json F]
+    python benchmarks/best_model.py [--task adult] [--owners 30] [--epsilon 1] [--runs 5] [--diffprivlib PYTHON] [--json
+    F]
 
-Needs lendingclub.parquet, adult.parquet and sba_loans.parquet in PARLEY_DATA (default ../shared/data). A cell takes less than a minute.
+Needs lendingclub.parquet, adult.parquet and sba_loans.parquet in PARLEY_DATA (default ../shared/data). A cell takes
+less than a minute.
 """
 
 import argparse
@@ -159,16 +166,23 @@ class Split:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=list(TASKS), action="append", help="this one alone; may be repeated, as the next two may")
+    parser.add_argument(
+        "--task", choices=list(TASKS), action="append", help="this one alone; may be repeated, as the next two may"
+    )
     parser.add_argument("--owners", type=int, choices=OWNERS, action="append")
     parser.add_argument("--epsilon", type=float, action="append")
     parser.add_argument("--runs", type=int, default=5, help="independent splits")
     parser.add_argument("--replicates", type=int, default=4, help="draws of the noise for each split")
     parser.add_argument("--public", type=int, default=PUBLIC, help="rows of the public sample")
     parser.add_argument("--diffprivlib", metavar="PYTHON", help="an interpreter that can import diffprivlib")
-    parser.add_argument("--json", type=Path, metavar="F", help="write every figure and setting to this file, cell by cell")
     parser.add_argument(
-        "--keep", type=Path, metavar="F", help="take all rows but Parley's from a file that --json wrote for the same splits"
+        "--json", type=Path, metavar="F", help="write every figure and setting to this file, cell by cell"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="F",
+        help="take all rows but Parley's from a file that --json wrote for the same splits",
     )
     parser.add_argument("--only-rivals", action="store_true", help="leave Parley's own rows out, for --keep later")
     asked = parser.parse_args()
@@ -196,7 +210,9 @@ def main() -> None:
     for epsilon in epsilons:
         chosen = [cell for cell in cells if cell.epsilon == epsilon]
         console.print(terminal_table(table(chosen), title=f"\neps = {epsilon:g}, delta = {DELTA:g}"), soft_wrap=True)
-    console.print("excess test cost x 1000 ± standard error; *: the best private rival or the public sample", markup=False)
+    console.print(
+        "excess test cost x 1000 ± standard error; *: the best private rival or the public sample", markup=False
+    )
     for line in [] if asked.only_rivals else verdict(cells):
         console.print(line, markup=False, soft_wrap=True)
     console.print(f"{time.perf_counter() - began:.0f} s", markup=False)
@@ -204,7 +220,9 @@ def main() -> None:
 
 def open_task(name: str, public: int, scratch: Path) -> Task:
     """The book shuffled, the first rows public, the rest a pool to draw owners and test rows from."""
-    book = {"loans": lambda: books.loans(all_years=True), "adult": books.adult, "SBA": books.sba}[name]().shuffled(0, 130_000)
+    book = {"loans": lambda: books.loans(all_years=True), "adult": books.adult, "SBA": books.sba}[name]().shuffled(
+        0, 130_000
+    )
     table, path = book.one_hot(public), scratch / f"{name}.parquet"
     table.iloc[:public].to_parquet(path)
     return Task(name, book.kind, book.target, path, table.iloc[public:].reset_index(drop=True), *TASKS[name])
@@ -215,7 +233,9 @@ def make_splits(task: Task, owners: int, runs: int) -> Iterator[Split]:
     for run in range(runs):
         order = np.random.default_rng([1, run]).permutation(len(task.pool))
         if len(order) < count * rows + task.tested:
-            raise SystemExit(f"{task.name}: {len(order)} rows are too few for {count} x {rows} and {task.tested} to test on")
+            raise SystemExit(
+                f"{task.name}: {len(order)} rows are too few for {count} x {rows} and {task.tested} to test on"
+            )
         yield Split(task, order[task.tested :][: count * rows].reshape(count, rows), order[: task.tested])
 
 
@@ -296,19 +316,25 @@ class Study:
         first = self.splits[0]
         sizes = [float(q) for q in np.quantile(first.train.norms, [0.5, 0.9, 1.0])]
         if first.train.classes:
-            settings = [{"epsilon": self.epsilon, "norm": size, "C": weight} for size in sizes for weight in (0.01, 0.1, 1.0)]
+            settings = [
+                {"epsilon": self.epsilon, "norm": size, "C": weight} for size in sizes for weight in (0.01, 0.1, 1.0)
+            ]
         else:
             ends = [float(end) for end in np.abs(first.train.X[:, :-1]).max(axis=0)]
             settings = [{"epsilon": self.epsilon, "ends": ends, "most": float(np.abs(first.train.y).max())}]
         costs = [first.excess(theta) for theta in self._ask_library(first, settings, 2)]
         best = settings[int(np.argmin(costs))]
-        return Entry(tuple(split.excess(self._ask_library(split, [best], self.replicates)[0]) for split in self.splits), best)
+        return Entry(
+            tuple(split.excess(self._ask_library(split, [best], self.replicates)[0]) for split in self.splits), best
+        )
 
     def _ask_library(self, split: Split, settings: list[dict[str, Any]], runs: int) -> Floats:
         rows, wanted, out = (self.scratch / name for name in ("rows.npz", "settings.json", "models.npz"))
         np.savez(rows, X=split.train.X, y=split.train.y)
         wanted.write_text(
-            json.dumps({"classes": split.train.classes, "settings": settings, "runs": runs, "seed": int(split.tested[0])}),
+            json.dumps(
+                {"classes": split.train.classes, "settings": settings, "runs": runs, "seed": int(split.tested[0])}
+            ),
             encoding="utf-8",
         )
         program = Path(__file__).parent / "common" / "diffprivlib_models.py"

@@ -1,14 +1,16 @@
 """One cell changed in a column of every declared type: does any other row read differently?
 
-A setting is a declared type, what its cells are, which one is changed into what (a gap, an extreme, another magnitude, NaN, 2^53 + 1, ...),
-where the table lies (a Parquet file, a folder of several files and row groups, a CSV file, a data frame of declared or of object columns)
-and who reads it: features as numbers and as names, gaps filled or not; targets of numbers, of two and of several classes; people;
-users, items and ratings; recordings and their states; scales, by numbers and by names. A violation is
+A setting is a declared type, what its cells are, which one is changed into what (a gap, an extreme, another magnitude,
+NaN, 2^53 + 1, ...), where the table lies (a Parquet file, a folder of several files and row groups, a CSV file, a data
+frame of declared or of object columns) and who reads it: features as numbers and as names, gaps filled or not; targets
+of numbers, of two and of several classes; people; users, items and ratings; recordings and their states; scales, by
+numbers and by names. A violation is
 - another row that reads differently, or a place of `scales` that moves by more than the changed row;
 - a refusal without a cell, or a declared type, to blame: every cell alone is taken, all together are not;
 - a name that `scales` counts and a model's `codes` refuses, or the other way round.
 
-    python benchmarks/cell_types.py [--old]      (--old: cells by way of pandas, as they were once read; it must find violations)
+    python benchmarks/cell_types.py [--old]      (--old: cells by way of pandas, as they were once read; it must find
+    violations)
 """
 
 import argparse
@@ -71,9 +73,17 @@ TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
     (pa.float64(), [float(value) for value in LARGE], [None, 1.0]),
     (pa.bool_(), [True, False, True, True, False, True], [None, False]),
     (pa.decimal32(9, 2), decimals("1.00", "2.50", "0", "1", "2.5", "1"), [None, *decimals("9999999.99", "-0.01")]),
-    (pa.decimal64(18, 2), decimals("1.00", "2.50", "0", "1", "2.5", "1"), [None, *decimals("9007199254740993.00", "0.01")]),
+    (
+        pa.decimal64(18, 2),
+        decimals("1.00", "2.50", "0", "1", "2.5", "1"),
+        [None, *decimals("9007199254740993.00", "0.01")],
+    ),
     (pa.decimal128(38, 0), [Decimal(value) for value in LARGE], [None, Decimal(1), Decimal(10) ** 37]),
-    (pa.decimal128(20, 2), decimals("1.00", "2.50", "0", "1", "2.5", "1"), [None, *decimals("90071992547409.93", "1.01")]),
+    (
+        pa.decimal128(20, 2),
+        decimals("1.00", "2.50", "0", "1", "2.5", "1"),
+        [None, *decimals("90071992547409.93", "1.01")],
+    ),
     (
         pa.decimal256(60, 2),
         decimals("1.00", "2.50", "0", "1", "2.5", "1"),
@@ -83,19 +93,34 @@ TYPES: list[tuple[pa.DataType, list[Any], list[Any]]] = [
     (pa.dictionary(pa.int32(), pa.string()), WORDS, STRANGE),
     (pa.dictionary(pa.int8(), pa.int64()), LARGE, [None, 1]),
     (pa.dictionary(pa.int8(), pa.float64()), FLOATS, ODD[:4]),
-    *((kind, [b"x", b"1", b"x", b"2", b"1", b"y"], [None, b"\xff"]) for kind in (pa.binary(), pa.large_binary(), pa.binary(1))),
-    (pa.date32(), [DAY, DAY + timedelta(1), DAY, DAY, DAY, DAY + timedelta(1)], [None, date(1, 1, 1), date(9999, 12, 31)]),
+    *(
+        (kind, [b"x", b"1", b"x", b"2", b"1", b"y"], [None, b"\xff"])
+        for kind in (pa.binary(), pa.large_binary(), pa.binary(1))
+    ),
+    (
+        pa.date32(),
+        [DAY, DAY + timedelta(1), DAY, DAY, DAY, DAY + timedelta(1)],
+        [None, date(1, 1, 1), date(9999, 12, 31)],
+    ),
     (pa.date64(), [DAY, DAY + timedelta(1), DAY, DAY, DAY, DAY + timedelta(1)], [None, date(9999, 12, 31)]),
     (pa.time32("s"), [clock(12), clock(13), clock(12), clock(12), clock(0), clock(13)], [None, clock(23, 59, 59)]),
     (pa.time64("ns"), [clock(12), clock(13), clock(12), clock(12), clock(0), clock(13)], [None, 1, clock(0, 0, 0, 1)]),
     *(
-        (pa.timestamp(unit, zone), [NOON, NOON, NOON + timedelta(1), NOON, NOON, NOON + timedelta(2)], [None, early, late])
+        (
+            pa.timestamp(unit, zone),
+            [NOON, NOON, NOON + timedelta(1), NOON, NOON, NOON + timedelta(2)],
+            [None, early, late],
+        )
         for unit, zone in (("s", None), ("ms", "UTC"), ("us", "Europe/Paris"), ("ns", None))
         for early, late in [(datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC))]
     ),
     (pa.timestamp("s"), [0, 1, 0, 86400, 1, 0], [None, 10**14, -(10**14)]),
     (pa.duration("s"), [0, 86400, 0, 1, 86400, 1], [None, 10**15]),
-    (pa.duration("ns"), [timedelta(1), timedelta(2), timedelta(1), timedelta(0), timedelta(1), timedelta(2)], [None, 1]),
+    (
+        pa.duration("ns"),
+        [timedelta(1), timedelta(2), timedelta(1), timedelta(0), timedelta(1), timedelta(2)],
+        [None, 1],
+    ),
     (pa.null(), [None] * ROWS, [None]),
     (pa.list_(pa.int64()), [[1], [2], [1], [], [3], [1]], [None]),
     (pa.struct([("x", pa.int64())]), [{"x": 1}] * ROWS, [None]),
@@ -136,7 +161,9 @@ def prepared(**model: Any) -> Callable[[Any], list[Any]]:
         else:
             blocks = [design.in_memory()]
         for block in blocks:
-            found += [(*x, y, w) for x, y, w in zip(block.X.tolist(), block.y.tolist(), block.weight.tolist(), strict=True)]
+            found += [
+                (*x, y, w) for x, y, w in zip(block.X.tolist(), block.y.tolist(), block.weight.tolist(), strict=True)
+            ]
         return found
 
     return read
@@ -153,7 +180,9 @@ def survey(kind: float) -> Callable[[Any], Any]:
                 for code in part.place[part.place >= 0]:
                     named[part.names[code]] += 1
             return named
-        return Counter({place: int(n) for (part,) in cells.parts() for place, n in enumerate(placed(part, kind, 0, 0)) if n})
+        return Counter(
+            {place: int(n) for (part,) in cells.parts() for place, n in enumerate(placed(part, kind, 0, 0)) if n}
+        )
 
     return read
 
@@ -191,7 +220,14 @@ def ratings(column: str) -> Callable[[Any], Any]:
 
 def recordings(column: str) -> Callable[[Any], Any]:
     states, which = (["x"], "who") if column == "state" else (["y"], "x")
-    model = {"kind": "delayed-dynamics", "trajectory": which, "states": states, "inputs": ["z"], "period": 1.0, "max_delay": 1}
+    model = {
+        "kind": "delayed-dynamics",
+        "trajectory": which,
+        "states": states,
+        "inputs": ["z"],
+        "period": 1.0,
+        "max_delay": 1,
+    }
     content = {
         "model": {**model, "samples": 6, "bounds": {states[0]: [-5, 5], "z": [-5, 5]}},
         "learning": {"algorithm": "identification"},
@@ -220,7 +256,10 @@ def readers() -> list[Reader]:
         Reader("names, gaps filled", prepared(**named, missing="fill", coding="one-hot")),
         Reader("target, a number", prepared(target="x", features=["y"])),
         Reader("target, two classes", prepared(kind="linear-svm", target="x", features=["y"], positive=str(BIG))),
-        Reader("target, classes", prepared(kind="softmax-regression", target="x", features=["y"], categories={"x": classes})),
+        Reader(
+            "target, classes",
+            prepared(kind="softmax-regression", target="x", features=["y"], categories={"x": classes}),
+        ),
         Reader("people", people, related=True),
         Reader("scales, numbers", survey(MAGNITUDES), summed=True),
         Reader("scales, names", survey(NAMES), summed=True),
@@ -242,7 +281,8 @@ def columns(cells: pa.Array) -> dict[str, Any]:
 
 
 def written(folder: Path, cells: pa.Array, everywhere: bool = True) -> Iterator[tuple[str, Any]]:
-    """The same table wherever tables lie (`everywhere`: not in Parquet alone); what a format cannot hold is left out."""
+    """The same table wherever tables lie (`everywhere`: not in Parquet alone); what a format cannot hold is left
+    out."""
     whole = pa.table(columns(cells))
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "parts").mkdir(parents=True)
@@ -359,7 +399,8 @@ def agree(tables: Any, kind: pa.DataType, found: Findings) -> None:
 
 @contextlib.contextmanager
 def old_reading() -> Iterator[None]:
-    """Columns of Parquet files by way of pandas, which makes floats of whole numbers beside a gap; scales that skip what has no name."""
+    """Columns of Parquet files by way of pandas, which makes floats of whole numbers beside a gap; scales that skip
+    what has no name."""
     declared = table._declared
 
     def by_pandas(frame: Any, column: str, name: str) -> Any:

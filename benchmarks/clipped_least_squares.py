@@ -1,10 +1,11 @@
-"""Clipped least squares of a studied table: sums of sorted records kept twice the number of columns apart, beside every 128 rows.
+"""Clipped least squares of a studied table: sums of sorted records kept twice the number of columns apart, beside every
+128 rows.
 
     python benchmarks/clipped_least_squares.py [--rows 20000] [--columns 100 600 1000] [--replicates 96] [--rounds 20]
 
-A run of so many rounds from zero towards the best fit, with noise around it; the clip is reached by one record in twenty at the best fit.
-Processor seconds of all gradients, what had to be sorted and summed for them included, and how many bytes the sums take, beside the
-table's own. "row by row" is the plain way of an owner that serves.
+A run of so many rounds from zero towards the best fit, with noise around it; the clip is reached by one record in
+twenty at the best fit. Processor seconds of all gradients, what had to be sorted and summed for them included, and how
+many bytes the sums take, beside the table's own. "row by row" is the plain way of an owner that serves.
 """
 
 import argparse
@@ -25,7 +26,9 @@ def table(rows: int, columns: int) -> Design:
     """Gaussian columns, and errors with some far out."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(rows, columns))
-    return Design(X, X @ rng.normal(size=columns) / columns**0.5 + rng.standard_t(3, size=rows), np.ones(rows), study=True)
+    return Design(
+        X, X @ rng.normal(size=columns) / columns**0.5 + rng.standard_t(3, size=rows), np.ones(rows), study=True
+    )
 
 
 def path(best: Floats, replicates: int, rounds: int) -> list[Floats]:
@@ -64,7 +67,8 @@ def measure(rows: int, columns: int, replicates: int, rounds: int) -> None:
         apart_by = np.abs(found - expected).max() / np.abs(expected).max()
         print(
             f"{rows:,} x {columns:<5} {name:>15}: {seconds[name]:7.2f} s of sums {kept[name] / 1e6:8.1f} MB "
-            f"({kept[name] / design.X.nbytes:.2f} tables), {slow / seconds[name]:.1f} x as fast as row by row, apart by {apart_by:.0e}"
+            f"({kept[name] / design.X.nbytes:.2f} tables), {slow / seconds[name]:.1f} x as fast as row by row, apart "
+            f"by {apart_by:.0e}"
         )
     (old, new), (before, after) = seconds.values(), kept.values()
     print(f"{'':10} ratio: {old / new:.2f} in time, {before / after:.1f} in memory", flush=True)

@@ -2,9 +2,9 @@
 
     python benchmarks/credible_intervals.py [--runs 2000] [--mechanism gaussian]
 
-Three owners, 2,000 rows each, five features, one release; bounds that clip nobody. Every run draws its own tables. Stable noise is no
-mechanism of terms: there owners' questions are answered by the mechanism itself, for studies, at the same pure epsilon, once and in four
-releases of a quarter each.
+Three owners, 2,000 rows each, five features, one release; bounds that clip nobody. Every run draws its own tables.
+Stable noise is no mechanism of terms: there owners' questions are answered by the mechanism itself, for studies, at the
+same pure epsilon, once and in four releases of a quarter each.
 """
 
 import argparse
@@ -43,7 +43,8 @@ def table(rng: np.random.Generator) -> pd.DataFrame:
 
 
 def covered(epsilon: float, mechanism: str, runs: int) -> tuple[float, float, float]:
-    """(share of intervals that hold their coefficient, share of runs whose moments were repaired, median deviation of a coefficient)."""
+    """(share of intervals that hold their coefficient, share of runs whose moments were repaired, median deviation of a
+    coefficient)."""
     terms, hits, repaired, widths = terms_of(epsilon, mechanism), 0.0, 0, []
     for seed in range(runs):
         rng = np.random.default_rng([11, seed])
@@ -59,7 +60,8 @@ def covered(epsilon: float, mechanism: str, runs: int) -> tuple[float, float, fl
 
 
 def stable_covered(epsilon: float, alpha: float, times: int, runs: int) -> tuple[float, float, float]:
-    """The same figures under stable noise, `times` releases that cost epsilon together; the last: half an interval's median width."""
+    """The same figures under stable noise, `times` releases that cost epsilon together; the last: half an interval's
+    median width."""
     terms, hits, repaired, widths = terms_of(epsilon, "laplace"), 0.0, 0, []
     for seed in range(runs):
         rng, answers = np.random.default_rng([11, seed]), []

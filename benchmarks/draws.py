@@ -1,13 +1,15 @@
-"""Searches for secret draws in which one row moves an answer further than the noise covers: `learning.sampling = "poisson"`.
+"""Searches for secret draws in which one row moves an answer further than the noise covers: `learning.sampling =
+"poisson"`.
 
-A setting is a model, noise, clip, number of columns, way of preparing them, table in memory or in a Parquet folder, and a theta at which
-margins cancel but for their rounding (up to 1e50, or at a hinge's corner). In each, every draw B of a small table is answered by Parley's
-own question, and |f(B + i) - f(B)| is compared with half of the sensitivity for every B and every row i that is not in it; of larger tables
-a chain of draws, each with one row more. Settings are tried under each of the BLAS kernels and NumPy features that this processor has.
+A setting is a model, noise, clip, number of columns, way of preparing them, table in memory or in a Parquet folder, and
+a theta at which margins cancel but for their rounding (up to 1e50, or at a hinge's corner). In each, every draw B of a
+small table is answered by Parley's own question, and |f(B + i) - f(B)| is compared with half of the sensitivity for
+every B and every row i that is not in it; of larger tables a chain of draws, each with one row more. Settings are tried
+under each of the BLAS kernels and NumPy features that this processor has.
 
-With `--products` margins come from one product of matrices, so that who is drawn beside a row changes its last digit: the search finds it.
-At last it prints what an answer costs in one setting, by the law of all draws, and how long answers take beside those about a batch that is
-no secret.
+With `--products` margins come from one product of matrices, so that who is drawn beside a row changes its last digit:
+the search finds it. At last it prints what an answer costs in one setting, by the law of all draws, and how long
+answers take beside those about a batch that is no secret.
 
     python benchmarks/draws.py [--settings 10000] [--seed 0]
 """
@@ -41,7 +43,14 @@ from parley.protocol.queries.minibatch import MinibatchQuestion
 from parley.protocol.setup import resolve
 from parley.validate import Floats
 
-KINDS = ("linear-regression", "linear-svm", "logistic-regression", "softmax-regression", "one-vs-all", "least-squares-classes")
+KINDS = (
+    "linear-regression",
+    "linear-svm",
+    "logistic-regression",
+    "softmax-regression",
+    "one-vs-all",
+    "least-squares-classes",
+)
 NUMBER, TWO = {"linear-regression"}, {"linear-svm", "logistic-regression"}
 CLASSES = ["p", "q", "r"]
 PREPARED: dict[str, dict[str, Any]] = {
@@ -168,7 +177,11 @@ def terms_of(setting: Setting, folder: Path, rng: np.random.Generator) -> parley
 def table_of(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
     """Rows of numbers up to 3, copies of one unless they are spread, and a target."""
     n = setting.rows
-    X = rng.uniform(0.3, 1.0, (n, setting.width)) * rng.choice([-1.0, 1.0], (n, setting.width)) * rng.choice([1.0, 3.0], n)[:, None]
+    X = (
+        rng.uniform(0.3, 1.0, (n, setting.width))
+        * rng.choice([-1.0, 1.0], (n, setting.width))
+        * rng.choice([1.0, 3.0], n)[:, None]
+    )
     place = rng.integers(0, 3, n)
     if not setting.spread:
         X[:], place[:] = X[0], place[0]
@@ -208,7 +221,11 @@ def settings(count: int, seed: int) -> Iterator[Setting]:
     for number in range(count):
         streamed = bool(rng.random() < 0.15)
         chain = bool(rng.random() < 0.2)
-        prepared = str(rng.choice(["columns", "columns", "columns", *PREPARED])) if streamed or rng.random() < 0.1 else "columns"
+        prepared = (
+            str(rng.choice(["columns", "columns", "columns", *PREPARED]))
+            if streamed or rng.random() < 0.1
+            else "columns"
+        )
         clip = None if rng.random() < 0.3 else float(rng.choice([1.0, 0.01, 100.0]))
         width = int(rng.choice(WIDTHS))
         yield Setting(
@@ -249,8 +266,8 @@ def by_products() -> Iterator[None]:
 def actual_epsilons(folder: Path, thetas: int = 8) -> tuple[float, float]:
     """What an answer costs at least that is said to cost 1, and what it would with margins by products of matrices.
 
-    By the law of all draws of two rows, each with probability 1/2: one at a critical margin, and one that is replaced by others that pull
-    either way or hardly at all.
+    By the law of all draws of two rows, each with probability 1/2: one at a critical margin, and one that is replaced
+    by others that pull either way or hardly at all.
     """
     setting = Setting("linear-regression", width=50, size=1e24, rows=2)
     rng = np.random.default_rng(setting.seed)
@@ -265,7 +282,13 @@ def actual_epsilons(folder: Path, thetas: int = 8) -> tuple[float, float]:
 
     def cost(theta: Floats) -> float:
         laws = []
-        for other in (x, x + 1e-6 * np.sign(theta), -x - 1e-6 * np.sign(theta), x - 1e-6 * np.sign(theta), 2.0**-40 * x):
+        for other in (
+            x,
+            x + 1e-6 * np.sign(theta),
+            -x - 1e-6 * np.sign(theta),
+            x - 1e-6 * np.sign(theta),
+            2.0**-40 * x,
+        ):
             table = replace(rows, X=np.stack([other, x]))
             values = answers(question, Tables(table, table.empty()), theta, draws)
             far = np.abs(seen[:, None] - values).sum(axis=2) / stage.series.mechanism.noise_scale
@@ -284,7 +307,13 @@ def speed(kind: str, width: int) -> str:
     named = {} if kind in TWO else {"categories": {"y": list("abcdefghij")}}
     terms = parley.Terms.from_dict(
         {
-            "model": {"kind": kind, "target": "y", "features": [f"x{j}" for j in range(width)], "intercept": False, **named},
+            "model": {
+                "kind": kind,
+                "target": "y",
+                "features": [f"x{j}" for j in range(width)],
+                "intercept": False,
+                **named,
+            },
             "learning": {"algorithm": "private-sgd", "batches": 100, "sampling": "poisson", "epochs": 1, "step": 0.1},
             "privacy": {"mechanism": "gaussian", "clip": 1.0, "delta": 1e-5},
             "owners": [{"name": "a", "records": n, "epsilon": 1.0}],
@@ -299,9 +328,12 @@ def speed(kind: str, width: int) -> str:
     known, secret = (_clock(lambda: question._sum(table, [places], theta, s)) for s in (False, True))  # noqa: B023
     query = MinibatchQuery.ask("ab12", "learner", 1, theta)
     value = question.bounded(query, Tables(table, table.empty()), (), bytes(32))
-    rest = _clock(lambda: drawn(n, bytes(32), 0.01)) + _clock(lambda: stage.series.mechanism.release(value, SafeNoise()), 3)
+    rest = _clock(lambda: drawn(n, bytes(32), 0.01)) + _clock(
+        lambda: stage.series.mechanism.release(value, SafeNoise()), 3
+    )
     return (
-        f"{kind}, p = {width}: {known / 1e6:.2f} ms, drawn in secret {secret / 1e6:.2f} ms: {secret / known:.1f} times; "
+        f"{kind}, p = {width}: {known / 1e6:.2f} ms, drawn in secret {secret / 1e6:.2f} ms: {secret / known:.1f} "
+        f"times; "
         f"with draw and noise ({rest / 1e6:.1f} ms) {(secret + rest) / (known + rest):.2f} times"
     )
 
@@ -338,7 +370,9 @@ def main() -> None:
     parser.add_argument("--settings", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--here", action="store_true", help="in this process alone, as it was started; prints JSON")
-    parser.add_argument("--products", action="store_true", help="with margins by products of matrices, which the search must find")
+    parser.add_argument(
+        "--products", action="store_true", help="with margins by products of matrices, which the search must find"
+    )
     given = parser.parse_args()
     if given.here:
         with by_products() if given.products else nullcontext():
@@ -350,12 +384,16 @@ def main() -> None:
         found = elsewhere(kernel, options + ["--products"] * given.products)
         bad += int(found["violations"])
         print(
-            f"{kernel or 'as it is'}: {found['settings']:,} settings, {found['violations']:,} beyond, largest {found['largest']:.6f}"
+            f"{kernel or 'as it is'}: {found['settings']:,} settings, {found['violations']:,} beyond, largest "
+            f"{found['largest']:.6f}"
         )
     print(f"{bad} violations, {time.perf_counter() - began:.0f} s")
     with tempfile.TemporaryDirectory() as folder:
         now, then = actual_epsilons(Path(folder))
-    print(f"an answer is said to cost 1: {now:.4f} by the law of all draws of two rows; by products of matrices {then:.4f}")
+    print(
+        f"an answer is said to cost 1: {now:.4f} by the law of all draws of two rows; by products of matrices "
+        f"{then:.4f}"
+    )
     for kind, width in itertools.product(("linear-svm", "logistic-regression", "softmax-regression"), (10, 100, 784)):
         print(speed(kind, width))
     if bad:

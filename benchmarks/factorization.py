@@ -2,10 +2,11 @@
 
     python benchmarks/factorization.py [--data DIR] [--peers PYTHON] [--factors 4]
 
-Peers (scikit-surprise's SVD without biases and implicit's ALS) want other versions than ours, so they live in an environment of their own
-(`pip install scikit-surprise implicit`); PYTHON is its interpreter. Without MovieLens 1M in DIR the ratings are made up, and the table
-says so. Seconds are of the processor, not of the clock, and the best of three: others may be at work. Surprise's loop is the same descent,
-in file order and with a start of 0.1; ALS solves least squares for implicit counts, another method, and is named for orientation.
+Peers (scikit-surprise's SVD without biases and implicit's ALS) want other versions than ours, so they live in an
+environment of their own (`pip install scikit-surprise implicit`); PYTHON is its interpreter. Without MovieLens 1M in
+DIR the ratings are made up, and the table says so. Seconds are of the processor, not of the clock, and the best of
+three: others may be at work. Surprise's loop is the same descent, in file order and with a start of 0.1; ALS solves
+least squares for implicit counts, another method, and is named for orientation.
 """
 
 import argparse
@@ -38,8 +39,10 @@ train = Dataset.load_from_df(frame, Reader(rating_scale=(-2, 2))).build_full_tra
 def seconds(n):
     model = SVD(n_factors=factors, n_epochs=n, biased=False, lr_all=0.0075, reg_all=0.01, random_state=0)
     begin = time.process_time(); model.fit(train); return time.process_time() - begin, model
-once, (many, model) = min(seconds(1)[0] for _ in range(3)), min((seconds(passes) for _ in range(3)), key=lambda found: found[0])
-fitted = np.einsum("nf,nf->n", model.pu[[train.to_inner_uid(u) for u in users]], model.qi[[train.to_inner_iid(i) for i in items]])
+once = min(seconds(1)[0] for _ in range(3))
+many, model = min((seconds(passes) for _ in range(3)), key=lambda found: found[0])
+p, q = model.pu[[train.to_inner_uid(u) for u in users]], model.qi[[train.to_inner_iid(i) for i in items]]
+fitted = np.einsum("nf,nf->n", p, q)
 print("surprise-svd", (many - once) / (passes - 1), many, float(np.sqrt(np.mean((values - fitted) ** 2))))
 try:
     from implicit.als import AlternatingLeastSquares
@@ -62,12 +65,14 @@ def main() -> None:
     options = parser.parse_args()
     ratings, real = load(data_folder(options.data))
     print(
-        f"{'MovieLens 1M' if real else 'SYNTHETIC ratings'}: {ratings.counts}, {options.factors} factors, {PASSES} passes, one core"
+        f"{'MovieLens 1M' if real else 'SYNTHETIC ratings'}: {ratings.counts}, {options.factors} factors, {PASSES} "
+        f"passes, one core"
     )
     rows = [ours(ratings, options.factors), *(peers(ratings, options.factors, options.peers) if options.peers else [])]
     for name, one, every, error in rows:
         print(
-            f"  {name:14s} {1000 * one:8.1f} ms a pass ({one / rows[0][1]:5.2f} x ours), {every:6.2f} s for all, training RMSE {error:.4f}"
+            f"  {name:14s} {1000 * one:8.1f} ms a pass ({one / rows[0][1]:5.2f} x ours), {every:6.2f} s for all, "
+            f"training RMSE {error:.4f}"
         )
 
 

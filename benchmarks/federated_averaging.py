@@ -1,8 +1,10 @@
-"""What do local steps buy? Federated averaging against gradient steps at equal budgets and equally few rounds, measured by training.
+"""What do local steps buy? Federated averaging against gradient steps at equal budgets and equally few rounds, measured
+by training.
 
-Three banks share a loan market of one law; every method has five rounds, Gaussian noise and the same (eps, delta). Gradient methods are
-given their automatic step (from the public sample) and, unfairly, the best of a ladder of steps in hindsight. Local steps are as long as
-the bounds allow every table (1/L), so it takes many of them to get anywhere; none of them costs noise.
+Three banks share a loan market of one law; every method has five rounds, Gaussian noise and the same (eps, delta).
+Gradient methods are given their automatic step (from the public sample) and, unfairly, the best of a ladder of steps in
+hindsight. Local steps are as long as the bounds allow every table (1/L), so it takes many of them to get anywhere; none
+of them costs noise.
 
     python benchmarks/federated_averaging.py
 
@@ -43,13 +45,17 @@ def compare(market: Market) -> None:
         terms = with_learning(content, algorithm="gradient-descent")
         setup = owners[0].prepare(terms).setup
         largest, here = setup.objective.largest_curvature(setup.preparation), setup.objective.curvature(setup.public)
-        print(f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), 3 x {RECORDS:,} records, eps = {epsilon:g}, T = {ROUNDS}; "
+        print(f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), 3 x {RECORDS:,} records, eps = {epsilon:g}, "
+              f"T = {ROUNDS}; "
               f"curvature {here:.3g} on the sample, {largest:.4g} at most")  # fmt: skip
         for algorithm in ("gradient-descent", "averaged-subgradient"):
             unit = (ROUNDS**2 if algorithm == "gradient-descent" else 1) / here
             tried = {f: psi(with_learning(content, algorithm=algorithm, step=f * unit), owners) for f in LADDER}
             best = min(tried, key=lambda f: tried[f])
-            print(f"  {algorithm:22s} automatic step: psi {tried[1.0]:.3g}; best in hindsight ({best:g} x): {tried[best]:.3g}")
+            print(
+                f"  {algorithm:22s} automatic step: psi {tried[1.0]:.3g}; best in hindsight ({best:g} x): "
+                f"{tried[best]:.3g}"
+            )
         for steps in (1, 10, 100, 1000, 4000):
             averaged = with_learning(content, algorithm="federated-averaging", local_steps=steps)
             expected = parley.forecast(averaged, resamples=1)

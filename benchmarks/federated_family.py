@@ -1,8 +1,10 @@
-"""The federated family at equal total privacy, between banks of one law and between banks that differ, measured by training.
+"""The federated family at equal total privacy, between banks of one law and between banks that differ, measured by
+training.
 
-Three banks share a loan market: dealt at random, or sorted by amount so that each knows other customers, one of them slow (a
-quarter of the local steps). Every method gives the same number of noisy answers under the same (eps, delta) in total; methods that send
-two vectors a step make half as many steps. Without noise the same rules show what is bias and what is noise.
+Three banks share a loan market: dealt at random, or sorted by amount so that each knows other customers, one of them
+slow (a quarter of the local steps). Every method gives the same number of noisy answers under the same (eps, delta) in
+total; methods that send two vectors a step make half as many steps. Without noise the same rules show what is bias and
+what is noise.
 
     python benchmarks/federated_family.py
 

@@ -1,11 +1,11 @@
-"""Figure 8.6 of Z, 100 trials of four methods as a batch: seconds, and how many times longer one trial at a time takes - here, and for
-FedAvg in Flower's simulation engine.
+"""Figure 8.6 of Z, 100 trials of four methods as a batch: seconds, and how many times longer one trial at a time takes
+- here, and for FedAvg in Flower's simulation engine.
 
     python benchmarks/federated_inference.py [--trials 100] [--single 3] [--flower flower-env/bin/python]
 
-One trial at a time is measured on `--single` trials of each method and multiplied. Flower needs an environment of its own:
-python3 -m venv flower-env && flower-env/bin/pip install "flwr[simulation]". It gets the same tables, steps, clip and noise; first without
-noise, where both have to end at the same model.
+One trial at a time is measured on `--single` trials of each method and multiplied. Flower needs an environment of its
+own: python3 -m venv flower-env && flower-env/bin/pip install "flwr[simulation]". It gets the same tables, steps, clip
+and noise; first without noise, where both have to end at the same model.
 """
 
 import argparse
@@ -21,7 +21,16 @@ import numpy as np
 
 from parley.learning.gathering import gather
 from parley.owner.owner import Owner
-from parley.papers.zawacki2024.federated_inference import FIGURES, METHODS, Figure, followed, per_update, rounds_of, terms_of, trace
+from parley.papers.zawacki2024.federated_inference import (
+    FIGURES,
+    METHODS,
+    Figure,
+    followed,
+    per_update,
+    rounds_of,
+    terms_of,
+    trace,
+)
 from parley.protocol.setup import Setup
 
 SPLITS, SAME = 4, 1e-6  # how far apart the two models may end: Parley's is never quite without noise
@@ -30,7 +39,12 @@ HUSHED, PURE = (
     {"mechanism": "laplace", "delta": 0.0},
 )  # an epsilon whose noise no digit of that shows; Gaussian noise has none
 FEDAVG = METHODS[0]
-QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 
 
 def main() -> None:
@@ -50,7 +64,8 @@ def main() -> None:
         single = (time.process_time() - cpu) / given.single * given.trials
         together, apart = together + used, apart + single
         print(
-            f"{method.name:<9} {line.last.mean():.1f} ± {line.error:.1f} %   batch {wall:.1f} s ({used:.1f} s of one core)   "
+            f"{method.name:<9} {line.last.mean():.1f} ± {line.error:.1f} %   batch {wall:.1f} s ({used:.1f} s of one "
+            f"core)   "
             f"one by one {single:.0f} s   ratio {single / used:.1f}",
             flush=True,
         )
@@ -62,8 +77,8 @@ def main() -> None:
 
 
 def with_flower(figure: Figure, python: str, single: int, many: int) -> None:
-    """The same FedAvg job in Flower: seconds of a trial beside ours, one at a time and in a batch of `many`; what the engine takes to start
-    is not counted."""
+    """The same FedAvg job in Flower: seconds of a trial beside ours, one at a time and in a batch of `many`; what the
+    engine takes to start is not counted."""
     task, rounds = figure.draw(np.random.default_rng([0, 0])), rounds_of(figure, FEDAVG)[0]
     silent = terms_of(figure, FEDAVG, task, rounds, [HUSHED] * len(task.clients)).changed(privacy=PURE)
     ours = followed(silent, task, 1, 0)[1][0]
@@ -82,11 +97,13 @@ def with_flower(figure: Figure, python: str, single: int, many: int) -> None:
     _, seconds = in_flower(python, job(figure, noisy, single, max(deviations)), task)
     whole, one = time.perf_counter() - began, float(np.mean(seconds))
     print(
-        f"FedAvg in Flower's simulation engine: {one:.1f} s a trial of {rounds} rounds ({whole - sum(seconds):.0f} s to start it)"
+        f"FedAvg in Flower's simulation engine: {one:.1f} s a trial of {rounds} rounds ({whole - sum(seconds):.0f} s "
+        f"to start it)"
     )
     print(f"  the same model without noise: they differ by {apart:.1g} at most")
     print(
-        f"  ours: {took[0]:.3g} s one at a time, {took[1]:.3g} s in a batch: {one / took[0]:.0f} and {one / took[1]:.0f} times less"
+        f"  ours: {took[0]:.3g} s one at a time, {took[1]:.3g} s in a batch: {one / took[0]:.0f} and "
+        f"{one / took[1]:.0f} times less"
     )
 
 
@@ -117,7 +134,9 @@ def in_flower(python: str, told: dict[str, Any], task: Any) -> tuple[Any, list[f
         given, out = Path(scratch) / "job.npz", Path(scratch) / "out.npz"
         np.savez(given, settings=np.array(settings), **arrays)
         environment = os.environ | QUIET | {"FLWR_HOME": scratch}
-        done = subprocess.run([python, program, given, out], check=False, capture_output=True, text=True, env=environment)
+        done = subprocess.run(
+            [python, program, given, out], check=False, capture_output=True, text=True, env=environment
+        )
         if done.returncode:
             raise SystemExit(f"Flower's run failed:\n{done.stderr[-2000:]}")
         found = np.load(out)

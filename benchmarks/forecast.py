@@ -1,7 +1,7 @@
 """Does the forecast hold? Each claim beside the truth, found by training.
 
-1. Quadratic costs: 20 random instances (n 1e3 to 1e6, eps 0.05 to 20, 1 to 20 owners, condition 1 to 1e4), the forecast in standard
-   errors of the mean over so many runs that the standard error is at most 1 %.
+1. Quadratic costs: 20 random instances (n 1e3 to 1e6, eps 0.05 to 20, 1 to 20 owners, condition 1 to 1e4), the forecast
+in standard errors of the mean over so many runs that the standard error is at most 1 %.
 2. Classifiers on the real card data: 20 random pilots of 10,000 rows, the truth against the stated 90 % interval.
 3. The planner against 100 rounds with the automatic step, on the real card and loan data at equal total epsilon.
 
@@ -40,7 +40,8 @@ def main() -> None:
 
 def quadratic() -> None:
     print(
-        f"{'owners':>6} {'records':>9} {'epsilon':>13} {'cond':>7} {'T':>4} {'forecast':>10} {'mean':>10} {'s.e.':>6} {'off by':>8}"
+        f"{'owners':>6} {'records':>9} {'epsilon':>13} {'cond':>7} {'T':>4} {'forecast':>10} {'mean':>10} {'s.e.':>6} "
+        f"{'off by':>8}"
     )
     worst = 0.0
     for seed in range(20):
@@ -57,14 +58,16 @@ def quadratic() -> None:
         budgets = [part.epsilon for part in terms.owners]
         print(
             f"{len(owners):6d} {sum(map(len, tables)):9,d} {min(budgets):6.3g}-{max(budgets):<6.3g} {condition:7.0f} "
-            f"{terms.learning.horizon:4d} {expected.relative_fitness.mean:10.4g} {runs.mean():10.4g} {error / runs.mean():6.2%} "
+            f"{terms.learning.horizon:4d} {expected.relative_fitness.mean:10.4g} {runs.mean():10.4g} "
+            f"{error / runs.mean():6.2%} "
             f"{off:6.2f}se{'' if expected.method == 'exact-moments' else ' ' + expected.method}"
         )
     print(f"largest difference: {worst:.2f} standard errors\n")
 
 
 def quadratic_case(seed: int) -> tuple[parley.Terms, list[pd.DataFrame], pd.DataFrame, float]:
-    """A random regression whose clip is out of reach; the pooled table is its own pilot, so that only the forecast is on trial."""
+    """A random regression whose clip is out of reach; the pooled table is its own pilot, so that only the forecast is
+    on trial."""
     rng = np.random.default_rng(seed)
     count, p = int(rng.integers(1, 21)), int(rng.integers(2, 6))
     sizes = np.maximum(1000, 10 ** rng.uniform(3, 6) / count * rng.uniform(0.3, 1.7, count)).astype(int)
@@ -88,7 +91,8 @@ def quadratic_case(seed: int) -> tuple[parley.Terms, list[pd.DataFrame], pd.Data
         "learning": {"horizon": horizon, "step": float(f"{min(0.9, strength / 400):.3g}")},
         "privacy": {"clip": 25.0},
         "owners": [
-            {"name": f"o{i}", "records": int(n), "epsilon": float(e)} for i, (n, e) in enumerate(zip(sizes, epsilons, strict=True))
+            {"name": f"o{i}", "records": int(n), "epsilon": float(e)}
+            for i, (n, e) in enumerate(zip(sizes, epsilons, strict=True))
         ],
     }
     return parley.Terms.from_dict(content), tables, pooled, condition
@@ -118,12 +122,17 @@ def classifiers(scratch: Path) -> None:
         inside += interval.low <= truth <= interval.high
         width = (interval.high - interval.low) / interval.mean
         print(
-            f"  {kind:20s} eps {epsilon:5.3g}: 90 % {interval.low:9.4g} to {interval.high:9.4g} (width {width:4.0%}), truth {truth:9.4g}"
+            f"  {kind:20s} eps {epsilon:5.3g}: 90 % {interval.low:9.4g} to {interval.high:9.4g} (width {width:4.0%}), "
+            f"truth {truth:9.4g}"
             f"{'' if interval.low <= truth <= interval.high else '   OUTSIDE'}"
         )
     print(f"inside the interval: {inside} of 20")
     drifted = card_market(data_folder(), scratch, as_filed=True)
-    print("a pilot of the last 10,000 rows:", "; ".join(parley.forecast(drifted.terms, resamples=1).warnings) or "no warning", "\n")
+    print(
+        "a pilot of the last 10,000 rows:",
+        "; ".join(parley.forecast(drifted.terms, resamples=1).warnings) or "no warning",
+        "\n",
+    )
 
 
 def planner(scratch: Path) -> None:
@@ -143,7 +152,8 @@ def planner(scratch: Path) -> None:
             after = measured(proposal.terms, market.table, 40)
             kind = "pure eps" if delta is None else f"delta = {delta:g}"
             print(
-                f"  {kind}: {best.label}, T = {best.horizon}: forecast {best.relative_fitness:.4g}, measured {after:.4g}: "
+                f"  {kind}: {best.label}, T = {best.horizon}: forecast {best.relative_fitness:.4g}, measured "
+                f"{after:.4g}: "
                 f"{before / after:.1f} x better (planned in {seconds:.0f} s)"
             )
 

@@ -1,4 +1,5 @@
-"""How negotiation grows with the number of owners: the equilibrium of the budget game, checked, and a whole `negotiate`.
+"""How negotiation grows with the number of owners: the equilibrium of the budget game, checked, and a whole
+`negotiate`.
 
 python benchmarks/games.py
 """
@@ -25,7 +26,8 @@ KINDS = ("linear", "exponential", "posterior")
 
 
 def random_game(owners: int) -> BudgetGame:
-    """Owners of 100 to 3,000 rows whose values and costs spread over three orders of magnitude, so that many stay out."""
+    """Owners of 100 to 3,000 rows whose values and costs spread over three orders of magnitude, so that many stay
+    out."""
     rng = np.random.default_rng(5)
     curves = [PrivacyCost(kind=str(rng.choice(KINDS)), weight=float(10 ** rng.uniform(-1, 2))) for _ in range(owners)]
     rows = rng.integers(100, 3000, owners).astype(float)
@@ -55,7 +57,13 @@ def random_terms(owners: int, public: str) -> parley.Terms:
         for i in range(owners)
     ]
     features = ["loan_amnt", "annual_inc", "dti", "fico", "revol_util"]
-    model = {"kind": "linear-regression", "target": "int_rate", "features": features, "intercept": True, "public": public}
+    model = {
+        "kind": "linear-regression",
+        "target": "int_rate",
+        "features": features,
+        "intercept": True,
+        "public": public,
+    }
     return parley.Terms.from_dict(
         {"model": model, "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 40.0}, "owners": parts}
     )
@@ -78,7 +86,8 @@ def main() -> None:
     began = time.perf_counter()
     paid = cheapest_contracts(game, target)
     print(
-        f"contracts with 1,000 owners           {time.perf_counter() - began:8.2f} s   largest gain {largest_gain(game, paid):.1e}"
+        f"contracts with 1,000 owners           {time.perf_counter() - began:8.2f} s   largest gain "
+        f"{largest_gain(game, paid):.1e}"
     )
 
     with tempfile.TemporaryDirectory() as folder:

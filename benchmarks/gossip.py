@@ -1,9 +1,10 @@
-"""No centre at equal total privacy: nine banks on a ring, a grid, a star and a complete graph, beside gradient descent with a centre.
+"""No centre at equal total privacy: nine banks on a ring, a grid, a star and a complete graph, beside gradient descent
+with a centre.
 
-Every bank gives the same number of noisy gradients under the same (eps, delta) in total; only where they are asked differs. Banks are
-dealt at random, or sorted by the first column so that each knows other customers. All take the step that is automatic on the ring.
-Beside the mean psi of the mean point with its standard error: how far the farthest bank's own point is from it, over how far the
-model is from its start.
+Every bank gives the same number of noisy gradients under the same (eps, delta) in total; only where they are asked
+differs. Banks are dealt at random, or sorted by the first column so that each knows other customers. All take the step
+that is automatic on the ring. Beside the mean psi of the mean point with its standard error: how far the farthest
+bank's own point is from it, over how far the model is from its start.
 
     python benchmarks/gossip.py
 
@@ -39,7 +40,8 @@ def main() -> None:
         market = loan_market(data_folder(), Path(scratch))
         sizes = f"{len(BANKS)} x {RECORDS:,} records, {ANSWERS} answers"
         print(
-            f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), {sizes}, mean psi of {RUNS} runs ± standard error, [apart]"
+            f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), {sizes}, mean psi of {RUNS} runs ± standard "
+            f"error, [apart]"
         )
         some = market.table.iloc[: len(BANKS) * RECORDS]
         key = str(some.columns[0])
@@ -53,7 +55,9 @@ def compare(market: Market, title: str, table: pd.DataFrame) -> None:
     heads = ("no noise" if epsilon > 1e3 else f"eps {epsilon:g}" for epsilon in BUDGETS)
     print(f"{title:18s}{'gap':>6s}" + "".join(f"{head:>32s}" for head in heads) + "   seconds")
     rules: dict[str, dict[str, Any]] = {"gradient-descent": {"algorithm": "gradient-descent", "decay": 0.0}}
-    step = make_algorithm(owners[0].prepare(terms_of(market, {"algorithm": "gossip", "topology": "ring"}, 1.0)).setup).step
+    step = make_algorithm(
+        owners[0].prepare(terms_of(market, {"algorithm": "gossip", "topology": "ring"}, 1.0)).setup
+    ).step
     rules |= {graph: {"algorithm": "gossip", "topology": graph} for graph in GRAPHS}
     for rule, learning in rules.items():
         began = time.perf_counter()
@@ -68,7 +72,11 @@ def cell(market: Market, owners: list[parley.Owner], learning: dict[str, Any], e
     )
     last = np.asarray(result.path)[-1]
     error = f" ± {last.std(ddof=1) / len(last) ** 0.5:.2g}" if len(last) > 1 else ""
-    far = "" if result.consensus_error is None else f" [{result.consensus_error / np.linalg.norm(result.theta, axis=1).mean():.2g}]"
+    far = (
+        ""
+        if result.consensus_error is None
+        else f" [{result.consensus_error / np.linalg.norm(result.theta, axis=1).mean():.2g}]"
+    )
     return f"{last.mean():.3g}{error}{far}"
 
 

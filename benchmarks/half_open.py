@@ -1,10 +1,12 @@
-"""Rounds of a learner while strangers without a certificate hold half-open TCP lines to the owner's daemon: before, meanwhile, after.
+"""Rounds of a learner while strangers without a certificate hold half-open TCP lines to the owner's daemon: before,
+meanwhile, after.
 
 python benchmarks/half_open.py [--lines 10000] [--addresses 250] [--began 0.1] [--again 1000] [--seconds 20]
 
-The strangers call from so many addresses of the loopback. Most of their lines say nothing, a share (`--began`) begins TLS and goes no
-further; lines that are cut are opened again, `--again` a second. Printed: how long a round takes on a line that was there before, and on a
-new one each time; the daemon's descriptors, threads and memory. Everything is on this machine's loopback and ends by itself.
+The strangers call from so many addresses of the loopback. Most of their lines say nothing, a share (`--began`) begins
+TLS and goes no further; lines that are cut are opened again, `--again` a second. Printed: how long a round takes on a
+line that was there before, and on a new one each time; the daemon's descriptors, threads and memory. Everything is on
+this machine's loopback and ends by itself.
 """
 
 import argparse

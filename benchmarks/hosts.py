@@ -1,9 +1,11 @@
-"""Rounds with one noise for all, beside rounds with each owner's own: three owners, three hosts, separate processes, mutual TLS.
+"""Rounds with one noise for all, beside rounds with each owner's own: three owners, three hosts, separate processes,
+mutual TLS.
 
 python benchmarks/hosts.py [--numbers 7840] [--rounds 30] [--mechanism laplace|gaussian] [--kills 60] [--owners 100]
 
 `--owners` instead times the hosts alone, in one process with journals on the disk, for so many owners of 100 numbers.
-`--kills` instead kills processes at random (owners, hosts, learner) while a run goes on, and looks at all books afterwards.
+`--kills` instead kills processes at random (owners, hosts, learner) while a run goes on, and looks at all books
+afterwards.
 """
 
 import argparse
@@ -62,7 +64,12 @@ def make_terms(numbers: int, rounds: int, mechanism: str, shared: bool) -> parle
     noise = {"noise": "shared", "delta": 1e-6} if shared else {"delta": 1e-6 if mechanism == "gaussian" else 0.0}
     return parley.Terms.from_dict(
         {
-            "model": {"kind": "linear-regression", "target": "y", "features": [f"x{j}" for j in range(numbers)], "radius": 5.0},
+            "model": {
+                "kind": "linear-regression",
+                "target": "y",
+                "features": [f"x{j}" for j in range(numbers)],
+                "radius": 5.0,
+            },
             "learning": {"horizon": rounds, "step": 1e-6},
             "privacy": {"clip": 4.0, "mechanism": mechanism, **noise},
             "owners": [{"name": name, "records": ROWS, "epsilon": 1.0} for name in OWNERS],
@@ -71,7 +78,9 @@ def make_terms(numbers: int, rounds: int, mechanism: str, shared: bool) -> parle
     )
 
 
-def prepare(folder: Path, numbers: int, agreed: list[parley.Terms]) -> tuple[dict[str, OwnerSettings], dict[str, HostSettings]]:
+def prepare(
+    folder: Path, numbers: int, agreed: list[parley.Terms]
+) -> tuple[dict[str, OwnerSettings], dict[str, HostSettings]]:
     """Certificates, tables, ledgers, journals, acceptances."""
     certificate_authority.make_authority(folder, "Benchmark", 30)
     for name in (*OWNERS, *HOSTS, "learner"):
@@ -139,14 +148,20 @@ def message_bytes(terms: parley.Terms, numbers: int) -> None:
     bundles = pack(query, "a", noise, Shares.of(np.zeros(numbers, dtype=np.uint64), bytes(32), query.content))
     opening = Opening(terms.hash, 1, query.content, OWNERS, np.zeros(numbers, dtype=np.uint64), bytes(32))
     sent = [sum(map(len, (write_share_bundle(bundle),))) * len(OWNERS) for bundle in bundles]
-    print(f"bytes a round: host 0, 1, 2 receive {sent[0]:,}, {sent[1]:,}, {sent[2]:,}; each opens {len(write_opening(opening)):,}")
+    print(
+        f"bytes a round: host 0, 1, 2 receive {sent[0]:,}, {sent[1]:,}, {sent[2]:,}; each opens "
+        f"{len(write_opening(opening)):,}"
+    )
     shape, ends = shape_of(noise), [Counted(wire) for wire in wires()]
     parties = together(*(lambda end=end: agree_keys(end) for end in ends))
     began = time.perf_counter()
-    together(*(lambda party=party: draw(party, make_recipe(shape.law, shape.exponent), shape.size) for party in parties))
+    together(
+        *(lambda party=party: draw(party, make_recipe(shape.law, shape.exponent), shape.size) for party in parties)
+    )
     took = time.perf_counter() - began
     print(
-        f"bytes to draw a noise ({shape.law}, 2^{shape.exponent}): {max(end.bytes for end in ends):,} a host; in process {took:.3f} s"
+        f"bytes to draw a noise ({shape.law}, 2^{shape.exponent}): {max(end.bytes for end in ends):,} a host; in "
+        f"process {took:.3f} s"
     )
 
 
@@ -184,7 +199,9 @@ def measure(numbers: int, rounds: int, mechanism: str) -> None:
     usual = float(np.median(figures["plain sum, each owner's noise"]))
     for words, seconds in figures.items():
         middle = float(np.median(seconds))
-        print(f"{words:32} median {1e3 * middle:7.1f} ms   largest {1e3 * max(seconds):7.1f} ms   x {middle / usual:.2f}")
+        print(
+            f"{words:32} median {1e3 * middle:7.1f} ms   largest {1e3 * max(seconds):7.1f} ms   x {middle / usual:.2f}"
+        )
 
 
 def crowd(owners: int, rounds: int = 10) -> None:
@@ -200,12 +217,15 @@ def crowd(owners: int, rounds: int = 10) -> None:
                 shares = Shares.of(np.ones(shape.size, dtype=np.uint64), bytes(32), content)
                 parts = [*shares.seeds, to_bytes(shares.third)]
                 pairs = [(parts[place], parts[(place + 1) % 3]) for place in range(3)]
-                hosts.receive([ShareBundle(assignment.terms_hash, number, content, owner, records, shape, pair) for pair in pairs])
+                hosts.receive(
+                    [ShareBundle(assignment.terms_hash, number, content, owner, records, shape, pair) for pair in pairs]
+                )
             hosts.open(number, content)
             seconds.append(time.perf_counter() - began)
         hosts.close()
     print(
-        f"{owners} owners x {shape.size} numbers, noise drawn in the round: median {np.median(seconds):.3f} s, largest {max(seconds):.3f} s"
+        f"{owners} owners x {shape.size} numbers, noise drawn in the round: median {np.median(seconds):.3f} s, "
+        f"largest {max(seconds):.3f} s"
     )
 
 

@@ -1,6 +1,8 @@
-"""Delayed dynamics: how often intervals of the delay cover, beside PyDMD's DMDc without delay, and every random plant without noise.
+"""Delayed dynamics: how often intervals of the delay cover, beside PyDMD's DMDc without delay, and every random plant
+without noise.
 
-python benchmarks/identification.py [--part peer|plants|coverage|owners] [--runs 500]    (PyDMD comes with the extra `bench`)
+python benchmarks/identification.py [--part peer|plants|coverage|owners] [--runs 500]    (PyDMD comes with the extra
+`bench`)
 """
 
 import argparse
@@ -30,7 +32,8 @@ def coverage(delay: float, runs: int, samples: int = 2000, share: float = 0.01) 
         errors.append(found.delay_ / PERIOD - delay)
         covered.append(low <= delay * PERIOD <= high)
     print(
-        f"r = {delay} T, {runs} runs: within 0.02 T {np.mean(np.abs(errors) < 0.02):.1%}, in its 90 % interval {np.mean(covered):.1%}, "
+        f"r = {delay} T, {runs} runs: within 0.02 T {np.mean(np.abs(errors) < 0.02):.1%}, in its 90 % interval "
+        f"{np.mean(covered):.1%}, "
         f"mean error {np.mean(errors):+.4f} T, spread {np.std(errors):.4f} T"
     )
 
@@ -64,7 +67,8 @@ def peer(samples: int = 2000, repeats: int = 20) -> None:
     except ModuleNotFoundError:
         print("PyDMD is not installed: pip install 'parley[bench]'")
         return
-    # PyDMD's own example of DMDc: Helmert's matrix, as many inputs as states; longer, so that the data determine both matrices.
+    # PyDMD's own example of DMDc: Helmert's matrix, as many inputs as states; longer, so that the data determine both
+    # matrices.
     rng = np.random.default_rng(1)
     A, B = helmert(10, full=True), rng.uniform(-0.5, 0.5, size=(10, 10))
     inputs, states = rng.uniform(-0.5, 0.5, size=(samples, 10)), np.full((samples, 10), 0.25)
@@ -89,20 +93,27 @@ def peer(samples: int = 2000, repeats: int = 20) -> None:
         f"|B - B'| {np.abs(ours.Bd_ - theirs.B).max():.1e}"
     )
     print(
-        f"ours {took['ours'][0] * 1e3:.2f} ms, PyDMD {took['PyDMD'][0] * 1e3:.2f} ms: ratio {took['PyDMD'][0] / took['ours'][0]:.2f}"
+        f"ours {took['ours'][0] * 1e3:.2f} ms, PyDMD {took['PyDMD'][0] * 1e3:.2f} ms: ratio "
+        f"{took['PyDMD'][0] / took['ours'][0]:.2f}"
     )
 
 
 def owners(trajectories: int = 300, samples: int = 40, replicates: int = 40) -> None:
-    """Error of the delay under differential privacy against the number of owners and epsilon, each noise beside one noise."""
+    """Error of the delay under differential privacy against the number of owners and epsilon, each noise beside one
+    noise."""
     plant = Plant.of([[-0.1, 1.1], [-1.1, -0.1]], [[1, -1], [-1, 2]], 2.5, PERIOD)
     tables = [recordings(plant, trajectories, samples, seed) for seed in range(32)]
     print("root mean square error of the delay in periods (in brackets: stated standard error); true delay 1.25")
     print(f"{'eps':>5} {'owners':>7} {'own noise':>20} {'one noise':>20} {'ratio':>6}")
     for epsilon in (1.0, 3.0, 10.0):
         for count in (2, 8, 32):
-            found = [study(tables[:count], trajectories, samples, epsilon, noise, replicates) for noise in ("each-owner", "shared")]
-            cells = [f"{error:.3f} ({stated:.3f})" + (f" {lost:.0%} lost" if lost else "") for error, stated, lost in found]
+            found = [
+                study(tables[:count], trajectories, samples, epsilon, noise, replicates)
+                for noise in ("each-owner", "shared")
+            ]
+            cells = [
+                f"{error:.3f} ({stated:.3f})" + (f" {lost:.0%} lost" if lost else "") for error, stated, lost in found
+            ]
             print(f"{epsilon:5g} {count:7d} {cells[0]:>20} {cells[1]:>20} {found[0][0] / found[1][0]:6.1f}")
 
 
@@ -124,8 +135,9 @@ def study(
 ) -> tuple[float, float, float]:
     content = {
         "model": {
-            "kind": "delayed-dynamics", "states": ["x1", "x2"], "inputs": ["u1", "u2"], "trajectory": "run", "period": PERIOD,
-            "max_delay": 3, "samples": samples, "bounds": {"x1": [-16, 16], "x2": [-16, 16], "u1": [-1, 1], "u2": [-1, 1]},
+            "kind": "delayed-dynamics", "states": ["x1", "x2"], "inputs": ["u1", "u2"], "trajectory": "run",
+            "period": PERIOD, "max_delay": 3, "samples": samples,
+            "bounds": {"x1": [-16, 16], "x2": [-16, 16], "u1": [-1, 1], "u2": [-1, 1]},
         },
         "learning": {"algorithm": "identification"},
         "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 4.0, "noise": noise},

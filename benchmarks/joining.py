@@ -1,20 +1,23 @@
 """Is an owner told rightly whether to join? Advice from inside, before training, beside what joining then brought.
 
-Owners that really differ (`common/consortia.py`: banks, occupations, hospitals, states), eps 1 and 3, delta = 1e-6; terms as `parley init`
-writes them with a public sample: planned, each owner's own noise, 30 % of everybody's rows held out.
+Owners that really differ (`common/consortia.py`: banks, occupations, hospitals, states), eps 1 and 3, delta = 1e-6;
+terms as `parley init` writes them with a public sample: planned, each owner's own noise, 30 % of everybody's rows held
+out.
 
-Truth, for each data set, eps and owner: the mean over 20 trainings, each with fresh noise and a fresh split of everybody's rows, of what
-the personal model (`parley refine`) saves on the owner's own held-out rows against the model alone. Cases within two standard errors of
-zero are left out. Advice: what `parley forecast --inside` says of the training rows of a split, on the first `--advised` splits. Each
-split is another table that the owner might have had, so what counts is the share of advice that is right, not a majority; "unknown" is
-counted apart. Balanced accuracy is the mean of that share over owners that gain and owners that lose: a constant answer has a half.
-Owners that lose are few, since a personal model falls back on the model alone. So the same is counted a second time for owners to whom
-joining is worth it if it saves 1 % of what they pay alone (`--worth 0.01`): those that clearly gain more, and those that clearly do not.
+Truth, for each data set, eps and owner: the mean over 20 trainings, each with fresh noise and a fresh split of
+everybody's rows, of what the personal model (`parley refine`) saves on the owner's own held-out rows against the model
+alone. Cases within two standard errors of zero are left out. Advice: what `parley forecast --inside` says of the
+training rows of a split, on the first `--advised` splits. Each split is another table that the owner might have had, so
+what counts is the share of advice that is right, not a majority; "unknown" is counted apart. Balanced accuracy is the
+mean of that share over owners that gain and owners that lose: a constant answer has a half. Owners that lose are few,
+since a personal model falls back on the model alone. So the same is counted a second time for owners to whom joining is
+worth it if it saves 1 % of what they pay alone (`--worth 0.01`): those that clearly gain more, and those that clearly
+do not.
 
     python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised N] [--one-noise] [--json F]
 
-Wanted: 85 % right, balanced accuracy .75, at most 25 % unknown, fewer than 5 % of owners hurt by more than two standard errors.
-Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
+Wanted: 85 % right, balanced accuracy .75, at most 25 % unknown, fewer than 5 % of owners hurt by more than two standard
+errors. Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
 """
 
 import argparse
@@ -49,7 +52,8 @@ QUICK = ("SBA amounts",)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one owner at one eps: mean costs on held-out rows in each training, and advice for each worth on some splits."""
+    """What became of one owner at one eps: mean costs on held-out rows in each training, and advice for each worth on
+    some splits."""
 
     group: str
     epsilon: float
@@ -88,7 +92,9 @@ def main() -> None:
         "--advised", type=int, help="splits on which advice is asked for (left out: 4 for least squares, 2 for classes)"
     )
     parser.add_argument("--one-noise", action="store_true", help="terms with one noise for all, planned for it")
-    parser.add_argument("--quick", action="store_true", help=f"{' and '.join(QUICK)}, six trainings, advice on one split")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{' and '.join(QUICK)}, six trainings, advice on one split"
+    )
     parser.add_argument("--json", type=Path, metavar="F", help="write every case to this file")
     asked = parser.parse_args()
     names = asked.only or (QUICK if asked.quick else list(CONSORTIA))
@@ -108,8 +114,12 @@ def main() -> None:
     for worth in WORTH:
         title = f"\njoining is worth it if it saves {f'{worth:.0%} of the cost alone' if worth else 'anything'}"
         console.print(terminal_table(table(found, worth), title=title), soft_wrap=True)
-        told = Counter(said for case in (each.case(worth) for each in found) if case.truth == STAY for said in case.advice)
-        console.print(f"told to those that lose: {', '.join(f'{said} {told[said]} times' for said in (STAY, JOIN, UNKNOWN))}")
+        told = Counter(
+            said for case in (each.case(worth) for each in found) if case.truth == STAY for said in case.advice
+        )
+        console.print(
+            f"told to those that lose: {', '.join(f'{said} {told[said]} times' for said in (STAY, JOIN, UNKNOWN))}"
+        )
     console.print("wanted: 85 % right, balanced .75 or more, unknown 25 % at most, hurt below 5 %", markup=False)
 
 
@@ -117,13 +127,21 @@ def make_deal(consortium: Consortium, epsilon: float, one_noise: bool, scratch: 
     """Planned on the public sample as `parley init` does it."""
     public = scratch / f"{consortium.name}.parquet"
     consortium.public.to_parquet(public)
-    model = {"kind": consortium.kind, "target": consortium.target, "public": str(public), "intercept": True, "radius": RADIUS}
+    model = {
+        "kind": consortium.kind,
+        "target": consortium.target,
+        "public": str(public),
+        "intercept": True,
+        "radius": RADIUS,
+    }
     terms = parley.Terms.from_dict(
         {
             "model": {**model, "holdout": HELD_OUT},
             "learning": {},
             "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": 1.0},
-            "owners": [{"name": owner_name(i), "records": len(t), "epsilon": epsilon} for i, t in enumerate(consortium.tables)],
+            "owners": [
+                {"name": owner_name(i), "records": len(t), "epsilon": epsilon} for i, t in enumerate(consortium.tables)
+            ],
         }
     )
     proposal = planned(Draft(terms, ())).proposal
@@ -144,7 +162,9 @@ def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int
     advice: list[list[list[tuple[str, ...]]]] = [[[] for _ in tables] for _ in deals]
     for split in range(splits):
         rng = np.random.default_rng([1, split])
-        owners = [parley.Owner(owner_name(i), table.iloc[rng.permutation(len(table))]) for i, table in enumerate(tables)]
+        owners = [
+            parley.Owner(owner_name(i), table.iloc[rng.permutation(len(table))]) for i, table in enumerate(tables)
+        ]
         joint = [deal.train(owners, split) for deal in deals]
         for i, owner in enumerate(owners):
             costs[:, i, :, split] = held_out_costs(owner, deals, joint)
@@ -159,9 +179,12 @@ def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int
 
 
 def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) -> Floats:
-    """Mean costs on the owner's held-out rows of its model alone and its personal one [deals, 2], in the target's own units."""
+    """Mean costs on the owner's held-out rows of its model alone and its personal one [deals, 2], in the target's own
+    units."""
     if any(deal.terms.model != deals[0].terms.model for deal in deals):  # rows are prepared in other ways: apart
-        return np.concatenate([held_out_costs(owner, [deal], [model]) for deal, model in zip(deals, joint, strict=True)])
+        return np.concatenate(
+            [held_out_costs(owner, [deal], [model]) for deal, model in zip(deals, joint, strict=True)]
+        )
     agreement = owner.prepare(deals[0].terms)
     setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
     ridge, none = Ridge(setup.objective, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
@@ -172,7 +195,9 @@ def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) 
 
 def table(found: list[Outcome], worth: float) -> list[list[str]]:
     """A line for each data set and eps, for each data set, and for all."""
-    lines = [["", "eps", "all", "gain", "lose", "not clear", "right", "balanced", "unknown", "hurt" if not worth else "lose"]]
+    lines = [
+        ["", "eps", "all", "gain", "lose", "not clear", "right", "balanced", "unknown", "hurt" if not worth else "lose"]
+    ]
     groups = list(dict.fromkeys(each.group for each in found))
     for group in groups:
         mine = [each for each in found if each.group == group]
@@ -185,7 +210,9 @@ def table(found: list[Outcome], worth: float) -> list[list[str]]:
 def line(group: str, epsilon: str, found: list[Outcome], worth: float) -> list[str]:
     made = Tally.of(each.case(worth) for each in found)
     left_out = made.cases - made.gainers - made.losers
-    right, unknown, hurt = (f"{value:.0%}" if np.isfinite(value) else "-" for value in (made.right, made.unknown, made.hurt))
+    right, unknown, hurt = (
+        f"{value:.0%}" if np.isfinite(value) else "-" for value in (made.right, made.unknown, made.hurt)
+    )
     balanced = f"{made.balanced:.2f}" if np.isfinite(made.balanced) else "-"
     counts = [str(count) for count in (made.cases, made.gainers, made.losers, left_out)]
     return [group, epsilon, *counts, right, balanced, unknown, hurt]

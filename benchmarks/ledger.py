@@ -46,7 +46,17 @@ def fill(ledger: Ledger, rows: int) -> None:
     while entries < rows:
         agreement, round_ = divmod(entries - agreements - FREE - 1, ROUNDS)
         entries += 1
-        facts = (entries, now, "answer", None, terms(agreement), "learner", round_ + 1, f"{entries:032x}", f"{entries:064x}")
+        facts = (
+            entries,
+            now,
+            "answer",
+            None,
+            terms(agreement),
+            "learner",
+            round_ + 1,
+            f"{entries:032x}",
+            f"{entries:064x}",
+        )
         event = json.dumps({"mechanism": "laplace", "noise_multiplier": 1000.0})
         spent = str(COST * (round_ + 1))
         row = (*facts, event, str(COST), "0", spent, "[10]", (VALUE + entries).tobytes())
@@ -76,7 +86,9 @@ class Asker(threading.Thread):
         for account in [account for _, account in self._ledger.accounts() if not account.used_up]:
             for k in range(account.answered + 1, ROUNDS + 1):
                 query = GradientQuery.ask(account.terms_hash, "learner", k, VALUE + k)
-                self.seconds.append(timed(lambda q=query: self._ledger.answer(q, lambda n: COST * n, {}, lambda: lambda: VALUE)))
+                self.seconds.append(
+                    timed(lambda q=query: self._ledger.answer(q, lambda n: COST * n, {}, lambda: lambda: VALUE))
+                )
                 if self._over.wait(0.002):
                     return
 
@@ -101,7 +113,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as name:
         folder = Path(name)
         path, settings = folder / "a.ledger", folder / "owner.toml"
-        settings.write_text('name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "accepted"\nsocket = "a.sock"\n')
+        settings.write_text(
+            'name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "accepted"\nsocket = "a.sock"\n'
+        )
         ledger = Ledger(path, lifetime=float(rows))
         fill(ledger, rows)
         ledger.close()
@@ -116,11 +130,14 @@ def main() -> None:
         command = [sys.executable, "-m", "parley", "owner", "ledger", str(settings), "--json"]
         for more in ([], ["--verify"]):
             arguments = [*command, *more]
-            seconds, told = meanwhile(ledger, lambda a=arguments: subprocess.run(a, check=True, stdout=subprocess.DEVNULL))
+            seconds, told = meanwhile(
+                ledger, lambda a=arguments: subprocess.run(a, check=True, stdout=subprocess.DEVNULL)
+            )
             print(f"{' '.join(['parley owner ledger --json', *more]):42} {seconds:8.3f} s   {told}")
 
         def locked() -> None:
-            with other._writer.transaction() as db:  # as it once was: one long transaction that nobody else writes beside
+            # as it once was: one long transaction that nobody else writes beside
+            with other._writer.transaction() as db:
                 Verification().follow(lambda: nullcontext(db), path, None)
 
         other = Ledger(path)

@@ -2,8 +2,8 @@
 
     python benchmarks/long_run.py [ROUNDS 1000] [NUMBERS 100000]
 
-The floor of the file is what it keeps: facts of every round (about half a kilobyte) and the latest answers (8 MiB). Kept whole, the answers
-alone would take 8 bytes a number.
+The floor of the file is what it keeps: facts of every round (about half a kilobyte) and the latest answers (8 MiB).
+Kept whole, the answers alone would take 8 bytes a number.
 """
 
 import argparse

@@ -1,10 +1,11 @@
-"""Neighbouring tables over the whole range of doubles: does any pair of answers differ by more than the sensitivity that the noise is for?
+"""Neighbouring tables over the whole range of doubles: does any pair of answers differ by more than the sensitivity
+that the noise is for?
 
-A setting is a set of hostile terms (magnitudes over the whole allowed range, or far outside it, which must be refused), with or without
-a hostile public sample, for each kind of query and both kinds of noise. In a setting one row of the table is replaced by several others,
-and any two of these tables are neighbours: one case each, at one parameter. The worst pair is then climbed from: rows, other rows and
-parameters are changed in exponent, mantissa and sign, and what moves the answer further is kept. Random pairs alone would prove nothing.
-Distances are taken in extended precision.
+A setting is a set of hostile terms (magnitudes over the whole allowed range, or far outside it, which must be refused),
+with or without a hostile public sample, for each kind of query and both kinds of noise. In a setting one row of the
+table is replaced by several others, and any two of these tables are neighbours: one case each, at one parameter. The
+worst pair is then climbed from: rows, other rows and parameters are changed in exponent, mantissa and sign, and what
+moves the answer further is kept. Random pairs alone would prove nothing. Distances are taken in extended precision.
 
     python benchmarks/magnitudes.py [--cases 1000000] [--seed 0] [--jobs 2]
 """
@@ -38,7 +39,11 @@ QUERIES = [
     ("statistics", "linear-regression"),
 ]
 LOCAL: dict[str, list[dict[str, Any]]] = {
-    "update": [{"algorithm": "federated-averaging"}, {"algorithm": "fednova"}, {"algorithm": "fedprox", "proximal": 1.0}],
+    "update": [
+        {"algorithm": "federated-averaging"},
+        {"algorithm": "fednova"},
+        {"algorithm": "fedprox", "proximal": 1.0},
+    ],
     "corrected": [
         {"algorithm": "scaffold"},
         {"algorithm": "scaffold", "variates": "gradients", "horizon": 2},
@@ -78,8 +83,9 @@ class Findings:
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """Numbers of any size. `wild`: over all doubles, else over what terms may hold. A setting has a favourite exponent, whose multiples are
-    frequent: what one number makes vanish another brings back, as whoever writes terms against an owner would choose them."""
+    """Numbers of any size. `wild`: over all doubles, else over what terms may hold. A setting has a favourite exponent,
+    whose multiples are frequent: what one number makes vanish another brings back, as whoever writes terms against an
+    owner would choose them."""
 
     rng: np.random.Generator
     wild: bool
@@ -129,9 +135,12 @@ def draw_terms(numbers: Magnitudes, asked: str, kind: str, folder: Path) -> dict
     privacy: dict[str, Any] = {"mechanism": "gaussian", "delta": 1e-6} if gaussian else {}
     if rng.random() < 0.7:
         privacy["clip"] = numbers.size()
-        if local and rng.random() < 0.7:  # of the size of a gradient: else the rounding of the steps hides what a record does
+        # of the size of a gradient: else the rounding of the steps hides what a record does
+        if local and rng.random() < 0.7:
             reach = max((abs(end) for ends in model["bounds"].values() for end in ends), default=1.0)
-            privacy["clip"] = float(np.clip(model["radius"] * min(reach, 1e100) ** 2 * 10 ** rng.uniform(-9, 1), SMALLEST, LARGEST))
+            privacy["clip"] = float(
+                np.clip(model["radius"] * min(reach, 1e100) ** 2 * 10 ** rng.uniform(-9, 1), SMALLEST, LARGEST)
+            )
     learning: dict[str, Any] = {"horizon": 1}
     if asked == "statistics":
         learning["algorithm"] = "sufficient-statistics"
@@ -165,7 +174,10 @@ def draw_columns(rng: np.random.Generator, model: dict[str, Any], columns: list[
     model["categories"] = model.get("categories", {}) | {c: ["0", "1", "2"][: rng.integers(1, 4)] for c in named}
     model["bounds"] = {c: ends for c, ends in model["bounds"].items() if c not in named}
     least = {c: (model["bounds"][c][0] if c in model["bounds"] else -1.0) for c in columns if c not in named}
-    takes = {c: ["signed-log1p"] + ["log1p"] * (low > -1) + ["sqrt"] * (low >= 0) + ["log"] * (low > 0) for c, low in least.items()}
+    takes = {
+        c: ["signed-log1p"] + ["log1p"] * (low > -1) + ["sqrt"] * (low >= 0) + ["log"] * (low > 0)
+        for c, low in least.items()
+    }
     model["transforms"] = {c: str(rng.choice(known)) for c, known in takes.items() if rng.random() < 0.4}
     model["missing"] = {c: "fill" for c in columns if rng.random() < 0.4} or "refuse"
 
@@ -190,7 +202,8 @@ def draw_public(
 
 
 def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFrame:
-    """Records over all doubles, in the range alone, at the ends of their bounds, and where the public sample has its centre."""
+    """Records over all doubles, in the range alone, at the ends of their bounds, and where the public sample has its
+    centre."""
     rng = numbers.rng
     numbers = replace(numbers, wild=numbers.wild or bool(rng.random() < 0.4))
     p = agreement.setup.preparation
@@ -214,7 +227,9 @@ def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFr
     return without_targets(rng, with_names_and_gaps(rng, pd.DataFrame(table), p, 1.0))
 
 
-def with_names_and_gaps(rng: np.random.Generator, frame: pd.DataFrame, preparation: Preparation, share: float) -> pd.DataFrame:
+def with_names_and_gaps(
+    rng: np.random.Generator, frame: pd.DataFrame, preparation: Preparation, share: float
+) -> pd.DataFrame:
     """Some cells of columns of names drawn anew, listed or not; gaps in columns where they are filled."""
     for e in preparation.encodings:
         if e.column in preparation.categories:
@@ -282,7 +297,9 @@ def ask(agreement: Agreement, asked: str, theta: Floats) -> Query:
     return StatisticsQuery.ask(agreement.hash, "learner", 1)
 
 
-def answers(agreement: Agreement, asked: str, part: str, rows: Design, place: int, parameters: Floats) -> list[list[Bounded]]:
+def answers(
+    agreement: Agreement, asked: str, part: str, rows: Design, place: int, parameters: Floats
+) -> list[list[Bounded]]:
     """For each parameter the bounded values of all tables that have one of `rows` at `place`."""
     base: Design = getattr(agreement.tables, part)
     found: list[list[Bounded]] = [[] for _ in parameters]
@@ -310,7 +327,9 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
     try:
         terms = parley.Terms.from_dict(content)
         width = len(terms.model.features or ())
-        blank = pd.DataFrame(np.zeros((terms.owners[0].records, width + 1)), columns=[*(terms.model.features or ()), "y"])
+        blank = pd.DataFrame(
+            np.zeros((terms.owners[0].records, width + 1)), columns=[*(terms.model.features or ()), "y"]
+        )
         agreement = parley.Owner("a", blank).prepare(terms)
         table = draw_rows(numbers, agreement, terms.owners[0].records)
         agreement = parley.Owner("a", table).prepare(terms)
@@ -376,7 +395,9 @@ def main() -> None:
     options = parser.parse_args()
     began, pieces = time.perf_counter(), 20
     seeds = np.random.SeedSequence(options.seed).spawn(pieces)
-    work = joblib.Parallel(n_jobs=options.jobs)(joblib.delayed(search)(-(-options.cases // pieces), seed) for seed in seeds)
+    work = joblib.Parallel(n_jobs=options.jobs)(
+        joblib.delayed(search)(-(-options.cases // pieces), seed) for seed in seeds
+    )
     found = sum(work, start=Findings())
     for kind, ratio in found.kinds:
         print(f"  {kind:48s} {ratio:.15f}")

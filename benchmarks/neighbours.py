@@ -1,9 +1,10 @@
 """Searches for neighbouring tables that a rule of the federated family drives further apart than its noise covers.
 
-Gradient ascent from 20,000 starts a rule, in batches: over every row of a table, the row that is replaced, where the steps start and
-the learner's correction, each within what the terms allow, in several settings (clipped and bounded records, steps at the limit and
-usual ones, a box that binds, a penalty; squared, logistic and softmax losses). The ascent has derivatives of its own; what it found
-best is then asked of Parley's own questions, whose answers are compared.
+Gradient ascent from 20,000 starts a rule, in batches: over every row of a table, the row that is replaced, where the
+steps start and the learner's correction, each within what the terms allow, in several settings (clipped and bounded
+records, steps at the limit and usual ones, a box that binds, a penalty; squared, logistic and softmax losses). The
+ascent has derivatives of its own; what it found best is then asked of Parley's own questions, whose answers are
+compared.
 
     python benchmarks/neighbours.py [--starts 20000] [--seed 0]
 """
@@ -41,7 +42,14 @@ SETTINGS: list[dict[str, Any]] = [
     {"kind": "linear-regression", "clip": 0.5, "limit": True, "local_steps": 5, "radius": 5.0},
     {"kind": "linear-regression", "clip": None, "limit": False, "local_steps": 12, "radius": 0.7},
     {"kind": "logistic-regression", "clip": 0.5, "limit": True, "local_steps": 5, "radius": 5.0},
-    {"kind": "logistic-regression", "clip": None, "limit": False, "local_steps": 3, "radius": 5.0, "regularisation": 0.5},
+    {
+        "kind": "logistic-regression",
+        "clip": None,
+        "limit": False,
+        "local_steps": 3,
+        "radius": 5.0,
+        "regularisation": 0.5,
+    },
     {"kind": "softmax-regression", "clip": 0.5, "limit": True, "local_steps": 4, "radius": 5.0},
 ]
 
@@ -73,12 +81,22 @@ class Case:
 
     def query(self, start: Floats, correction: Floats) -> Query:
         what = self.terms.hash, "learner", self.round, start
-        return CorrectedQuery.ask(*what, correction, self.steps) if self.local.reach else UpdateQuery.ask(*what, self.steps)
+        return (
+            CorrectedQuery.ask(*what, correction, self.steps)
+            if self.local.reach
+            else UpdateQuery.ask(*what, self.steps)
+        )
 
 
 def make_case(rule: str, setting: dict[str, Any], number: int) -> Case:
     kind, features = setting["kind"], [f"x{j}" for j in range(WIDTH)]
-    model: dict[str, Any] = {"kind": kind, "target": "y", "features": features, "intercept": False, "radius": setting["radius"]}
+    model: dict[str, Any] = {
+        "kind": kind,
+        "target": "y",
+        "features": features,
+        "intercept": False,
+        "radius": setting["radius"],
+    }
     model |= {"bounds": {name: [-1, 1] for name in features}, "regularisation": setting.get("regularisation", 0.0)}
     if kind == "linear-regression":
         model["bounds"]["y"] = [-3, 3]
@@ -99,7 +117,8 @@ def make_case(rule: str, setting: dict[str, Any], number: int) -> Case:
 
 @dataclass(frozen=True)
 class Point:
-    """Where an ascent stands: the common rows and both versions of the first one [B, ROWS + 1, p], their targets, start and correction."""
+    """Where an ascent stands: the common rows and both versions of the first one [B, ROWS + 1, p], their targets, start
+    and correction."""
 
     X: Floats
     y: Floats
@@ -131,7 +150,8 @@ def draw(case: Case, many: int, rng: np.random.Generator) -> Point:
 
 
 def margin_gradient(case: Case, w: Floats, X: Floats, y: Floats) -> tuple[Floats, Back]:
-    """The mean clipped gradient of a cost of the margin at w [B, p] on tables [B, n, p], and how it hangs on each of them."""
+    """The mean clipped gradient of a cost of the margin at w [B, p] on tables [B, n, p], and how it hangs on each of
+    them."""
     margin = np.einsum("bnp,bp->bn", X, w)
     if case.targets:
         derivative, curvature = 2 * (margin - y), np.full_like(margin, 2.0)
@@ -177,8 +197,11 @@ def softmax_gradient(case: Case, w: Floats, X: Floats, y: Floats) -> tuple[Float
     return (np.einsum("bnc,bnp->bcp", residual, Z) / n).reshape(w.shape), back
 
 
-def answer(case: Case, point: Point, place: int) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, Floats, Floats]]]:
-    """An owner's answers about one of the neighbours [B, P], and the way back from them to rows, targets, starts and corrections."""
+def answer(
+    case: Case, point: Point, place: int
+) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, Floats, Floats]]]:
+    """An owner's answers about one of the neighbours [B, P], and the way back from them to rows, targets, starts and
+    corrections."""
     X, y = point.table(place)
     local, gradient = case.local, softmax_gradient if case.setting["kind"] == "softmax-regression" else margin_gradient
     held = local.regularisation + local.proximal
@@ -239,7 +262,9 @@ def climb(case: Case, many: int, rng: np.random.Generator) -> tuple[Point, Float
         rate = 0.3 * 0.92**number
         point = Point(
             np.clip(point.X + rate * unit(at_X), -1, 1),
-            np.clip(point.y + rate * case.targets * unit(at_y), -case.targets, case.targets) if case.targets else point.y,
+            np.clip(point.y + rate * case.targets * unit(at_y), -case.targets, case.targets)
+            if case.targets
+            else point.y,
             np.clip(point.start + rate * local.radius * unit(first[2] + second[2]), -local.radius, local.radius),
             np.clip(point.correction + rate * local.reach * unit(first[3] + second[3]), -local.reach, local.reach),
         )
@@ -301,7 +326,9 @@ def main() -> None:
         print(f"  {rule:24s} {climbed:.12f}   asked of Parley: {answered:.12f}")
     case = make_case("fedprox", SETTINGS[0], 1)
     mutant = with_mutant(case, proximal=30.0)
-    print(f"  a pull that the longest step does not count: {climb(mutant, 1000, np.random.default_rng(0))[1].max():.1f}")
+    print(
+        f"  a pull that the longest step does not count: {climb(mutant, 1000, np.random.default_rng(0))[1].max():.1f}"
+    )
     print(f"  {time.perf_counter() - began:.0f} s")
     if not worst <= 1:
         raise SystemExit("a pair of neighbours is further apart than the noise covers")

@@ -1,6 +1,8 @@
-"""One round between two processes with mutual TLS, part by part: bare gRPC echo, durable commit, safe noise, gradient, and the rest.
+"""One round between two processes with mutual TLS, part by part: bare gRPC echo, durable commit, safe noise, gradient,
+and the rest.
 
-python benchmarks/network.py            [--flower: beside rounds over a Flower federation, which takes minutes and needs parley[flower]]
+python benchmarks/network.py            [--flower: beside rounds over a Flower federation, which takes minutes and needs
+parley[flower]]
 """
 
 import json
@@ -121,7 +123,8 @@ def wait_for(port: Any, server: Any) -> int:
 
 
 def daemon(settings: OwnerSettings, parts: Any, port: Any) -> None:
-    """The owner's daemon, as `parley owner serve` runs it, with a clock inside: (commit, noise, gradient) of each answer."""
+    """The owner's daemon, as `parley owner serve` runs it, with a clock inside: (commit, noise, gradient) of each
+    answer."""
 
     def timed_owner(settings: OwnerSettings) -> parley.Owner:
         noise, ledger = TimedNoise(), TimedLedger(settings.ledger)
@@ -191,11 +194,16 @@ def measure(folder: Path, width: int, rows: int, rounds: int) -> list[float]:
         echoing, answering = (wait_for(port, server) for port, server in zip(ports, servers, strict=True))
         peer = RemoteOwner("a", f"127.0.0.1:{answering}", identity(folder, "learner"))
         options = (*CLIENT_OPTIONS, ("grpc.ssl_target_name_override", "a"))
-        channel = grpc.secure_channel(f"127.0.0.1:{echoing}", channel_credentials(identity(folder, "learner")), options=options)
+        channel = grpc.secure_channel(
+            f"127.0.0.1:{echoing}", channel_credentials(identity(folder, "learner")), options=options
+        )
         bare, content = channel.unary_unary("/Echo/Echo"), messages.write_query(queries[0])
         lines = []
         for query in queries:
-            echoed, whole = seconds(lambda: bare(content)), seconds(lambda query=query: peer.ask(query, rows, width, 60))
+            echoed, whole = (
+                seconds(lambda: bare(content)),
+                seconds(lambda query=query: peer.ask(query, rows, width, 60)),
+            )
             lines.append([whole, echoed, *clock[3 * query.round - 3 : 3 * query.round]])
         peer.close()
         channel.close()
@@ -262,10 +270,15 @@ def as_toml(terms: parley.Terms) -> str:
 
 
 def main() -> None:
-    sizes = {10: 1000, 1000: 1000, 20_000: 20}  # a Parquet file of 100,000 columns takes pyarrow more than 20 GB to read
+    # a Parquet file of 100,000 columns takes pyarrow more than 20 GB to read
+    sizes = {10: 1000, 1000: 1000, 20_000: 20}
     flower = over_flower(sizes, 4) if "--flower" in sys.argv else {}
     heads = ("round", "echo", "commit", "noise", "gradient", "rest")
-    print(f"{'numbers':>8} " + " ".join(f"{head:>9}" for head in heads) + f" {'rest/echo':>10} {'over Flower':>12}   (ms, medians)")
+    print(
+        f"{'numbers':>8} "
+        + " ".join(f"{head:>9}" for head in heads)
+        + f" {'rest/echo':>10} {'over Flower':>12}   (ms, medians)"
+    )
     for (width, rows), rounds in zip(sizes.items(), (400, 200, 40), strict=True):
         with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as place:  # not /tmp: it may be no disk
             folder = Path(place)
@@ -273,7 +286,8 @@ def main() -> None:
             parts = measure(folder, width, rows, rounds)
             beside = f"{1e3 * flower[width]:12,.0f}" if width in flower else f"{'-':>12}"
             print(
-                f"{width:8,} " + " ".join(f"{1e3 * p:9.3f}" for p in parts) + f" {parts[-1] / parts[1]:10.2f} {beside}", flush=True
+                f"{width:8,} " + " ".join(f"{1e3 * p:9.3f}" for p in parts) + f" {parts[-1] / parts[1]:10.2f} {beside}",
+                flush=True,
             )
 
 

@@ -1,9 +1,10 @@
-"""Adult from raw columns without a public sample: scales asked of five owners, a plan by what they released, a model; epsilon 1 in all.
+"""Adult from raw columns without a public sample: scales asked of five owners, a plan by what they released, a model;
+epsilon 1 in all.
 
     python benchmarks/no_public_sample.py [SHARE ...]
 
-prints for each share of epsilon that goes to the scales the AUC on held-out rows, beside that of the model without privacy, prepared alike.
-PARLEY_DATA is the folder with adult.parquet.
+prints for each share of epsilon that goes to the scales the AUC on held-out rows, beside that of the model without
+privacy, prepared alike. PARLEY_DATA is the folder with adult.parquet.
 """
 
 import argparse

@@ -1,10 +1,12 @@
-"""The noise of many owners in one draw, beside drawing each owner's: what a round's noise costs, and what a pilot forecast costs.
+"""The noise of many owners in one draw, beside drawing each owner's: what a round's noise costs, and what a pilot
+forecast costs.
 
     python benchmarks/noise_groups.py [10000]
 
-Both ways run in turn in one process, and the ratio of their processor times is printed. The floor of a round is one draw of noise for the
-mean: a normal number, or two gamma numbers for Laplace noise, for each coordinate of each replicate. The last table is whole forecasts by
-pilot runs; their floor is the same forecast for one owner, because all owners answer from the same pilot rows.
+Both ways run in turn in one process, and the ratio of their processor times is printed. The floor of a round is one
+draw of noise for the mean: a normal number, or two gamma numbers for Laplace noise, for each coordinate of each
+replicate. The last table is whole forecasts by pilot runs; their floor is the same forecast for one owner, because all
+owners answer from the same pilot rows.
 """
 
 import argparse
@@ -31,10 +33,17 @@ def terms_of(owners: int, mechanism: str, equal: bool, public: str) -> parley.Te
     """A clip that binds, so that the algorithm is run on the pilot."""
     rng = np.random.default_rng(7)
     parts = [
-        {"name": f"bank-{i}", "records": 1000 if equal else int(rng.integers(500, 3000)), "epsilon": 2.0} for i in range(owners)
+        {"name": f"bank-{i}", "records": 1000 if equal else int(rng.integers(500, 3000)), "epsilon": 2.0}
+        for i in range(owners)
     ]
     delta = {"delta": 1e-6} if mechanism == "gaussian" else {}
-    model = {"kind": "linear-regression", "target": "int_rate", "features": FEATURES, "intercept": True, "public": public}
+    model = {
+        "kind": "linear-regression",
+        "target": "int_rate",
+        "features": FEATURES,
+        "intercept": True,
+        "public": public,
+    }
     return parley.Terms.from_dict(
         {
             "model": model,
@@ -57,7 +66,9 @@ def seconds(work: Callable[[], object], least: float = 0.2) -> float:
 
 def rounds(owners: int, mechanism: str, equal: bool, public: str) -> tuple[float, float, float]:
     """(floor, at once, one by one): seconds for the noise of one round."""
-    stages = {name: part.training for name, part in open_pilot(terms_of(owners, mechanism, equal, public)).setup.parts.items()}
+    stages = {
+        name: part.training for name, part in open_pilot(terms_of(owners, mechanism, equal, public)).setup.parts.items()
+    }
     noise, value = FastNoise(0), np.zeros((REPLICATES, NUMBERS))
     asked = [(group, noise.combined(group.weights)) for group in noise_groups(stages)]
 
@@ -68,7 +79,9 @@ def rounds(owners: int, mechanism: str, equal: bool, public: str) -> tuple[float
         answers = []
         for stage in stages.values():
             law = stage.series.mechanism
-            answers.append(Answer("", "", stage.question.records, law.release(Bounded(value, law.sensitivity, law.norm), noise)))
+            answers.append(
+                Answer("", "", stage.question.records, law.release(Bounded(value, law.sensitivity, law.norm), noise))
+            )
         return weighted_mean(answers)
 
     rng = np.random.default_rng(0)
@@ -93,7 +106,8 @@ def main() -> None:
                 floor, together, apart = rounds(owners, mechanism, equal, public)
                 sizes = "equal" if equal else "differ"
                 print(
-                    f"{owners:8,} {mechanism:>9} {sizes:>7} {1e3 * floor:8.3f} {1e3 * together:8.3f} {1e3 * apart:11.2f} "
+                    f"{owners:8,} {mechanism:>9} {sizes:>7} {1e3 * floor:8.3f} {1e3 * together:8.3f} "
+                    f"{1e3 * apart:11.2f} "
                     f"{apart / together:7.0f}x"
                 )
         print("\nforecasts by pilot runs, 50 rounds, in seconds of processor time, and in those of one owner's")

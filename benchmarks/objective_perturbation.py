@@ -1,14 +1,17 @@
-"""One owner, pure epsilon, logistic regression: what is left of the cost by gradient descent, by objective perturbation, by diffprivlib.
+"""One owner, pure epsilon, logistic regression: what is left of the cost by gradient descent, by objective
+perturbation, by diffprivlib.
 
-Excess: mean log-loss on rows that nobody trained on, above that of the best model without privacy (trained on the owner's rows), x 1e-3.
-All see the same prepared features: a random public sample bounds every column at its 1 % and 99 % quantiles and standardises it.
+Excess: mean log-loss on rows that nobody trained on, above that of the best model without privacy (trained on the
+owner's rows), x 1e-3. All see the same prepared features: a random public sample bounds every column at its 1 % and 99
+% quantiles and standardises it.
 
 - gradients: the planner's best choice with rounds and Laplace noise;
 - perturbed: objective perturbation with the clip that the planner chose;
 - estimator: PrivateLogisticRegression on the prepared features, as it comes;
-- diffprivlib: its LogisticRegression with data_norm the root of the number of features, like the estimator's; in an environment of its own:
-  python3 -m venv dpl && dpl/bin/pip install diffprivlib. (Of its epsilon a part goes into a term for the Jacobian with the norm where
-  the proof has its square, and the constant is not penalised: what it promises is less than epsilon where the norm is above 1.)
+- diffprivlib: its LogisticRegression with data_norm the root of the number of features, like the estimator's; in an
+  environment of its own: python3 -m venv dpl && dpl/bin/pip install diffprivlib. (Of its epsilon a part goes into a
+  term for the Jacobian with the norm where the proof has its square, and the constant is not penalised: what it
+  promises is less than epsilon where the norm is above 1.)
 
     python benchmarks/objective_perturbation.py [--replicates 20] [--diffprivlib dpl/bin/python]
 
@@ -39,7 +42,9 @@ from diffprivlib.models import LogisticRegression
 held = np.load(sys.argv[1])
 X, y, found = held["X"], held["y"], []
 for run in range(int(held["replicates"])):
-    model = LogisticRegression(epsilon=float(held["epsilon"]), data_norm=X.shape[1] ** 0.5, max_iter=1000, random_state=run).fit(X, y)
+    model = LogisticRegression(
+        epsilon=float(held["epsilon"]), data_norm=X.shape[1] ** 0.5, max_iter=1000, random_state=run
+    ).fit(X, y)
     found.append(np.append(model.coef_[0], model.intercept_))
 np.save(sys.argv[2], np.array(found))
 """
@@ -56,10 +61,12 @@ def main() -> None:
 
 
 def compare(market: Market, scratch: Path, replicates: int, python: Path | None) -> None:
-    """Every method at every epsilon, with standard errors over its runs, and how much more the others leave than objective perturbation."""
+    """Every method at every epsilon, with standard errors over its runs, and how much more the others leave than
+    objective perturbation."""
     learned, tested = ROWS[market.name]
     print(
-        f"{market.name}: {learned:,} rows, {len(market.model['features'])} features and a constant, {replicates} runs; excess x 1e-3"
+        f"{market.name}: {learned:,} rows, {len(market.model['features'])} features and a constant, {replicates} "
+        f"runs; excess x 1e-3"
     )
     table = market.table.iloc[: learned + tested]
     owner = parley.Owner("owner", table.iloc[:learned])
@@ -83,11 +90,14 @@ def compare(market: Market, scratch: Path, replicates: int, python: Path | None)
             losses[name] = setup.objective.cost(test, models) - least
         losses["estimator"] = setup.objective.cost(test, estimated(train, epsilon, replicates)) - least
         if python is not None:
-            losses["diffprivlib"] = setup.objective.cost(test, rival(python, train, epsilon, replicates, scratch)) - least
+            losses["diffprivlib"] = (
+                setup.objective.cost(test, rival(python, train, epsilon, replicates, scratch)) - least
+            )
         nothing = float(setup.objective.cost(test, np.zeros_like(best)) - least)
         cells = [cell(name, loss, losses["perturbed"]) for name, loss in losses.items()]
         print(
-            f"  eps {epsilon:<4g} {'; '.join(cells)}; nothing {1e3 * nothing:.0f}; {time.perf_counter() - began:.0f} s", flush=True
+            f"  eps {epsilon:<4g} {'; '.join(cells)}; nothing {1e3 * nothing:.0f}; {time.perf_counter() - began:.0f} s",
+            flush=True,
         )
 
 
@@ -105,14 +115,20 @@ def plans(terms: parley.Terms) -> dict[str, parley.Terms]:
     for name, once in (("gradients", False), ("perturbed", True)):
         choices = [choice for choice in proposal.choices if (choice.algorithm == "objective-perturbation") == once]
         best = min(choices, key=lambda choice: choice.relative_fitness)
-        learning = {"algorithm": best.algorithm, "horizon": best.horizon, "step": "auto" if best.step is None else best.step}
+        learning = {
+            "algorithm": best.algorithm,
+            "horizon": best.horizon,
+            "step": "auto" if best.step is None else best.step,
+        }
         found[name] = terms.changed(learning=learning, privacy={"clip": best.clip})
     return found
 
 
 def estimated(train: Design, epsilon: float, replicates: int) -> Floats:
     """Models of the estimator with its defaults; the constant is its own."""
-    fits = [PrivateLogisticRegression(epsilon, random_state=run).fit(train.X[:, :-1], train.y) for run in range(replicates)]
+    fits = [
+        PrivateLogisticRegression(epsilon, random_state=run).fit(train.X[:, :-1], train.y) for run in range(replicates)
+    ]
     return np.array([fit.theta_ for fit in fits])
 
 

@@ -1,19 +1,23 @@
-"""Does one noise make learning together pay? Owners' errors alone, with each owner's own noise, and with one noise for all.
+"""Does one noise make learning together pay? Owners' errors alone, with each owner's own noise, and with one noise for
+all.
 
-1. Real loans, least squares from one release of statistics, (eps, delta = 1e-6): many small owners to few larger ones, rows dealt at
-   random or by state. Errors are those on each owner's own held-out rows. Alone an owner trains without noise: plain least squares, or
-   ridge whose weight it finds by cross-validation. Beside every outcome stands the forecast from the public sample, made before training.
-2. Planned terms for three tasks, 30 owners x 800 rows, eps = 1: what the planner makes of each kind of noise, and the excess cost that is
-   left. "Same plan": the plan for each owner's noise, run with one noise.
+1. Real loans, least squares from one release of statistics, (eps, delta = 1e-6): many small owners to few larger ones,
+rows dealt at random or by state. Errors are those on each owner's own held-out rows. Alone an owner trains without
+noise: plain least squares, or ridge whose weight it finds by cross-validation. Beside every outcome stands the forecast
+from the public sample, made before training.
+2. Planned terms for three tasks, 30 owners x 800 rows, eps = 1: what the planner makes of each kind of noise, and the
+excess cost that is left. "Same plan": the plan for each owner's noise, run with one noise.
 
-Everything is trained by `parley.train` from terms that differ in `privacy.noise` and what was planned for it. Prepared from public
-knowledge alone: a random sample of rows that no owner has bounds every column at its 1 % and 99 % quantiles and standardises it, the
-target too, so that an error is a share of the target's variance. The clip of a record's z z' is, for each kind of noise, the one with the
-best forecast.
+Everything is trained by `parley.train` from terms that differ in `privacy.noise` and what was planned for it. Prepared
+from public knowledge alone: a random sample of rows that no owner has bounds every column at its 1 % and 99 % quantiles
+and standardises it, the target too, so that an error is a share of the target's variance. The clip of a record's z z'
+is, for each kind of noise, the one with the best forecast.
 
-    python benchmarks/one_noise.py [--quick] [--part table|planner] [--splits 4] [--replicates 20] [--plot one_noise.png]
+    python benchmarks/one_noise.py [--quick] [--part table|planner] [--splits 4] [--replicates 20] [--plot
+    one_noise.png]
 
-Needs lendingclub.parquet, and for the second part adult.parquet and sba_loans.parquet, in PARLEY_DATA (default ../shared/data).
+Needs lendingclub.parquet, and for the second part adult.parquet and sba_loans.parquet, in PARLEY_DATA (default
+../shared/data).
 """
 
 import argparse
@@ -80,7 +84,10 @@ class Market:
         drawn = self.table.iloc[np.random.default_rng(seed).permutation(len(self.table))[: count * (rows + held_out)]]
         if split == "by state":
             drawn = drawn.sort_values("state", kind="stable")
-        return [parley.Owner(f"owner-{i}", part) for i, part in enumerate(split_consecutive(drawn, [rows + held_out] * count))]
+        return [
+            parley.Owner(f"owner-{i}", part)
+            for i, part in enumerate(split_consecutive(drawn, [rows + held_out] * count))
+        ]
 
 
 @dataclass(eq=False)
@@ -89,7 +96,8 @@ class Cell:
 
     alone: list[Floats] = field(default_factory=list)  # [owners] for each split
     ridge: list[Floats] = field(default_factory=list)
-    together: dict[str, list[Floats]] = field(default_factory=lambda: {kind: [] for kind in KINDS})  # [replicates, owners]
+    # [replicates, owners]
+    together: dict[str, list[Floats]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     fitness: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
 
     def gain(self, kind: str, against: list[Floats]) -> float:
@@ -116,14 +124,18 @@ def main() -> None:
             planner([market, adult(Path(scratch)), sba(Path(scratch))], min(asked.replicates, PLANNED_RUNS))
 
 
-def table(market: Market, shapes: Sequence[tuple[int, int, int]], splits: int, replicates: int) -> dict[tuple[object, ...], Cell]:
+def table(
+    market: Market, shapes: Sequence[tuple[int, int, int]], splits: int, replicates: int
+) -> dict[tuple[object, ...], Cell]:
     """Every setting trained, printed beside its forecast."""
     began = time.perf_counter()
     print(
-        f"{market.name}: 10 features and a constant, one release of statistics, delta = {DELTA:g}; {splits} splits x {replicates} runs"
+        f"{market.name}: 10 features and a constant, one release of statistics, delta = {DELTA:g}; {splits} splits x "
+        f"{replicates} runs"
     )
     print(
-        "error: mean on owners' own held-out rows, in variances of the target; (f): forecast; gain: share of owners better off together"
+        "error: mean on owners' own held-out rows, in variances of the target; (f): forecast; gain: share of owners "
+        "better off together"
     )
     print("than alone by least squares / by ridge; psi: relative fitness; !: outside the forecast's 90 % interval\n")
     print(f"owners x rows eps split    |  alone ridge     (f) | {heading('each own (f)')} | {heading('one    (f)')}")
@@ -131,7 +143,9 @@ def table(market: Market, shapes: Sequence[tuple[int, int, int]], splits: int, r
     advice = []
     for shape in shapes:
         planned = {(kind, epsilon): best_clip(market, shape, epsilon, kind) for kind in KINDS for epsilon in EPSILONS}
-        foreseen = {key: parley.forecast(terms, differences=Heterogeneity.stated(0.0)) for key, terms in planned.items()}
+        foreseen = {
+            key: parley.forecast(terms, differences=Heterogeneity.stated(0.0)) for key, terms in planned.items()
+        }
         outcome = {split: measured(market, shape, split, planned, splits, replicates) for split in SPLITS}
         for epsilon in EPSILONS:
             for split, found in outcome.items():
@@ -144,7 +158,10 @@ def table(market: Market, shapes: Sequence[tuple[int, int, int]], splits: int, r
     spread = max(scatter(cell.together[kind]) for cell in cells.values() for kind in KINDS)
     if splits > 1:
         print(f"\nlargest standard error of an error over splits: {spread:.4f}", end="")
-    print(f"\nthe forecast advised what most owners were better off with in {sum(advice)} of {len(advice)} cases; {since(began)}\n")
+    print(
+        f"\nthe forecast advised what most owners were better off with in {sum(advice)} of {len(advice)} cases; "
+        f"{since(began)}\n"
+    )
     return cells
 
 
@@ -161,7 +178,8 @@ def line(shape: tuple[int, int, int], epsilon: float, split: str, cell: Cell, fo
         outside = " " if said.low <= fitness <= said.high else "!"
         text += (
             f" | {np.mean(cell.together[kind]):6.3f} ({foreseen[kind].owners[0].together / unit:.3f})"
-            f" {cell.gain(kind, cell.alone):4.0%} /{cell.gain(kind, cell.ridge):4.0%} {fitness:8.4f} ({said.mean:.4f}){outside}"
+            f" {cell.gain(kind, cell.alone):4.0%} /{cell.gain(kind, cell.ridge):4.0%} {fitness:8.4f} "
+            f"({said.mean:.4f}){outside}"
         )
     return text
 
@@ -216,7 +234,8 @@ def alone_errors(terms: parley.Terms, owners: Sequence[parley.Owner]) -> Floats:
 
 
 def ridge_errors(terms: parley.Terms, owners: Sequence[parley.Owner]) -> Floats:
-    """The same for ridge regression, its weight found by leaving one row out at a time; the constant, the last column, is free."""
+    """The same for ridge regression, its weight found by leaving one row out at a time; the constant, the last column,
+    is free."""
     found = []
     for owner in owners:
         train, held_out = owner.prepare(terms).tables.train, owner.prepare(terms).tables.held_out
@@ -228,7 +247,10 @@ def ridge_errors(terms: parley.Terms, owners: Sequence[parley.Owner]) -> Floats:
 def planner(markets: Sequence[Market], replicates: int) -> None:
     """What each kind of noise leaves of the excess cost where the planner chose the terms."""
     count, rows, _ = PLANNED
-    print(f"planned terms, {count} owners x {rows} rows, eps = 1, delta = {DELTA:g}; {replicates} runs; costs on own held-out rows")
+    print(
+        f"planned terms, {count} owners x {rows} rows, eps = 1, delta = {DELTA:g}; {replicates} runs; costs on own "
+        f"held-out rows"
+    )
     for market in markets:
         began = time.perf_counter()
         proposal = parley.plan(market.terms(PLANNED, 1.0))
@@ -248,18 +270,23 @@ def planner(markets: Sequence[Market], replicates: int) -> None:
             excess[name] = float(result.path[-1].mean())
             said = "" if foreseen is None else f" (forecast {foreseen:.3g})"
             print(
-                f"  {name:20} psi {excess[name]:.3g}{said}, cost {joint.mean():.4f}, {np.mean(joint < own):.0%} of owners gain; "
+                f"  {name:20} psi {excess[name]:.3g}{said}, cost {joint.mean():.4f}, {np.mean(joint < own):.0%} of "
+                f"owners gain; "
                 f"{terms.learning.algorithm}, {terms.privacy.mechanism}, T = {terms.learning.horizon}",
                 flush=True,
             )
         each, same, best = excess.values()
-        print(f"  one noise cuts the excess cost {each / best:.1f} x ({each / same:.1f} x by the same plan); {since(began)}")
+        print(
+            f"  one noise cuts the excess cost {each / best:.1f} x ({each / same:.1f} x by the same plan); "
+            f"{since(began)}"
+        )
 
 
 def loans(scratch: Path) -> Market:
     """Interest rates from ten numbers; states are known up to 2011."""
     features = (
-        "loan_amnt", "term", "emp_length", "annual_inc", "dti", "inq_last_6mths", "open_acc", "revol_bal", "revol_util", "total_acc",
+        "loan_amnt", "term", "emp_length", "annual_inc", "dti", "inq_last_6mths", "open_acc", "revol_bal", "revol_util",
+        "total_acc",
     )  # fmt: skip
     return market(books.loans(), features, scratch, ["state"])
 
@@ -267,8 +294,8 @@ def loans(scratch: Path) -> Market:
 def adult(scratch: Path) -> Market:
     """Who earns more than 50,000, by logistic regression."""
     features = (
-        "age", "workclass", "education_num", "marital_status", "occupation", "relationship", "race", "sex", "capital_gain",
-        "capital_loss", "hours_per_week",
+        "age", "workclass", "education_num", "marital_status", "occupation", "relationship", "race", "sex",
+        "capital_gain", "capital_loss", "hours_per_week",
     )  # fmt: skip
     return market(books.adult(), features, scratch)
 
@@ -276,13 +303,15 @@ def adult(scratch: Path) -> Market:
 def sba(scratch: Path) -> Market:
     """Which small-business loans are not paid back, by logistic regression."""
     features = (
-        "Term", "NoEmp", "NewExist", "CreateJob", "RetainedJob", "UrbanRural", "DisbursementGross", "GrAppv", "SBA_Appv", "ApprovalFY",
+        "Term", "NoEmp", "NewExist", "CreateJob", "RetainedJob", "UrbanRural", "DisbursementGross", "GrAppv",
+        "SBA_Appv", "ApprovalFY",
     )  # fmt: skip
     return market(books.sba(), features, scratch)
 
 
 def market(book: books.Book, features: Sequence[str], scratch: Path, more: Sequence[str] = ()) -> Market:
-    """The book shuffled and cut into a public sample and the rest; names become places in the alphabet, missing cells a constant."""
+    """The book shuffled and cut into a public sample and the rest; names become places in the alphabet, missing cells a
+    constant."""
     table = book.shuffled(0).integers(features, more)
     public = table.iloc[:PUBLIC]
     public.to_parquet(scratch / f"{book.name}.parquet")
@@ -298,7 +327,8 @@ def market(book: books.Book, features: Sequence[str], scratch: Path, more: Seque
 
 
 def picture(cells: dict[tuple[object, ...], Cell], shapes: Sequence[tuple[int, int, int]]) -> Figure:
-    """How an owner's error changes when it joins, against ridge alone, at eps = 1: a bar for the mean, a dot for each owner in one run."""
+    """How an owner's error changes when it joins, against ridge alone, at eps = 1: a bar for the mean, a dot for each
+    owner in one run."""
     figure, rng = Figure(figsize=(11, 4.6), layout="constrained"), np.random.default_rng(0)
     styles = ((EACH, LIMIT, "each owner adds its own noise"), (ONE, TOGETHER, "one noise for all"))
     for axes, split in zip(figure.subplots(1, 2, sharey=True), SPLITS, strict=True):
@@ -309,11 +339,17 @@ def picture(cells: dict[tuple[object, ...], Cell], shapes: Sequence[tuple[int, i
                 joint = cell.together[kind][0]
                 typical = joint[np.argsort(joint.mean(axis=1))[len(joint) // 2]] / cell.ridge[0] - 1
                 axes.bar(x, mean, 0.34, color=colour, alpha=0.4, label=name if place == 0 else None)
-                axes.scatter(x + rng.uniform(-0.13, 0.13, len(typical)), typical, s=8, color=colour, linewidths=0, zorder=3)
-                axes.annotate(f"{cell.gain(kind, cell.ridge):.0%}\ngain", (x, -0.365), ha="center", color=INK, fontsize=9)
+                axes.scatter(
+                    x + rng.uniform(-0.13, 0.13, len(typical)), typical, s=8, color=colour, linewidths=0, zorder=3
+                )
+                axes.annotate(
+                    f"{cell.gain(kind, cell.ridge):.0%}\ngain", (x, -0.365), ha="center", color=INK, fontsize=9
+                )
         axes.axhline(0, color=ALONE, linewidth=1.6, zorder=2, label="alone: ridge, without noise")
         axes.set_xticks(range(len(shapes)), [f"{shape[0]} owners\n{shape[1]} rows each" for shape in shapes])
-        axes.set_title(f"rows dealt {'at random' if split == 'random' else split}", loc="left", color=INK, fontsize=10.5)
+        axes.set_title(
+            f"rows dealt {'at random' if split == 'random' else split}", loc="left", color=INK, fontsize=10.5
+        )
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=MUTED)
         axes.grid(axis="y", color=GRID)

@@ -1,8 +1,8 @@
 """The most memory that an owner takes while it prepares a Parquet table for terms, beside the bytes of its numbers.
 
-Each case is a process of its own: a file as it is read (a few rows at a time, straight into the prepared numbers), the same file by way of
-a pandas table, as it was once read, a folder that is streamed, and a table of a few rows, which is what libraries alone take. Peaks are
-those that the kernel counts (VmHWM; what getrusage says begins with the parent's).
+Each case is a process of its own: a file as it is read (a few rows at a time, straight into the prepared numbers), the
+same file by way of a pandas table, as it was once read, a folder that is streamed, and a table of a few rows, which is
+what libraries alone take. Peaks are those that the kernel counts (VmHWM; what getrusage says begins with the parent's).
 
     python benchmarks/parquet_memory.py [--rows 1000000] [--columns 10] [--holdout 0.2]
 """
@@ -63,7 +63,8 @@ def write(folder: Path, rows: int, columns: int) -> dict[str, tuple[Path, int]]:
     pq.write_table(table.slice(0, 100), folder / "few.parquet")
     for number in range(4):
         pq.write_table(
-            table.slice(number * rows // 4, (number + 1) * rows // 4 - number * rows // 4), folder / "parts" / f"{number}.parquet"
+            table.slice(number * rows // 4, (number + 1) * rows // 4 - number * rows // 4),
+            folder / "parts" / f"{number}.parquet",
         )
     whole, few = (folder / "t.parquet", rows), (folder / "few.parquet", min(rows, 100))
     return {"libraries": few, "file": whole, "pandas": whole, "folder": (folder / "parts", rows)}
@@ -87,7 +88,9 @@ def main() -> None:
         for case, (path, rows) in write(Path(folder), options.rows, options.columns).items():
             sizes = ["--rows", str(rows), "--columns", str(options.columns), "--holdout", str(options.holdout)]
             command = [sys.executable, __file__, "--child", case, "--path", str(path), *sizes]
-            most, seconds = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+            most, seconds = map(
+                float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+            )
             least = least or most
             above = f"{most - least:5.0f} above libraries, {(most - least) / numbers:.1f} times the numbers"
             print(f"  {case:10s} peak {most:5.0f} MB: {above}; {seconds:.1f} s")

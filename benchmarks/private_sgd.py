@@ -1,17 +1,21 @@
-"""Private gradient descent on 60,000 x 784 digits: how fast an epoch of clipped batches is, and what three owners reach together.
+"""Private gradient descent on 60,000 x 784 digits: how fast an epoch of clipped batches is, and what three owners reach
+together.
 
-1. One epoch of softmax regression in batches of 600, every record's gradient clipped in L2 and Gaussian noise on every sum: ours, where a
-   record's gradient is the product of its residual and its pixels and is never made, beside Opacus on the CPU in each of its modes: hooks,
-   functorch and ew make it, ghost makes its norm only and goes back a second time. Ours computes in double precision; Opacus in single,
-   its usual one, and in double. One thread each. After a first epoch the best of `--repeats`, in seconds of this process's CPU: the
-   clock's on an idle machine, and the same on a busy one. Opacus has rows gathered as ours are; hooks also its usual loader.
-2. Softmax regression at (eps 1, delta 1e-5) over all steps: one owner that holds everything, three owners with a third each who add their
-   own noise, and three with one noise. The settings are those of `parley reproduce aarhus2020`: all records in each of 40 steps, momentum,
-   step 3, clip 1 - chosen on the last 10,000 training images in a study; between organisations a public pilot would choose them.
+1. One epoch of softmax regression in batches of 600, every record's gradient clipped in L2 and Gaussian noise on every
+sum: ours, where a record's gradient is the product of its residual and its pixels and is never made, beside Opacus on
+the CPU in each of its modes: hooks, functorch and ew make it, ghost makes its norm only and goes back a second time.
+Ours computes in double precision; Opacus in single, its usual one, and in double. One thread each. After a first epoch
+the best of `--repeats`, in seconds of this process's CPU: the clock's on an idle machine, and the same on a busy one.
+Opacus has rows gathered as ours are; hooks also its usual loader.
+2. Softmax regression at (eps 1, delta 1e-5) over all steps: one owner that holds everything, three owners with a third
+each who add their own noise, and three with one noise. The settings are those of `parley reproduce aarhus2020`: all
+records in each of 40 steps, momentum, step 3, clip 1 - chosen on the last 10,000 training images in a study; between
+organisations a public pilot would choose them.
 
     python benchmarks/private_sgd.py [--part epoch|digits] [--repeats 3] [--runs 3]
 
-Needs mnist.npz in PARLEY_DATA (default ../shared/data), else synthetic digits are used; Opacus is compared with if it is installed.
+Needs mnist.npz in PARLEY_DATA (default ../shared/data), else synthetic digits are used; Opacus is compared with if it
+is installed.
 """
 
 import argparse
@@ -50,7 +54,8 @@ def epoch(digits: Digits, repeats: int) -> None:
     """An epoch's seconds, ours beside Opacus's."""
     ours = our_epoch(digits, repeats)
     print(
-        f"an epoch of {len(digits.images) // BATCH} batches, one thread: ours {ours:.2f} s (noise, ledger and steps included)",
+        f"an epoch of {len(digits.images) // BATCH} batches, one thread: ours {ours:.2f} s (noise, ledger and steps "
+        f"included)",
         flush=True,
     )
     try:
@@ -64,7 +69,9 @@ def epoch(digits: Digits, repeats: int) -> None:
     for precision in ("single", "double"):
         for mode in ("hooks", "functorch", "ew", "ghost"):
             for name, theirs in opacus_epochs(digits, repeats, mode, precision == "double").items():
-                print(f"  {precision}, {mode:10} {name:16} {theirs:6.2f} s, {theirs / ours:.1f} times as long", flush=True)
+                print(
+                    f"  {precision}, {mode:10} {name:16} {theirs:6.2f} s, {theirs / ours:.1f} times as long", flush=True
+                )
 
 
 def best(run: Callable[[], object], repeats: int) -> float:
@@ -144,7 +151,12 @@ def together(digits: Digits, runs: int) -> None:
 
 def terms_for(sizes: list[int], learning: dict[str, object], shared: bool = False) -> parley.Terms:
     names = [f"owner-{i + 1}" for i in range(len(sizes))]
-    model = {"kind": "softmax-regression", "target": "digit", "features": list(PIXELS), "categories": {"digit": list(CLASSES)}}
+    model = {
+        "kind": "softmax-regression",
+        "target": "digit",
+        "features": list(PIXELS),
+        "categories": {"digit": list(CLASSES)},
+    }
     privacy = {"mechanism": "gaussian", "clip": SOFTMAX_CLIP, "delta": DELTA, **({"noise": "shared"} if shared else {})}
     return parley.Terms.from_dict(
         {

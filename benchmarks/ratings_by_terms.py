@@ -1,10 +1,11 @@
-"""Items learned by terms on MovieLens: what two owners of 1:4 gain at several budgets, with their own noise and with one.
+"""Items learned by terms on MovieLens: what two owners of 1:4 gain at several budgets, with their own noise and with
+one.
 
     python benchmarks/ratings_by_terms.py --data DIR [--write FOLDER]
     python benchmarks/ratings_by_terms.py --made [--write FOLDER]
 
-DIR holds `ml1m.parquet`, `ratings.dat` or `ratings.csv`. --made: made ratings of two libraries, as in docs/ratings.md. --write leaves
-tables and terms in FOLDER, for `parley train FOLDER/terms.toml` and for daemons.
+DIR holds `ml1m.parquet`, `ratings.dat` or `ratings.csv`. --made: made ratings of two libraries, as in docs/ratings.md.
+--write leaves tables and terms in FOLDER, for `parley train FOLDER/terms.toml` and for daemons.
 """
 
 import argparse
@@ -51,7 +52,9 @@ def made(sizes: tuple[int, ...], books: int, folder: Path) -> parley.Terms:
         u, i = np.repeat(np.arange(users), 20), rng.choice(books, 20 * users, p=often)
         values = 3.3 + b[i] + a[u] + np.einsum("nf,nf->n", P[u], Q[i]) + 0.8 * rng.standard_normal(len(u))
         names = {"user": [f"{place}-{reader}" for reader in u], "item": [str(book + 1) for book in i]}
-        frames.append(pd.DataFrame({**names, "rating": np.clip(np.round(values), 1, 5)}).drop_duplicates(["user", "item"]))
+        frames.append(
+            pd.DataFrame({**names, "rating": np.clip(np.round(values), 1, 5)}).drop_duplicates(["user", "item"])
+        )
     return agreed("Two libraries", frames, books, folder)
 
 
@@ -60,7 +63,9 @@ def agreed(title: str, frames: list[pd.DataFrame], items: tuple[str, ...] | int,
     owners = []
     for name, frame in zip(("north", "south"), frames, strict=True):
         frame.to_parquet(folder / f"{name}.parquet")
-        owners.append({"name": name, "records": frame["user"].nunique(), "epsilon": 1.0, "data": str(folder / f"{name}.parquet")})
+        owners.append(
+            {"name": name, "records": frame["user"].nunique(), "epsilon": 1.0, "data": str(folder / f"{name}.parquet")}
+        )
     columns = {"user": "user", "item": "item", "target": "rating", "bounds": {"rating": [1.0, 5.0]}}
     terms = parley.Terms.from_dict(
         {
@@ -83,7 +88,9 @@ def measured(terms: parley.Terms, cases: list[tuple[str, float, float, str]]) ->
         budgets = {"north": {"epsilon": small}, "south": {"epsilon": large}}
         case = terms.changed(privacy={"noise": noise}, owners=budgets, hosts=hosts)
         result, worth = parley.train(case, owners, seed=1), items_worth(case)
-        errors = "   ".join(f"{o.rmse_alone:12.4f} {o.rmse_together:8.4f} {o.rmse_personal:8.4f}" for o in result.owners)
+        errors = "   ".join(
+            f"{o.rmse_alone:12.4f} {o.rmse_together:8.4f} {o.rmse_personal:8.4f}" for o in result.owners
+        )
         found = result.to_json()["metrics"]
         ranks = f"recall@10 {found['recall@10']:.4f} ({found['popularity']['recall@10']:.4f} popular)"
         heard = "" if worth is None else f"   heard {worth.heard:,.1f}"

@@ -1,13 +1,16 @@
-"""From files as they are to a model, by the commands that a user types: incomes in five tables, heart disease in four hospitals.
+"""From files as they are to a model, by the commands that a user types: incomes in five tables, heart disease in four
+hospitals.
 
-Each time files are written as they come (names, gaps, skewed numbers), `parley init` writes the terms, `parley train` releases a model
-from the owners' ledgers, `parley predict` applies it to rows that nobody learned from, and the AUC of its probabilities is printed
-beside that of the same columns without privacy (logistic regression by scikit-learn on the same training rows). No file is edited.
+Each time files are written as they come (names, gaps, skewed numbers), `parley init` writes the terms, `parley train`
+releases a model from the owners' ledgers, `parley predict` applies it to rows that nobody learned from, and the AUC of
+its probabilities is printed beside that of the same columns without privacy (logistic regression by scikit-learn on the
+same training rows). No file is edited.
 
 - adult: 2,000 public rows, five owners of 7,000, all raw columns, eps = 1, delta = 1e-6.
-- heart: Cleveland, Budapest, Zurich and Basel, Long Beach; two thirds of each table are private rows, the others are the test. Nobody has
-  a public sample: ranges and codes are declared in the command, as a physician would. Missing cells stay in. The target `num` counts
-  vessels, and 0 is healthy. eps = 1, delta = 1e-6; each hospital's own noise, and one noise that three of them draw.
+- heart: Cleveland, Budapest, Zurich and Basel, Long Beach; two thirds of each table are private rows, the others are
+  the test. Nobody has a public sample: ranges and codes are declared in the command, as a physician would. Missing
+  cells stay in. The target `num` counts vessels, and 0 is healthy. eps = 1, delta = 1e-6; each hospital's own noise,
+  and one noise that three of them draw.
 
     python benchmarks/raw_tables.py [--table adult|heart|"heart with one noise"] [--runs 5] [--json F]
 
@@ -38,7 +41,15 @@ HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 RANGES = {
     "age": (20, 90), "trestbps": (80, 200), "chol": (0, 500), "thalach": (60, 210), "oldpeak": (-2, 6), "ca": (0, 3),
 }  # fmt: skip
-CODES = {"sex": "0,1", "cp": "1,2,3,4", "fbs": "0,1", "restecg": "0,1,2", "exang": "0,1", "slope": "1,2,3", "thal": "3,6,7"}
+CODES = {
+    "sex": "0,1",
+    "cp": "1,2,3,4",
+    "fbs": "0,1",
+    "restecg": "0,1,2",
+    "exang": "0,1",
+    "slope": "1,2,3",
+    "thal": "3,6,7",
+}
 WANTED = {"adult": 0.89, "heart": 0.84, "heart with one noise": 0.84}
 
 
@@ -61,7 +72,8 @@ def main() -> None:
     for name, runs in found.items():
         private, plain = ([run[kind] for run in runs] for kind in ("private", "plain"))
         print(
-            f"{name}: AUC {np.mean(private):.4f} (from {min(private):.4f} to {max(private):.4f}; wanted {WANTED[name]}), "
+            f"{name}: AUC {np.mean(private):.4f} (from {min(private):.4f} to {max(private):.4f}; wanted "
+            f"{WANTED[name]}), "
             f"without privacy {np.mean(plain):.4f}; {np.mean([run['seconds'] for run in runs]):.0f} s a run"
         )
     if asked.json is not None:
@@ -74,7 +86,9 @@ def adult(folder: Path, seed: int, show: bool) -> dict[str, float]:
     public, owned, test = rows.iloc[:2000], rows.iloc[2000:37_000], rows.iloc[37_000:]
     public.to_csv(folder / "public.csv", index=False)
     parts = {f"county-{i + 1}": owned.iloc[7000 * i : 7000 * (i + 1)] for i in range(5)}
-    return through_commands(folder, parts, test, "income", ["--public", "public.csv"], test["income"].to_numpy() == 1, "1", show)
+    return through_commands(
+        folder, parts, test, "income", ["--public", "public.csv"], test["income"].to_numpy() == 1, "1", show
+    )
 
 
 def heart_with_hosts(folder: Path, seed: int, show: bool) -> dict[str, float]:
@@ -111,7 +125,11 @@ def through_commands(
         rows.to_csv(folder / f"{owner}.csv", index=False)
     test.drop(columns=target).to_csv(folder / "new.csv", index=False)
     files = [f"{owner}.csv" for owner in parts]
-    command(folder, ["init", *files, "--target", target, *more, *BUDGET, "--holdout", "0", "--write", "terms.toml", "--yes"], show)
+    command(
+        folder,
+        ["init", *files, "--target", target, *more, *BUDGET, "--holdout", "0", "--write", "terms.toml", "--yes"],
+        show,
+    )
     books = ["--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6"]
     command(folder, ["train", "terms.toml", *books, "--save", "model.json"], show)
     command(folder, ["predict", "model.json", "new.csv", "--out", "predicted.csv"], show)
@@ -120,7 +138,9 @@ def through_commands(
         lines = (folder / "terms.toml").read_text(encoding="utf-8").splitlines()
         print(
             "\n".join(
-                line for line in lines if line.startswith(("algorithm", "horizon", "step", "clip", "start", "noise", "whitening"))
+                line
+                for line in lines
+                if line.startswith(("algorithm", "horizon", "step", "clip", "start", "noise", "whitening"))
             )
         )
     return {

@@ -1,7 +1,9 @@
-"""100 replicates x 100 rounds x 3 owners of linear regression: replicates as an axis beside the plain loop over runs and rounds.
+"""100 replicates x 100 rounds x 3 owners of linear regression: replicates as an axis beside the plain loop over runs
+and rounds.
 
-Floor of the batched clipped round: 2 matrix products of 2 n R p flops and one pass over the [R, n] derivatives. The plain loop is
-NumPy at its best for one run at a time; it is timed on a few runs and scaled up, since all of them would take minutes.
+Floor of the batched clipped round: 2 matrix products of 2 n R p flops and one pass over the [R, n] derivatives. The
+plain loop is NumPy at its best for one run at a time; it is timed on a few runs and scaled up, since all of them would
+take minutes.
 
     python benchmarks/replicates.py [--rows 250000] [--replicates 100] [--horizon 100]
 """
@@ -44,13 +46,18 @@ def main() -> None:
         print(f"  {label:36s} {value:9.2f} s   {plain / value:8.0f} x")
     rate = blas_rate()
     clipped = seconds["clipped, batched BLAS"]
-    print(f"  clipped run: {flops / clipped / 1e9:.1f} Gflop/s; this machine's dgemm on square matrices: {rate / 1e9:.1f} Gflop/s")
+    print(
+        f"  clipped run: {flops / clipped / 1e9:.1f} Gflop/s; this machine's dgemm on square matrices: "
+        f"{rate / 1e9:.1f} Gflop/s"
+    )
 
 
 def table(n: int, p: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, p))
-    return pd.DataFrame(X, columns=[f"x{j}" for j in range(p)]).assign(y=X @ np.linspace(1, -1, p) + rng.uniform(-1, 1, n))
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(p)]).assign(
+        y=X @ np.linspace(1, -1, p) + rng.uniform(-1, 1, n)
+    )
 
 
 def make_terms(n: int, p: int, horizon: int, clip: float | None) -> parley.Terms:
@@ -66,7 +73,8 @@ def make_terms(n: int, p: int, horizon: int, clip: float | None) -> parley.Terms
 
 
 def plain_loop(tables: dict[str, pd.DataFrame], horizon: int, runs: int) -> float:
-    """What one would write without replicates: for each run, for each round, for each owner - clipped gradient, noise, step."""
+    """What one would write without replicates: for each run, for each round, for each owner - clipped gradient, noise,
+    step."""
     data = []
     for frame in tables.values():
         X, y = np.ascontiguousarray(frame.drop(columns="y").to_numpy()), frame["y"].to_numpy()

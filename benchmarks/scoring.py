@@ -2,9 +2,9 @@
 
     python benchmarks/scoring.py [--rows 10000] [--kind logistic-regression]
 
-Each owner's table is the loans of one state (US Small Business Administration, PARLEY_DATA; without, synthetic loans), raw columns from CSV
-files. Beside the owner's own verdicts: what reading and preparing the tables takes, and the time of the same verdicts if the models alone
-and the personal ones were made one after the other.
+Each owner's table is the loans of one state (US Small Business Administration, PARLEY_DATA; without, synthetic loans),
+raw columns from CSV files. Beside the owner's own verdicts: what reading and preparing the tables takes, and the time
+of the same verdicts if the models alone and the personal ones were made one after the other.
 """
 
 import argparse
@@ -28,12 +28,16 @@ def tables(rows: int) -> tuple[list[pd.DataFrame], pd.DataFrame, list[str]]:
     """The owners' tables, a public sample, and the columns of names."""
     if not (DATA / "sba_loans.parquet").exists():
         loans = synthetic_lending(OWNERS * rows + PUBLIC, seed=1)
-        loans = loans.assign(Default=(loans["int_rate"] > 14).astype(int), GrAppv=loans["loan_amnt"]).drop(columns="int_rate")
+        loans = loans.assign(Default=(loans["int_rate"] > 14).astype(int), GrAppv=loans["loan_amnt"]).drop(
+            columns="int_rate"
+        )
         names = [str(column) for column in loans if not pd.api.types.is_numeric_dtype(loans[column])]
         parts = [loans.iloc[k * rows : (k + 1) * rows] for k in range(OWNERS)]
         return parts, loans.iloc[OWNERS * rows :], names
     loans = pd.read_parquet(DATA / "sba_loans.parquet").dropna(subset=["Default"])
-    loans = loans.drop(columns=["Bank", "NAICS", "FranchiseCode", "ChgOffPrinGr", "ApprovalFY"]).sample(frac=1, random_state=0)
+    loans = loans.drop(columns=["Bank", "NAICS", "FranchiseCode", "ChgOffPrinGr", "ApprovalFY"]).sample(
+        frac=1, random_state=0
+    )
     loans["Default"] = loans["Default"].astype(int)
     public, loans = loans.iloc[:PUBLIC].drop(columns="State"), loans.iloc[PUBLIC:]
     states = loans["State"].value_counts().index[:OWNERS]
@@ -44,12 +48,15 @@ def tables(rows: int) -> tuple[list[pd.DataFrame], pd.DataFrame, list[str]]:
 def terms_of(kind: str, parts: list[pd.DataFrame], names: list[str], folder: Path) -> parley.Terms:
     target = TARGETS[kind]
     model = {
-        "kind": kind, "target": target, "public": str(folder / "public.csv"), "holdout": 0.2, "missing": "fill", "coding": "one-hot",
-        "intercept": True, "features": [column for column in parts[0].columns if column != target],
-        "categories": {name: sorted(pd.read_csv(folder / "public.csv")[name].dropna().astype(str).unique()) for name in names},
+        "kind": kind, "target": target, "public": str(folder / "public.csv"), "holdout": 0.2, "missing": "fill",
+        "coding": "one-hot", "intercept": True, "features": [column for column in parts[0].columns if column != target],
+        "categories": {
+            name: sorted(pd.read_csv(folder / "public.csv")[name].dropna().astype(str).unique()) for name in names
+        },
     }  # fmt: skip
     owners = [
-        {"name": f"o{k}", "records": len(part), "epsilon": 3.0, "data": str(folder / f"o{k}.csv")} for k, part in enumerate(parts)
+        {"name": f"o{k}", "records": len(part), "epsilon": 3.0, "data": str(folder / f"o{k}.csv")}
+        for k, part in enumerate(parts)
     ]
     return parley.Terms.from_dict(
         {
@@ -90,7 +97,10 @@ def main() -> None:
         verdicts = [score(terms, parley.Owner(part.name, str(part.data)), model) for part in terms.owners]
         whole = time.process_time() - began
         gains = [verdict.personal_gain.mean for verdict in verdicts]
-        print(f"all of it, as parley score --all    {whole:8.2f} s, {(read + apart) / whole:.2f} x as fast as the two above")
+        print(
+            f"all of it, as parley score --all    {whole:8.2f} s, {(read + apart) / whole:.2f} x as fast as the two "
+            f"above"
+        )
         print(f"what the personal models save: {min(gains):.3g} to {max(gains):.3g}")
 
 

@@ -1,6 +1,8 @@
-"""Noise that three hosts draw together: the floor counted first, then seconds and bytes a host, in threads and in three processes over TCP.
+"""Noise that three hosts draw together: the floor counted first, then seconds and bytes a host, in threads and in three
+processes over TCP.
 
-python benchmarks/sharing.py            [--encrypted: beside the owners' sum under homomorphic encryption; needs tenseal and phe]
+python benchmarks/sharing.py            [--encrypted: beside the owners' sum under homomorphic encryption; needs tenseal
+and phe]
 """
 
 import argparse
@@ -31,7 +33,8 @@ OWNERS = 3
 
 
 class Sockets:
-    """A channel over plain TCP connections: length and bytes; a thread a connection sends, so that `send` never waits."""
+    """A channel over plain TCP connections: length and bytes; a thread a connection sends, so that `send` never
+    waits."""
 
     def __init__(self, index: int, connections: dict[int, socket.socket]) -> None:
         self.index = index
@@ -71,7 +74,8 @@ def timed(act: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, float,
 
 
 def floor(recipe: Recipe, size: int) -> dict[str, float]:
-    """What cannot be avoided with these gates: words of the streams, bits of ANDs, bytes sent; CPU seconds of AES alone."""
+    """What cannot be avoided with these gates: words of the streams, bits of ANDs, bytes sent; CPU seconds of AES
+    alone."""
     plan, lanes = make_plan(recipe), -(-size // 64) * 64
     planes = (plan.plain + plan.fair.size) * lanes // 64
     gates = plan.circuit.gates * lanes
@@ -133,8 +137,8 @@ def in_processes() -> dict[tuple[str, int], float]:
 
 
 def encrypted_sums(size: int) -> None:
-    """The other route: owners encrypt, one server adds without seeing, a holder of the key decrypts. No noise is drawn inside: whoever
-    decrypts sees the exact sum, unless each owner adds noise of its own. CPU seconds."""
+    """The other route: owners encrypt, one server adds without seeing, a holder of the key decrypts. No noise is drawn
+    inside: whoever decrypts sees the exact sum, unless each owner adds noise of its own. CPU seconds."""
     values = np.random.default_rng(0).integers(-(2**20), 2**20, size=(OWNERS, size))
     if importlib.util.find_spec("tenseal") is None:
         print("CKKS (tenseal): skipped, the library is not installed")
@@ -144,12 +148,15 @@ def encrypted_sums(size: int) -> None:
         context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 60])
         context.global_scale = 2**40
         start = time.process_time()
-        sums = [tenseal.ckks_vector(context, v[k : k + 4096].tolist()) for v in values[:1] for k in range(0, size, 4096)]
+        sums = [
+            tenseal.ckks_vector(context, v[k : k + 4096].tolist()) for v in values[:1] for k in range(0, size, 4096)
+        ]
         encrypt = time.process_time() - start
         sent = sum(len(s.serialize()) for s in sums)
         for v in values[1:]:
             sums = [
-                s + tenseal.ckks_vector(context, v[k : k + 4096].tolist()) for s, k in zip(sums, range(0, size, 4096), strict=True)
+                s + tenseal.ckks_vector(context, v[k : k + 4096].tolist())
+                for s, k in zip(sums, range(0, size, 4096), strict=True)
             ]
         start = time.process_time()
         opened = np.concatenate([s.decrypt() for s in sums])
@@ -173,7 +180,8 @@ def encrypted_sums(size: int) -> None:
         opened_in = (time.process_time() - start) / few
         assert decrypt == [int(v) for v in values[:2, :few].sum(axis=0)]
         print(
-            f"Paillier (phe, 2,048 bits), {size}: encrypt {size * encrypt:.1f} s an owner, add and decrypt {size * opened_in:.1f} s"
+            f"Paillier (phe, 2,048 bits), {size}: encrypt {size * encrypt:.1f} s an owner, add and decrypt "
+            f"{size * opened_in:.1f} s"
             f" (from {few} numbers), {512 * size:,} bytes an owner"
         )
 
@@ -204,7 +212,13 @@ def main() -> None:
         for size in SIZES:
             least = floor(recipe, size)
             usual, best, cpu, sent = in_threads(recipe, size)
-            row = name, size, f"{least['gates']:,.0f}", len(make_plan(recipe).circuit.rounds) + 1, f"{8e-6 * least['words']:.2f}"
+            row = (
+                name,
+                size,
+                f"{least['gates']:,.0f}",
+                len(make_plan(recipe).circuit.rounds) + 1,
+                f"{8e-6 * least['words']:.2f}",
+            )
             row += (
                 f"{3e3 * least['aes']:.2f}",
                 f"{1e-6 * least['bytes']:.3f}",

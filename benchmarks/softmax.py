@@ -1,9 +1,10 @@
-"""Digits of real MNIST at (ε = 1, δ = 1e-5) in all, one owner: softmax regression beside ten logistic regressions, one against the rest.
+"""Digits of real MNIST at (ε = 1, δ = 1e-5) in all, one owner: softmax regression beside ten logistic regressions, one
+against the rest.
 
     python benchmarks/softmax.py [ROUNDS 60]
 
-Both ask for clipped gradients on all 60,000 images with Gaussian noise. The ten classifiers share the budget: each gets the noise of ten
-times as many releases. Needs mnist.npz in PARLEY_DATA (default ../shared/data).
+Both ask for clipped gradients on all 60,000 images with Gaussian noise. The ten classifiers share the budget: each gets
+the noise of ten times as many releases. Needs mnist.npz in PARLEY_DATA (default ../shared/data).
 """
 
 import argparse
@@ -47,7 +48,8 @@ def main() -> None:
     result = parley.train(terms, [parley.Owner("post", owner)], seed=0, measure=False)
     accuracy = float(np.mean(result.model.predict(test) == truth.astype(str)))
     print(f"softmax, {rounds} rounds: accuracy {accuracy:.4f}  ({time.perf_counter() - began:.0f} s)")
-    # Ten agreements, each with the noise of 10 T releases: together they are (EPSILON, DELTA)-DP, each alone a smaller epsilon.
+    # Ten agreements, each with the noise of 10 T releases: together they are (EPSILON, DELTA)-DP, each alone a smaller
+    # epsilon.
     multiplier = gaussian_ratio(EPSILON, DELTA) * (10 * rounds) ** 0.5
     share = gaussian_epsilon(multiplier / rounds**0.5, DELTA)
     began, margins = time.perf_counter(), []
@@ -56,7 +58,10 @@ def main() -> None:
         each = parley.train(terms_for("logistic-regression", rounds, share, STEP), [one], seed=digit, measure=False)
         margins.append(each.model.decision_function(test))
     accuracy = float(np.mean(np.argmax(margins, axis=0) == truth))
-    print(f"logistic, one against the rest, {rounds} rounds each: accuracy {accuracy:.4f}  ({time.perf_counter() - began:.0f} s)")
+    print(
+        f"logistic, one against the rest, {rounds} rounds each: accuracy {accuracy:.4f}  "
+        f"({time.perf_counter() - began:.0f} s)"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""How long it takes until a command says what it does: CPU seconds of `parley COMMAND --help`, each in a process of its own.
+"""How long it takes until a command says what it does: CPU seconds of `parley COMMAND --help`, each in a process of its
+own.
 
-The ratio is to `parley --help`, which loads no command: what lies above it are libraries that the command loads before it knows its work.
+The ratio is to `parley --help`, which loads no command: what lies above it are libraries that the command loads before
+it knows its work.
 """
 
 import argparse
@@ -51,7 +53,8 @@ def main() -> None:
         seconds, loaded = help_seconds(words, given.repeats)
         alone = alone or seconds
         print(
-            f"{' '.join(['parley', *words, '--help']):<42} {seconds:.2f} CPU s  {seconds / alone:4.1f} times  {loaded}", flush=True
+            f"{' '.join(['parley', *words, '--help']):<42} {seconds:.2f} CPU s  {seconds / alone:4.1f} times  {loaded}",
+            flush=True,
         )
 
 

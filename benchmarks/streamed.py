@@ -2,9 +2,9 @@
 
 python benchmarks/streamed.py [GIGABYTES]     (default 1; 10 for the full claim; the files are deleted afterwards)
 
-"cold": this system's page cache was asked to drop the files first (posix_fadvise); a host beneath a virtual machine may still hold
-them. "cached": right after a pass over the same files, which counts only where memory holds them all. No pass can be faster than
-max(read, decode) on the same cores: that is its floor.
+"cold": this system's page cache was asked to drop the files first (posix_fadvise); a host beneath a virtual machine may
+still hold them. "cached": right after a pass over the same files, which counts only where memory holds them all. No
+pass can be faster than max(read, decode) on the same cores: that is its floor.
 """
 
 import argparse
@@ -97,7 +97,8 @@ def terms_of(kind: str, rows: int) -> Terms:
 
 
 def steps(folder: Path, rows: int) -> dict[str, Cost]:
-    """What preparation alone and each sum alone would cost for all rows: one batch in memory, again and again on all cores."""
+    """What preparation alone and each sum alone would cost for all rows: one batch in memory, again and again on all
+    cores."""
     (folder / "one").mkdir()
     file = next((folder / "table").glob("*.parquet"))
     batch = next(pq.ParquetFile(file).iter_batches(AT_ONCE * BLOCK))
@@ -133,7 +134,8 @@ def peak() -> float:
 
 
 def owner(folder: Path, rows: int, told: "multiprocessing.SimpleQueue[tuple[str, Cost | float]]") -> None:
-    """One owner in a process of its own: accept (which checks every row), then one gradient and one release of second moments."""
+    """One owner in a process of its own: accept (which checks every row), then one gradient and one release of second
+    moments."""
     base, table = peak(), folder / "table"
     for kind in KINDS:
         terms = terms_of(kind, rows)

@@ -1,7 +1,8 @@
-"""W's surfaces: figure 3 (loans, least squares) beside the plain loop, figure 8 (cards, SVM) beside this machine's matrix products.
+"""W's surfaces: figure 3 (loans, least squares) beside the plain loop, figure 8 (cards, SVM) beside this machine's
+matrix products.
 
-Figure 3: 10 sizes x 10 budgets x 100 runs x 100 rounds x 3 owners. Floor of a batched round without clipping: R p^2 flops and 3 R p random
-numbers, whatever n is. Figure 8 has no such shortcut: 4 n R p flops a round are its floor.
+Figure 3: 10 sizes x 10 budgets x 100 runs x 100 rounds x 3 owners. Floor of a batched round without clipping: R p^2
+flops and 3 R p random numbers, whatever n is. Figure 8 has no such shortcut: 4 n R p flops a round are its floor.
 
     python benchmarks/surfaces.py [--figure 3|8] [--runs 100] [--points 10] [--jobs 2]
 """
@@ -34,22 +35,31 @@ def main() -> None:
 
 
 def surface(figure: int, market: Market, options: argparse.Namespace) -> None:
-    sizes = np.unique(np.geomspace(1000, min(38_000 if figure == 3 else 30_000, market.rows // 3), options.points).astype(int))
-    cells = vary(market.terms, records=[int(n) for n in sizes], epsilon=[float(e) for e in np.geomspace(0.1, 10, options.points)])
+    sizes = np.unique(
+        np.geomspace(1000, min(38_000 if figure == 3 else 30_000, market.rows // 3), options.points).astype(int)
+    )
+    cells = vary(
+        market.terms, records=[int(n) for n in sizes], epsilon=[float(e) for e in np.geomspace(0.1, 10, options.points)]
+    )
     began = time.perf_counter()
     study(cells, market.table, options.runs, seed=0, jobs=options.jobs)
     seconds = time.perf_counter() - began
     real = "real" if market.real else "SYNTHETIC"
     print(
-        f"figure {figure}, {market.name} ({real}): {len(cells)} cells x {options.runs} runs x 100 rounds x 3 owners: {seconds:.1f} s"
+        f"figure {figure}, {market.name} ({real}): {len(cells)} cells x {options.runs} runs x 100 rounds x 3 owners: "
+        f"{seconds:.1f} s"
     )
     plain = sum(plain_round(market, int(n)) for n in sizes) * options.points * options.runs * 100
-    print(f"  plain loop over cells, runs and rounds: {plain:,.0f} s (one round timed at each size): {plain / seconds:,.0f} x")
+    print(
+        f"  plain loop over cells, runs and rounds: {plain:,.0f} s (one round timed at each size): "
+        f"{plain / seconds:,.0f} x"
+    )
     p = width(cells[0], market)
     flops = 4.0 * 3 * float(sizes.sum()) * options.points * options.runs * p * 100
     rate = blas_rate()
     print(
-        f"  as row-by-row products: {flops / 1e12:.2f} Tflop, {flops / seconds / 1e9:.1f} Gflop/s; dgemm here: {rate / 1e9:.1f} Gflop/s"
+        f"  as row-by-row products: {flops / 1e12:.2f} Tflop, {flops / seconds / 1e9:.1f} Gflop/s; dgemm here: "
+        f"{rate / 1e9:.1f} Gflop/s"
     )
     print(f"  so {flops / rate:.1f} s at that rate; we took {seconds / (flops / rate):.2f} times that")
 

@@ -2,9 +2,10 @@
 
     python benchmarks/waiting.py [--runs 5] [--owners 1000]
 
-Every command is a process of its own, run in turn with the others, from bytecode that a first run leaves in a folder of its own, as an
-installation has it; the median of the runs is printed. Processor seconds are what to compare on a machine that does other things too. The
-floor is what every forecast has to load: numpy, pandas, and the part of scipy that calibrates noise.
+Every command is a process of its own, run in turn with the others, from bytecode that a first run leaves in a folder of
+its own, as an installation has it; the median of the runs is printed. Processor seconds are what to compare on a
+machine that does other things too. The floor is what every forecast has to load: numpy, pandas, and the part of scipy
+that calibrates noise.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Draw the house from the code itself: python docs/draw_house.py [FILE.png]
 
-Storeys rest on those below them, as the first contract of `lint-imports` says; wings stand beside the trunk, which looks them up and does
-not import them. A room is a folder, or what lies loose in a storey; its width says how many lines it has.
+Storeys rest on those below them, as the first contract of `lint-imports` says; wings stand beside the trunk, which
+looks them up and does not import them. A room is a folder, or what lies loose in a storey; its width says how many
+lines it has.
 """
 
 import sys
@@ -49,9 +50,13 @@ def rooms(storey: str) -> dict[str, int]:
     return {name: lines for name, lines in found.items() if lines > 30}
 
 
-def draw_storey(axes: plt.Axes, storey: str, left: float, bottom: float, width: float, height: float, fill: str) -> None:
+def draw_storey(
+    axes: plt.Axes, storey: str, left: float, bottom: float, width: float, height: float, fill: str
+) -> None:
     """One storey: its name, a line about it, and its rooms side by side."""
-    axes.add_patch(FancyBboxPatch((left, bottom), width, height, boxstyle="round,pad=0.03", facecolor=fill, edgecolor=WALL))
+    axes.add_patch(
+        FancyBboxPatch((left, bottom), width, height, boxstyle="round,pad=0.03", facecolor=fill, edgecolor=WALL)
+    )
     axes.text(left + 0.12, bottom + height - 0.08, storey, fontsize=11.5, weight="bold", color=INK, va="top")
     axes.text(left + 0.12, bottom + 0.07, SAYS[storey], fontsize=7.5, color="#666666", va="bottom")
     found = rooms(storey)
@@ -85,14 +90,18 @@ def draw(path: Path) -> None:
     tall = (len(trunk) * step - 0.1) / 2
     for place, wing in enumerate(reversed(WINGS)):
         left, bottom = 8.6, place * (tall + 0.05) + 0.02
-        axes.add_patch(FancyBboxPatch((left, bottom), 3.4, tall - 0.1, boxstyle="round,pad=0.03", facecolor=WING, edgecolor=WALL))
+        axes.add_patch(
+            FancyBboxPatch((left, bottom), 3.4, tall - 0.1, boxstyle="round,pad=0.03", facecolor=WING, edgecolor=WALL)
+        )
         axes.text(left + 0.15, bottom + tall - 0.3, wing, fontsize=11.5, weight="bold", color=INK, va="top")
         axes.text(left + 0.15, bottom + tall - 0.62, SAYS[wing], fontsize=7.5, color="#666666", va="top")
         names = [name for name in rooms(wing) if name]
         high = (tall - 1.1) / max(len(names), 1)
         for number, name in enumerate(names):
             low = bottom + 0.1 + number * high
-            box = FancyBboxPatch((left + 0.2, low), 3.0, high - 0.12, boxstyle="round,pad=0.01", facecolor="white", edgecolor=WALL)
+            box = FancyBboxPatch(
+                (left + 0.2, low), 3.0, high - 0.12, boxstyle="round,pad=0.01", facecolor="white", edgecolor=WALL
+            )
             axes.add_patch(box)
             axes.text(left + 1.7, low + (high - 0.12) / 2, name, ha="center", va="center", fontsize=8.5, color=INK)
         ends = (left - 0.05, bottom + tall / 2), (7.5, bottom + tall / 2)

@@ -1,4 +1,5 @@
-"""Every benchmark starts: it says what it takes, and where that is cheap it runs through at a size that measures nothing."""
+"""Every benchmark starts: it says what it takes, and where that is cheap it runs through at a size that measures
+nothing."""
 
 import importlib
 import runpy
@@ -9,7 +10,8 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))
-TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that no argument sets: those that take a second or two so
+# arguments, and sizes that no argument sets: those that take a second or two so
+TINY: dict[str, tuple[str, dict[str, object]]] = {
     "forecast_intervals": ("--runs 1 --public 100", {"OWNERS": 2, "ROWS": 50, "ROUNDS": 2}),
     "clipped_least_squares": ("--rows 2000 --columns 3 --replicates 2 --rounds 2", {}),
     "credible_intervals": ("--runs 2 --mechanism gaussian", {}),
@@ -29,7 +31,8 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that 
 
 @pytest.fixture
 def beside(monkeypatch, tmp_path):
-    """An empty folder to work in, and the benchmarks where they find each other; what they loaded there is forgotten afterwards."""
+    """An empty folder to work in, and the benchmarks where they find each other; what they loaded there is forgotten
+    afterwards."""
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)

@@ -36,7 +36,9 @@ assert "counts at most" not in said
 assert find_warnings(owner, agreement) == []
 """
     [example] = [path for path in EXAMPLES if path.stem == "add_a_task"]
-    run = subprocess.run([sys.executable, "-c", example.read_text() + accepting], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", example.read_text() + accepting], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
 
 

@@ -1,4 +1,5 @@
-"""Whatever doubles terms, public samples and records hold: no answer moves further than its sensitivity, none is NaN or infinite."""
+"""Whatever doubles terms, public samples and records hold: no answer moves further than its sensitivity, none is NaN or
+infinite."""
 
 import importlib.util
 import io
@@ -94,7 +95,8 @@ def test_terms_beyond_the_range_of_magnitudes_are_refused(attack):
         ({"learning__step": 1e-51}, "learning.step = 1e-51: expected a number from 1e-50 to 1e+50, or 'auto'"),
         (
             {"model__bounds": {"x0": [0, 1e-165]}},
-            "model.bounds.x0 = [0.0, 1e-165]: expected ends that are 0 or from 1e-50 to 1e+50 in size, at least 1e-50 apart",
+            "model.bounds.x0 = [0.0, 1e-165]: expected ends that are 0 or from 1e-50 to 1e+50 in size, at least 1e-50 "
+            "apart",
         ),
         ({"learning__horizon": 10**400}, "expected a number <= 1e+15"),
     ],
@@ -128,14 +130,17 @@ def moved(one, other):
 @pytest.mark.parametrize("size", [1e-165, 1.6e-162, 1e-155, 1e-120, 1e-51, 1e-50])
 @pytest.mark.parametrize("clip", [1e-50, 1.0])
 def test_no_row_is_too_small_to_be_clipped(norm, size, clip):
-    """Even behind the terms' back: a weight of 1e250, rows whose squares vanish, three kinds of loss, second moments."""
+    """Even behind the terms' back: a weight of 1e250, rows whose squares vanish, three kinds of loss, second
+    moments."""
     bound = RecordBound(clip, norm, clips=True)
     pair = list(tables(((size, 0.0), 1.0, 1e250), ((-size, 0.0), 1.0, 1e250)))
     for objective in (LinearSVM(1.0), LogisticRegression(), LinearRegression()):
         assert moved(*(gradient_answer(objective, design, np.zeros(2), bound) for design in pair)) <= 1
     moments = [
         Bounded(
-            mean_moments(design, bound), moments_sensitivity(bound, len(design), summation_slack(len(design), design.width)), norm
+            mean_moments(design, bound),
+            moments_sensitivity(bound, len(design), summation_slack(len(design), design.width)),
+            norm,
         )
         for design in pair
     ]
@@ -145,7 +150,9 @@ def test_no_row_is_too_small_to_be_clipped(norm, size, clip):
 def test_bounds_whose_squares_vanish_together_still_bound():
     """1,000 features whose squares are below the least double; behind the terms' back."""
     size, names = 1.5e-162, [f"x{j}" for j in range(1000)]
-    terms = make_terms(10, model__kind="linear-svm", model__features=names, model__intercept=False, privacy__clip=None, **GAUSSIAN)
+    terms = make_terms(
+        10, model__kind="linear-svm", model__features=names, model__intercept=False, privacy__clip=None, **GAUSSIAN
+    )
     preparation = fit_preparation(terms)[0]
     narrow = replace(preparation, low=np.full(1000, -size), high=np.full(1000, size))
     narrow.low[0], narrow.high[0] = -6e-162, 6e-162
@@ -180,7 +187,8 @@ def test_a_public_sample_beyond_the_range_is_refused(tmp_path, column, expected,
 
 
 def test_infinity_less_infinity_does_not_reach_an_answer(tmp_path):
-    """Records capped before the division by the public scale were infinite after it; 16 products are added up in several lanes."""
+    """Records capped before the division by the public scale were infinite after it; 16 products are added up in
+    several lanes."""
     names = [f"x{j}" for j in range(16)]
     spread = {name: [0.0, 1e-49, 0.0, 1e-49] for name in names}
     terms = make_terms(
@@ -213,7 +221,9 @@ def test_settled_values_keep_their_order_and_lie_in_the_range(a, b):
 def test_settled_values_lie_in_the_range_where_the_grid_changes(power):
     """Around every power of two at which sums with the shift get another spacing."""
     rng = np.random.default_rng(power + 1000)
-    values = np.sort(np.concatenate([2.0**power * rng.uniform(0.49, 2.01, 2000), -(2.0**power) * rng.uniform(0.49, 2.01, 2000)]))
+    values = np.sort(
+        np.concatenate([2.0**power * rng.uniform(0.49, 2.01, 2000), -(2.0**power) * rng.uniform(0.49, 2.01, 2000)])
+    )
     settled = settle(values.copy(), -LARGEST, LARGEST)
     assert (np.diff(settled) >= 0).all()
     assert ((settled == 0) | (np.abs(settled) >= SMALLEST)).all()
@@ -229,7 +239,11 @@ def test_prepared_values_lie_in_the_range_and_within_their_bounds(tmp_path_facto
     public = BENCHMARK.draw_public(numbers, ["x0", "x1"], True, folder)
     components = {"model__components": 2} if rotated else {}
     terms = make_terms(
-        len(records), model__features=["x0", "x1"], model__public=str(public), model__intercept=bool(seed % 2), **components
+        len(records),
+        model__features=["x0", "x1"],
+        model__public=str(public),
+        model__intercept=bool(seed % 2),
+        **components,
     )
     try:
         preparation, _ = fit_preparation(terms)
@@ -239,7 +253,9 @@ def test_prepared_values_lie_in_the_range_and_within_their_bounds(tmp_path_facto
     (folder / "table").mkdir()
     table.to_parquet(folder / "table" / "part.parquet")
     design = (
-        parley.Owner("a", table).prepare(terms).tables.train if preparation.feature_bound.any() else preparation.design(table, "a")
+        parley.Owner("a", table).prepare(terms).tables.train
+        if preparation.feature_bound.any()
+        else preparation.design(table, "a")
     )
     for values, bound in ((design.X, preparation.feature_bound), (design.y, preparation.target_bound)):
         assert (np.abs(values) <= bound).all()
@@ -314,7 +330,9 @@ def spoiled(tmp_path, terms):
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_value_that_is_not_finite_ends_before_the_ledger_is_written(tmp_path):
-    terms = make_terms(200, privacy__clip=None, model__bounds={"x0": [-1, 1], "x1": [-1, 1], "x2": [-1, 1], "y": [-3, 3]})
+    terms = make_terms(
+        200, privacy__clip=None, model__bounds={"x0": [-1, 1], "x1": [-1, 1], "x2": [-1, 1], "y": [-3, 3]}
+    )
     owner = spoiled(tmp_path, terms)
     rows, before = owner.ledger.verify(), (tmp_path / "a.ledger").read_bytes()
     with pytest.raises(GuaranteeError, match="not finite") as caught:
@@ -327,7 +345,9 @@ def test_a_value_that_is_not_finite_ends_before_the_ledger_is_written(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_served_owner_says_only_that_it_is_in_trouble(tmp_path):
-    terms = make_terms(200, privacy__clip=None, model__bounds={"x0": [-1, 1], "x1": [-1, 1], "x2": [-1, 1], "y": [-3, 3]})
+    terms = make_terms(
+        200, privacy__clip=None, model__bounds={"x0": [-1, 1], "x1": [-1, 1], "x2": [-1, 1], "y": [-3, 3]}
+    )
     owner = spoiled(tmp_path, terms)
     acceptances = Acceptances(tmp_path / "accepted")
     acceptances.store(Acceptance(terms))

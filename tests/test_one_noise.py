@@ -62,7 +62,8 @@ def laplace_pmf(recipe: Recipe) -> np.ndarray:
 
 @pytest.mark.parametrize("exponent", [3, 4])
 def test_the_smoothed_law_is_the_discrete_gaussian_but_for_the_ripple(exponent: int) -> None:
-    """Exactly, in whole numbers of 60 digits: the total variation is below the bound, and the bound is not far above it."""
+    """Exactly, in whole numbers of 60 digits: the total variation is below the bound, and the bound is not far above
+    it."""
     from parley.privacy.mechanisms.recipe import _ripple
 
     n, reach = 2**exponent, 140
@@ -112,7 +113,8 @@ def _chi_square(pmf: np.ndarray, drawn: np.ndarray) -> float:
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_neighbouring_sums_are_as_close_as_was_promised(law: str) -> None:
-    """The exact hockey-stick divergence between the noise and the noise moved as far as one person moves a sum; half the noise fails."""
+    """The exact hockey-stick divergence between the noise and the noise moved as far as one person moves a sum; half
+    the noise fails."""
     epsilon, delta = Fraction(1, 2), Fraction(1, 10**5)
     found = shared_law(law, epsilon, delta, 1, 1, Spans.of([Span(1000, 2e-3, 1.0, 1.0)]))
     pmf = laplace_pmf(found.recipe) if law == "laplace" else gaussian_pmf(found.recipe)
@@ -124,16 +126,21 @@ def test_neighbouring_sums_are_as_close_as_was_promised(law: str) -> None:
     assert moved > 200  # the grid is fine
     assert divergence(moved) <= (1e-12 if law == "laplace" else float(delta))
     assert divergence(2 * moved) > 100 * float(delta)
-    if law == "gaussian":  # and no more noise than is needed: the loss of grid and smoothing together is below one percent
+    # and no more noise than is needed: the loss of grid and smoothing together is below one percent
+    if law == "gaussian":
         assert divergence(math.ceil(1.02 * moved)) > float(delta)
 
 
 def test_no_pair_of_answers_moves_the_encoded_sum_further_than_the_noise_covers() -> None:
     """Neighbours as far apart as allowed, placed where rounding hurts most, at all magnitudes."""
     rng = np.random.default_rng(3)
-    for size, law, records, scale in itertools.product((1, 3, 50), ("laplace", "gaussian"), (1, 17, 10**6), (1e-30, 1.0, 1e30)):
+    for size, law, records, scale in itertools.product(
+        (1, 3, 50), ("laplace", "gaussian"), (1, 17, 10**6), (1e-30, 1.0, 1e30)
+    ):
         sensitivity, extent = 2 * scale / records, scale
-        found = shared_law(law, Fraction(1), Fraction(1, 10**6), 10, size, Spans.of([Span(records, sensitivity, extent, scale)]))
+        found = shared_law(
+            law, Fraction(1), Fraction(1, 10**6), 10, size, Spans.of([Span(records, sensitivity, extent, scale)])
+        )
         noise = found.over(records, sensitivity)
         for _ in range(50):
             direction = rng.normal(size=size) * rng.choice([1e-3, 1.0], size=size)
@@ -149,7 +156,9 @@ def test_no_pair_of_answers_moves_the_encoded_sum_further_than_the_noise_covers(
 
 
 def test_records_with_several_owners_move_the_sum_as_often() -> None:
-    one, three = (shared_law("laplace", Fraction(1), Fraction(0), 1, 4, Spans.of([Span(100, 0.02, 1.0, 1.0)]), k) for k in (1, 3))
+    one, three = (
+        shared_law("laplace", Fraction(1), Fraction(0), 1, 4, Spans.of([Span(100, 0.02, 1.0, 1.0)]), k) for k in (1, 3)
+    )
     ratio = (three.recipe.scale / three.units) / (one.recipe.scale / one.units)
     assert ratio == pytest.approx(3, rel=0.01)
 
@@ -225,7 +234,8 @@ def _owners(terms: parley.Terms) -> list[parley.Owner]:
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_a_study_has_the_noise_that_the_aggregation_says(mechanism: str) -> None:
-    """Owners' sums with one noise: mean and variance of the first answer over replicates, in standard errors; everybody pays the least."""
+    """Owners' sums with one noise: mean and variance of the first answer over replicates, in standard errors; everybody
+    pays the least."""
     terms = _terms(mechanism=mechanism)
     terms = terms.changed(learning={"horizon": 1})
     runs = 20_000
@@ -253,7 +263,9 @@ def test_a_single_answer_is_never_released_and_each_owners_noise_is_never_added_
     query = parley.protocol.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros((1, 3)))
     with pytest.raises(GuaranteeError, match="shared, not released"):
         owner.answer(query)
-    each = parley.Terms.from_dict({**terms.changed(privacy={"noise": "each-owner"}, hosts=()).model_dump(exclude_none=True)})
+    each = parley.Terms.from_dict(
+        {**terms.changed(privacy={"noise": "each-owner"}, hosts=()).model_dump(exclude_none=True)}
+    )
     other = _owners(each)[0].simulate(1, 1)
     other.accept(each)
     with pytest.raises(GuaranteeError, match="each owner draws its own noise"):

@@ -1,7 +1,8 @@
-"""Some tests once more, in a process with another BLAS kernel and without NumPy's faster loops: nothing hangs on one machine's last bits.
+"""Some tests once more, in a process with another BLAS kernel and without NumPy's faster loops: nothing hangs on one
+machine's last bits.
 
-The whole suite passes so, too: OPENBLAS_CORETYPE=NEOVERSEN1 NPY_DISABLE_CPU_FEATURES="ASIMDHP ASIMDDP" pytest (on x86-64: Prescott,
-Haswell, SkylakeX; `numpy.show_runtime()` lists the features).
+The whole suite passes so, too: OPENBLAS_CORETYPE=NEOVERSEN1 NPY_DISABLE_CPU_FEATURES="ASIMDHP ASIMDDP" pytest (on
+x86-64: Prescott, Haswell, SkylakeX; `numpy.show_runtime()` lists the features).
 """
 
 import os
@@ -14,7 +15,8 @@ from numpy._core._multiarray_umath import __cpu_dispatch__ as dispatched
 from numpy._core._multiarray_umath import __cpu_features__ as here
 
 ROOT = Path(__file__).parents[1]
-# Files written on another machine; closed forms and bounds to the last digits; linear algebra that is pinned, compared, or resumed.
+# Files written on another machine; closed forms and bounds to the last digits; linear algebra that is pinned, compared,
+# or resumed.
 SOME = (
     "tests/test_written_before.py",
     "tests/protocol/test_setup.py",
@@ -33,6 +35,8 @@ def test_some_tests_pass_with_another_kernel():
     off = {"NPY_DISABLE_CPU_FEATURES": " ".join(feature for feature in dispatched if here[feature])}
     mine = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-x", *SOME]
-    ran = subprocess.run(command, cwd=ROOT, env={**mine, **setting(other.name), **off}, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        command, cwd=ROOT, env={**mine, **setting(other.name), **off}, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 0, f"with {other.name}:\n{ran.stdout[-3000:]}{ran.stderr[-1000:]}"
     assert " passed" in ran.stdout

@@ -1,4 +1,5 @@
-"""The premises about arithmetic that guarantee.md names (F1 to F4), on this machine as it is and with its other instructions."""
+"""The premises about arithmetic that guarantee.md names (F1 to F4), on this machine as it is and with its other
+instructions."""
 
 import os
 import subprocess
@@ -24,7 +25,11 @@ def test_arithmetic_is_so_with_other_instructions(kernel):
 @pytest.mark.parametrize(
     ("check", "operation", "mutant"),
     [
-        ("one_element", "multiply", lambda a, b: np.where(np.arange(len(a)) == len(a) - 1, np.float64(np.float32(a * b)), a * b)),
+        (
+            "one_element",
+            "multiply",
+            lambda a, b: np.where(np.arange(len(a)) == len(a) - 1, np.float64(np.float32(a * b)), a * b),
+        ),
         ("exponentials", "exp", lambda x: np.exp2(x * np.float64(np.float32(1.4426950408889634)))),
         ("exponentials", "exp", lambda x: np.exp(x) * (1 + 2.0**-50 * (x[0] == 0))),
         ("rows_apart", "einsum", lambda how, X, Y: np.einsum(how, X, Y) * (1 + 2.0**-50 * (X[0, 0] == 1e50))),

@@ -27,7 +27,11 @@ def some_rows(linear, count=300, classes=True, seed=0):
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.standard_normal((count, 3)) * [1.0, 2.0, 0.5], np.ones(count)])
     chance = expit(X @ [1.0, -0.5, 0.3, -1.0])
-    y = np.where(rng.random(count) < chance, 1.0, -1.0) if classes else X @ [1.0, -0.5, 0.3, 0.2] + rng.standard_normal(count)
+    y = (
+        np.where(rng.random(count) < chance, 1.0, -1.0)
+        if classes
+        else X @ [1.0, -0.5, 0.3, 0.2] + rng.standard_normal(count)
+    )
     return linear.Rows(X, y, classes)
 
 
@@ -56,7 +60,9 @@ def test_thinned_rows_have_the_gradient_of_all_at_the_centre(common):
     assert len(few.X) == 200
     at, clips = centre[None, :], np.array([0.7])
     assert few.clipped_gradients(at, clips) == pytest.approx(rows.clipped_gradients(at, clips), abs=1e-6)
-    assert few.within(1.0).clipped_gradients(at, clips) == pytest.approx(rows.within(1.0).clipped_gradients(at, clips), abs=1e-6)
+    assert few.within(1.0).clipped_gradients(at, clips) == pytest.approx(
+        rows.within(1.0).clipped_gradients(at, clips), abs=1e-6
+    )
 
 
 def test_the_chosen_ridge_left_out_every_row_in_turn(common):
@@ -72,7 +78,8 @@ def test_the_chosen_ridge_left_out_every_row_in_turn(common):
 
 
 def largest_delta(sigma, curvature_over_weight, epsilon, clip=1.0):
-    """delta(eps) of perturbed objectives in one dimension by numerical integration, for rows x = 1 of different classes.
+    """delta(eps) of perturbed objectives in one dimension by numerical integration, for rows x = 1 of different
+    classes.
 
     The released theta has the density of b = -(gradient(theta) + weight theta), times the Jacobian.
     """
@@ -92,7 +99,8 @@ def largest_delta(sigma, curvature_over_weight, epsilon, clip=1.0):
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_objective_perturbation_keeps_its_promise_where_it_can_be_integrated(common, epsilon):
-    """And would not with a fifth of the noise: in one dimension two rows never pull apart by more than half of what is allowed for."""
+    """And would not with a fifth of the noise: in one dimension two rows never pull apart by more than half of what is
+    allowed for."""
     _, _, rivals = common
     delta, share = 1e-3, 0.3
     ratio = rivals.objective_noise(epsilon * (1 - share), delta)
@@ -102,7 +110,8 @@ def test_objective_perturbation_keeps_its_promise_where_it_can_be_integrated(com
 
 
 def test_noise_of_descent_is_that_of_all_its_steps(common):
-    """At rate 1 and one step from 0, the model is minus the noisy mean gradient: its spread is the noise; more steps, more noise each."""
+    """At rate 1 and one step from 0, the model is minus the noisy mean gradient: its spread is the noise; more steps,
+    more noise each."""
     _, linear, rivals = common
     rows, privacy = some_rows(linear), rivals.Privacy(1.0, 1e-6, owners=4)
     method, runs = rivals.GradientDescent(), 4000

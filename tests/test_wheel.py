@@ -1,4 +1,5 @@
-"""What an organisation installs: the wheel, with the newest versions of what it says it needs, and nothing else of this machine."""
+"""What an organisation installs: the wheel, with the newest versions of what it says it needs, and nothing else of this
+machine."""
 
 import ast
 import json
@@ -19,7 +20,12 @@ from parley.report.extras import _EXTRAS
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "parley"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-DISTRIBUTIONS = {"google": "protobuf", "grpc": "grpcio", "grpc_health": "grpcio-health-checking", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {
+    "google": "protobuf",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+    "sklearn": "scikit-learn",
+}
 TERMS = """
 [model]
 kind = "linear-regression"
@@ -43,7 +49,8 @@ data = "a.csv"
 
 
 def imported():
-    """Every library that the package imports anywhere, by the name of what is installed for it, and one file that does."""
+    """Every library that the package imports anywhere, by the name of what is installed for it, and one file that
+    does."""
     found = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -74,9 +81,12 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built from a copy: nothing is left behind in the sources. Skipped where pip finds nothing to build with."""
+    """The wheel, built from a copy: nothing is left behind in the sources. Skipped where pip finds nothing to build
+    with."""
     folder = tmp_path_factory.mktemp("wheel")
-    probe = pip("download", "--no-deps", "--only-binary", ":all:", "--dest", folder / "probe", PROJECT["dependencies"][-1])
+    probe = pip(
+        "download", "--no-deps", "--only-binary", ":all:", "--dest", folder / "probe", PROJECT["dependencies"][-1]
+    )
     if probe.returncode != 0:
         pytest.skip(f"pip cannot install anything here: {probe.stderr.strip().splitlines()[-1:]}")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -95,7 +105,9 @@ def pip(*words):
 
 def test_the_wheel_holds_every_file_of_the_package(wheel):
     files = {
-        str(file.relative_to(PACKAGE.parent)) for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts
+        str(file.relative_to(PACKAGE.parent))
+        for file in PACKAGE.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
     }
     with zipfile.ZipFile(wheel) as opened:
         assert files - set(opened.namelist()) == set()
@@ -111,7 +123,11 @@ def test_the_wheel_starts_trains_and_releases_with_the_newest_of_what_it_needs(w
     (tmp_path / "terms.toml").write_text(TERMS)
 
     def parley(*words):
-        alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COVERAGE"))}
+        alone = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COVERAGE"))
+        }
         return subprocess.run(
             [home / "parley", *words], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=600
         )

@@ -1,4 +1,5 @@
-"""What an earlier version wrote - terms, ledgers, acceptances, checkpoints, models - opens, verifies, and a run goes on where it stood."""
+"""What an earlier version wrote - terms, ledgers, acceptances, checkpoints, models - opens, verifies, and a run goes on
+where it stood."""
 
 import json
 import shutil

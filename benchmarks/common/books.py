@@ -1,8 +1,9 @@
-"""Real tables for benchmarks: loans of Lending Club, incomes of the 1994 census (adult), loans of the US Small Business Administration.
+"""Real tables for benchmarks: loans of Lending Club, incomes of the 1994 census (adult), loans of the US Small Business
+Administration.
 
-Each is a `Book` of raw columns. `integers` codes names as places in the alphabet and missing cells as 0; `one_hot` is the coding by hand
-that a careful analyst would do from a public sample: a column for each name that at least 1 % of the public rows have, missing numbers
-at the public median with a column that says so, and logarithms of money and counts.
+Each is a `Book` of raw columns. `integers` codes names as places in the alphabet and missing cells as 0; `one_hot` is
+the coding by hand that a careful analyst would do from a public sample: a column for each name that at least 1 % of the
+public rows have, missing numbers at the public median with a column that says so, and logarithms of money and counts.
 """
 
 import os
@@ -62,7 +63,8 @@ class Book:
 
 
 def loans(all_years: bool = False) -> Book:
-    """Interest rates from what is known when a loan is asked for: neither the grade nor the instalment, which give it away.
+    """Interest rates from what is known when a loan is asked for: neither the grade nor the instalment, which give it
+    away.
 
     Up to 2011 every column is filled; of all years some are.
     """
@@ -98,7 +100,8 @@ def adult() -> Book:
 
 
 def sba() -> Book:
-    """Which small-business loans are not paid back. The sector is that of the first two digits of the industry's code."""
+    """Which small-business loans are not paid back. The sector is that of the first two digits of the industry's
+    code."""
     numbers = ("Term", "NoEmp", "CreateJob", "RetainedJob", "DisbursementGross", "GrAppv", "SBA_Appv", "ApprovalFY")
     names = ("NewExist", "UrbanRural", "RevLineCr", "LowDoc")
     rows = pd.read_parquet(DATA / "sba_loans.parquet", columns=[*numbers, *names, "NAICS", "Default"])

@@ -9,7 +9,12 @@ import numpy as np
 
 PLANNED, ONE_NOISE = "Parley as planned", "Parley, one noise"
 PUBLIC_ALONE, OWN_ALONE, ZERO = "the public sample alone", "own rows alone, no privacy", "the zero model"
-DESCENT, OBJECTIVE, STATISTICS, LIBRARY = "DP gradient descent", "objective perturbation", "AdaSSP", "diffprivlib (pure eps)"
+DESCENT, OBJECTIVE, STATISTICS, LIBRARY = (
+    "DP gradient descent",
+    "objective perturbation",
+    "AdaSSP",
+    "diffprivlib (pure eps)",
+)
 WARM = "DP gradient descent, public start"
 ROWS = (PLANNED, ONE_NOISE, DESCENT, WARM, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE, OWN_ALONE, ZERO)
 RIVALS = (DESCENT, WARM, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE)
@@ -47,7 +52,8 @@ class Cell:
         return min((name for name in RIVALS if name in self.entries), key=lambda name: self.entries[name].mean)
 
     def ratio(self, name: str, to: str) -> float:
-        """Of excess costs; splits and test rows are random, so the best may lie below 0, where a ratio says nothing: then 0 or infinity."""
+        """Of excess costs; splits and test rows are random, so the best may lie below 0, where a ratio says nothing:
+        then 0 or infinity."""
         mean, best = self.entries[name].mean, self.entries[to].mean
         return mean / best if best > 0 else (0.0 if mean <= best else np.inf)
 
@@ -70,7 +76,10 @@ def table(cells: list[Cell]) -> list[list[str]]:
     for name in (PLANNED, ONE_NOISE):
         if any(name in cell.entries for cell in cells):
             lines.append(
-                [f"{name} / best", *(f"{cell.ratio(name, cell.best):.2f}" if name in cell.entries else "" for cell in cells)]
+                [
+                    f"{name} / best",
+                    *(f"{cell.ratio(name, cell.best):.2f}" if name in cell.entries else "" for cell in cells),
+                ]
             )
             lines.append(["  behind by 2 s.e.?", *(standing(cell, name) for cell in cells)])
     return lines
@@ -104,10 +113,14 @@ def verdict(cells: list[Cell]) -> list[str]:
             level = sum(not cell.behind(name, cell.best) for cell in there)
             worst = max(cell.ratio(name, cell.best) for cell in there)
             said.append(f"{name}: {level} of {len(there)} cells not behind the best; the largest ratio is {worst:.2f}")
-    best = [min((cell.ratio(name, cell.best), name) for name in (PLANNED, ONE_NOISE) if name in cell.entries) for cell in cells]
+    best = [
+        min((cell.ratio(name, cell.best), name) for name in (PLANNED, ONE_NOISE) if name in cell.entries)
+        for cell in cells
+    ]
     level = sum(not cell.behind(name, cell.best) for cell, (_, name) in zip(cells, best, strict=True))
     said.append(
-        f"the better of the two: {level} of {len(cells)} (wanted: {ENOUGH} of 27); largest ratio {max(best)[0]:.2f} (at most {MOST:g})"
+        f"the better of the two: {level} of {len(cells)} (wanted: {ENOUGH} of 27); largest ratio {max(best)[0]:.2f} "
+        f"(at most {MOST:g})"
     )
     shared = [cell for cell in cells if ONE_NOISE in cell.entries]
     for words, other, of in (
@@ -123,7 +136,10 @@ def verdict(cells: list[Cell]) -> list[str]:
 
 
 def to_json(cell: Cell) -> dict[str, Any]:
-    entries = {name: {"mean": entry.mean, "standard_error": entry.error, **asdict(entry)} for name, entry in cell.entries.items()}
+    entries = {
+        name: {"mean": entry.mean, "standard_error": entry.error, **asdict(entry)}
+        for name, entry in cell.entries.items()
+    }
     content = {"task": cell.task, "owners": cell.owners, "epsilon": cell.epsilon, "best": cell.best, "entries": entries}
     names = [name for name in (PLANNED, ONE_NOISE) if name in cell.entries]
     return content | {

@@ -1,8 +1,10 @@
-"""Owners that really differ: real tables divided by who holds them, coded by hand from a public sample that no owner's rows are in.
+"""Owners that really differ: real tables divided by who holds them, coded by hand from a public sample that no owner's
+rows are in.
 
-- SBA amounts (logarithm of what was paid out, least squares) and SBA defaults (logistic): 40 banks of 100 rows and more, every twentieth by
-  size; public: 2,000 loans of all other banks.
-- adult (who earns more than 50,000, logistic): people by occupation and sex, neither of which is a feature; public: 2,000 people held back.
+- SBA amounts (logarithm of what was paid out, least squares) and SBA defaults (logistic): 40 banks of 100 rows and
+  more, every twentieth by size; public: 2,000 loans of all other banks.
+- adult (who earns more than 50,000, logistic): people by occupation and sex, neither of which is a feature; public:
+  2,000 people held back.
 - heart (disease, logistic): four hospitals; public: a fifth of everybody's patients, held back.
 - loans (interest rates, least squares): 30 states, every one and a half by size; public: 2,000 loans held back.
 
@@ -106,14 +108,17 @@ def _spread(names: list[str], count: int) -> list[str]:
 
 
 def _divided(book: Book, who: pd.Series, owners: list[str], public: int, pool: np.ndarray | None = None) -> Consortium:
-    """The rows of these owners, some at most, and a public sample drawn from `pool` (all rows), which no owner keeps."""
+    """The rows of these owners, some at most, and a public sample drawn from `pool` (all rows), which no owner
+    keeps."""
     rng = np.random.default_rng(0)
     held_back = rng.permutation(len(book.rows) if pool is None else pool)[:public]
     kept = np.setdiff1d(np.arange(len(book.rows)), held_back)
     by_owner = {name: kept[who.to_numpy()[kept] == name] for name in owners}
     most = MOST[book.kind]
     places = [held_back, *(np.sort(rng.permutation(mine)[:most]) for mine in by_owner.values())]
-    chosen = Book(book.name, book.kind, book.target, book.numbers, book.logs, book.names, book.rows.iloc[np.concatenate(places)])
+    chosen = Book(
+        book.name, book.kind, book.target, book.numbers, book.logs, book.names, book.rows.iloc[np.concatenate(places)]
+    )
     table = chosen.one_hot(public).reset_index(drop=True)
     ends = np.cumsum([len(part) for part in places])
     parts = [table.iloc[first:last] for first, last in pairwise(ends)]

@@ -11,8 +11,8 @@ CLEAR = 2.0  # standard errors from zero from which a gain counts as seen
 
 @dataclass(frozen=True)
 class Case:
-    """One owner at one eps: what joining gained it in each training, less what makes it worth while, and what it had been told on some of
-    the trainings' splits, seeing its training rows alone."""
+    """One owner at one eps: what joining gained it in each training, less what makes it worth while, and what it had
+    been told on some of the trainings' splits, seeing its training rows alone."""
 
     group: str
     epsilon: float
@@ -36,13 +36,15 @@ class Case:
         return JOIN if self.mean > 0 else STAY
 
     def share(self, said: str) -> float:
-        """How often this was said. Each split is another table that the owner might have had: so often would it have been told so."""
+        """How often this was said. Each split is another table that the owner might have had: so often would it have
+        been told so."""
         return self.advice.count(said) / len(self.advice)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How often advice was right in the cases whose truth is clear; who was told that nothing can be said counts in `unknown` alone."""
+    """How often advice was right in the cases whose truth is clear; who was told that nothing can be said counts in
+    `unknown` alone."""
 
     cases: int
     gainers: int  # owners at one eps that joining clearly helps
@@ -59,7 +61,8 @@ class Tally:
     def of(cls, cases: Iterable[Case]) -> "Tally":
         """
         >>> gains, harms = (0.9, 1.0, 1.1), (-0.9, -1.0, -1.1)
-        >>> made = [Case("g", 1.0, "a", gains, (JOIN,)), Case("g", 1.0, "b", gains, (JOIN,)), Case("g", 1.0, "c", harms, (JOIN,))]
+        >>> each = (("a", gains), ("b", gains), ("c", harms))
+        >>> made = [Case("g", 1.0, name, values, (JOIN,)) for name, values in each]
         >>> round(Tally.of(made).right, 3), Tally.of(made).balanced
         (0.667, 0.5)
         """

@@ -54,9 +54,13 @@ def main() -> None:
 
         for trial in range(asked["trials"]):
             began = time.perf_counter()
-            strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=asked["clients"], min_available_nodes=asked["clients"])
+            strategy = FedAvg(
+                fraction_evaluate=0.0, min_train_nodes=asked["clients"], min_available_nodes=asked["clients"]
+            )
             start = ArrayRecord([np.zeros((tables[0][1].shape[1], tables[0][0].shape[1]))])
-            result = strategy.start(grid, start, num_rounds=asked["rounds"], train_config=ConfigRecord({"trial": trial}))
+            result = strategy.start(
+                grid, start, num_rounds=asked["rounds"], train_config=ConfigRecord({"trial": trial})
+            )
             seconds.append(time.perf_counter() - began)
             models.append(np.clip(result.arrays.to_numpy_ndarrays()[0], -asked["radius"], asked["radius"]))
 

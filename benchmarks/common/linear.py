@@ -1,4 +1,5 @@
-"""Linear models of prepared rows: costs, gradients of many models at once, ridge by leaving one row out. No privacy here."""
+"""Linear models of prepared rows: costs, gradients of many models at once, ridge by leaving one row out. No privacy
+here."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,11 +46,14 @@ class Rows:
         flat = theta.reshape(-1, theta.shape[-1])
         total = np.zeros(len(flat))
         for start in range(0, len(self.X), BLOCK):
-            total += losses(flat @ self.X[start : start + BLOCK].T, self.y[start : start + BLOCK], self.classes).sum(axis=1)
+            total += losses(flat @ self.X[start : start + BLOCK].T, self.y[start : start + BLOCK], self.classes).sum(
+                axis=1
+            )
         return (total / len(self.X)).reshape(theta.shape[:-1])
 
     def clipped_gradients(self, theta: Floats, clips: Floats) -> Floats:
-        """The mean over rows of each row's gradient, clipped in L2 to `clips` [G], at models [G, p], in single precision.
+        """The mean over rows of each row's gradient, clipped in L2 to `clips` [G], at models [G, p], in single
+        precision.
 
         A row's gradient is a number times x, so clipping it is clipping the number to clip/|x|.
         """
@@ -99,7 +103,8 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Thinned(Rows):
-    """Some of many rows, for searches: gradients are theirs, moved by a constant so that at the centre they are those of all rows."""
+    """Some of many rows, for searches: gradients are theirs, moved by a constant so that at the centre they are those
+    of all rows."""
 
     whole: Rows
     centre: Floats
@@ -153,7 +158,8 @@ def ridge(rows: Rows, penalty: float, start: Floats | None = None) -> Floats:
 
 
 def chosen_ridge(rows: Rows) -> Floats:
-    """Ridge whose penalty leaving one row out at a time likes best: exact for squared errors, one Newton step for log-loss."""
+    """Ridge whose penalty leaving one row out at a time likes best: exact for squared errors, one Newton step for
+    log-loss."""
     best, theta = (np.inf, np.zeros(rows.X.shape[1])), None
     for penalty in PENALTIES[::-1]:
         theta = ridge(rows, penalty, theta)

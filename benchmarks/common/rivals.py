@@ -1,9 +1,11 @@
-"""Private methods of other people, written from their papers' formulas: (eps, delta), replace-one adjacency, one row a person.
+"""Private methods of other people, written from their papers' formulas: (eps, delta), replace-one adjacency, one row a
+person.
 
-Each is tuned by an oracle that no real user has: the settings with the least *test* cost on the first split, by climbing from the best of
-a coarse grid until no neighbour along any knob is better by 1 %, so the best is never at an edge. (The search for descent and objective
-perturbation takes gradients of 4,096 rows, moved to vanish where those of all do; noise is always that of all rows.) They are then run
-anew on all rows, with fresh noise, on every split. Wherever a sharper analysis than the paper's is known and short, the rival gets it.
+Each is tuned by an oracle that no real user has: the settings with the least *test* cost on the first split, by
+climbing from the best of a coarse grid until no neighbour along any knob is better by 1 %, so the best is never at an
+edge. (The search for descent and objective perturbation takes gradients of 4,096 rows, moved to vanish where those of
+all do; noise is always that of all rows.) They are then run anew on all rows, with fresh noise, on every split.
+Wherever a sharper analysis than the paper's is known and short, the rival gets it.
 """
 
 import itertools
@@ -92,12 +94,12 @@ def _steps(setting: Setting, factor: float) -> list[Setting]:
 
 @dataclass(frozen=True, eq=False)
 class GradientDescent:
-    """Gradient descent on all rows (Song et al. 2013, Bassily et al. 2014): T steps of one length, each row's gradient clipped, from 0 or
-    from a `start` that is public.
+    """Gradient descent on all rows (Song et al. 2013, Bassily et al. 2014): T steps of one length, each row's gradient
+    clipped, from 0 or from a `start` that is public.
 
-    A setting is (clip, rate, T, average): the last iterate, or the mean of the second half of them. One row moves a mean gradient by at
-    most 2 clip/n in L2, so each owner's noise is `unit` sqrt(T) 2 clip/n_l (T Gaussian releases are one of sqrt(T) times the shift), and
-    the mean of N equal owners' answers carries 1/sqrt(N) of that.
+    A setting is (clip, rate, T, average): the last iterate, or the mean of the second half of them. One row moves a
+    mean gradient by at most 2 clip/n in L2, so each owner's noise is `unit` sqrt(T) 2 clip/n_l (T Gaussian releases are
+    one of sqrt(T) times the shift), and the mean of N equal owners' answers carries 1/sqrt(N) of that.
     """
 
     descends: ClassVar[bool] = True
@@ -127,7 +129,9 @@ class GradientDescent:
         last, means = self._descended(rows, descents, privacy, runs, seed)
         return np.array([(means if setting[3] else last)[descents.index(setting[:3])] for setting in settings])
 
-    def _descended(self, rows: Rows, descents: Sequence[Setting], privacy: Privacy, runs: int, seed: int) -> tuple[Floats, Floats]:
+    def _descended(
+        self, rows: Rows, descents: Sequence[Setting], privacy: Privacy, runs: int, seed: int
+    ) -> tuple[Floats, Floats]:
         """The last iterates and the means of the second halves, both [descents, runs, p]."""
         clips, rates, steps = (np.repeat(np.array(knob), runs) for knob in zip(*descents, strict=True))
         width, rng = rows.X.shape[1], np.random.default_rng(seed)
@@ -137,7 +141,9 @@ class GradientDescent:
         theta, total = np.tile(begin.astype(np.float32), (len(steps), 1)), np.zeros((len(steps), width))
         for step in range(int(steps.max())):
             at = np.flatnonzero(step < steps)
-            gradient = rows.clipped_gradients(theta[at], clips[at]) + noise[at, None] * rng.standard_normal((len(at), width))
+            gradient = rows.clipped_gradients(theta[at], clips[at]) + noise[at, None] * rng.standard_normal(
+                (len(at), width)
+            )
             theta[at] -= (rates[at, None] * gradient).astype(np.float32)
             np.clip(theta, -1e4, 1e4, out=theta)  # what diverges is bad enough there
             kept = at[step >= np.floor(steps[at] / 2)]
@@ -148,12 +154,14 @@ class GradientDescent:
 
 
 def objective_noise(epsilon: float, delta: float) -> float:
-    """sigma/S of the noise vector in objective perturbation, S = 2 clip bounding how far one row replaced moves a sum of gradients.
+    """sigma/S of the noise vector in objective perturbation, S = 2 clip bounding how far one row replaced moves a sum
+    of gradients.
 
-    Why it suffices: at a model theta the noise vectors b and b' = b + D that make it the minimum for two neighbouring tables differ by D, a
-    combination of the two rows, |D| <= S. The loss ln N(b)/N(b') = (2 b.D + |D|^2)/(2 sigma^2) is at most r m + m^2/2, m = S/sigma, r sigma
-    the length of b in the plane of the two rows: r follows Rayleigh's law. So delta(eps) <= E max(0, 1 - exp(eps - r m - m^2/2)). What
-    the change of variables adds is paid for in `ObjectivePerturbation`.
+    Why it suffices: at a model theta the noise vectors b and b' = b + D that make it the minimum for two neighbouring
+    tables differ by D, a combination of the two rows, |D| <= S. The loss ln N(b)/N(b') = (2 b.D + |D|^2)/(2 sigma^2) is
+    at most r m + m^2/2, m = S/sigma, r sigma the length of b in the plane of the two rows: r follows Rayleigh's law. So
+    delta(eps) <= E max(0, 1 - exp(eps - r m - m^2/2)). What the change of variables adds is paid for in
+    `ObjectivePerturbation`.
     """
 
     def excess(log_ratio: float) -> float:
@@ -173,12 +181,13 @@ def objective_noise(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """Objective perturbation (Kifer et al. 2012; approximate minima: Iyengar et al. 2019), logistic regression of one owner.
+    """Objective perturbation (Kifer et al. 2012; approximate minima: Iyengar et al. 2019), logistic regression of one
+    owner.
 
-    Minimises sum of losses + L/2 |theta|^2 + b.theta, b normal. A setting is (norm, clip, share): rows are scaled to this norm, derivatives
-    clipped so that a gradient is at most `clip` (the cost stays convex and no less smooth), and `share` of eps pays for the Jacobians: for
-    one row replaced their ratio is at most 1 + c/L, c = norm^2/4, so L = c/(e^(share eps) - 1). The minimum is taken as exact,
-    which costs the rival nothing.
+    Minimises sum of losses + L/2 |theta|^2 + b.theta, b normal. A setting is (norm, clip, share): rows are scaled to
+    this norm, derivatives clipped so that a gradient is at most `clip` (the cost stays convex and no less smooth), and
+    `share` of eps pays for the Jacobians: for one row replaced their ratio is at most 1 + c/L, c = norm^2/4, so L =
+    c/(e^(share eps) - 1). The minimum is taken as exact, which costs the rival nothing.
     """
 
     descends: ClassVar[bool] = True
@@ -199,7 +208,8 @@ class ObjectivePerturbation:
         return np.array([self._minima(rows, setting, privacy, drawn) for setting in settings])
 
     def _minima(self, rows: Rows, setting: Setting, privacy: Privacy, drawn: Floats) -> Floats:
-        """[runs, p], by Nesterov's method in the metric of the largest curvature, in which the cost has condition 1/share of the rows."""
+        """[runs, p], by Nesterov's method in the metric of the largest curvature, in which the cost has condition
+        1/share of the rows."""
         norm, clip, share = setting
         scaled, count = rows.within(norm), len(rows)
         spent = share * privacy.epsilon
@@ -217,11 +227,13 @@ class ObjectivePerturbation:
 
 @dataclass(frozen=True)
 class Statistics:
-    """AdaSSP (Wang 2018): least squares from noisy X'X and X'y with a ridge that fits the noise; regression of one owner.
+    """AdaSSP (Wang 2018): least squares from noisy X'X and X'y with a ridge that fits the noise; regression of one
+    owner.
 
-    A setting is (norm, largest |y|, times the paper's ridge). One row replaced moves X'X by at most sqrt 2 norm^2 in Frobenius norm (both
-    rows' parts are positive semidefinite), its least eigenvalue by norm^2, X'y by 2 norm |y|. Three Gaussian releases with sqrt 3 `unit`
-    times those are one with `unit`: exact, and less noise than the paper's thirds of eps and delta.
+    A setting is (norm, largest |y|, times the paper's ridge). One row replaced moves X'X by at most sqrt 2 norm^2 in
+    Frobenius norm (both rows' parts are positive semidefinite), its least eigenvalue by norm^2, X'y by 2 norm |y|.
+    Three Gaussian releases with sqrt 3 `unit` times those are one with `unit`: exact, and less noise than the paper's
+    thirds of eps and delta.
     """
 
     descends: ClassVar[bool] = False
@@ -252,7 +264,9 @@ class Statistics:
             XX, Xy = self._sums(rows, norm, most)
             wide = each * math.sqrt(2) * norm**2
             lowest = (
-                np.linalg.eigvalsh(XX)[0] + each * norm**2 * point - each * norm**2 * math.sqrt(2 * math.log(6 / privacy.delta))
+                np.linalg.eigvalsh(XX)[0]
+                + each * norm**2 * point
+                - each * norm**2 * math.sqrt(2 * math.log(6 / privacy.delta))
             )
             spread = math.sqrt(width * math.log(2 * width**2 / 0.05)) * wide
             weight = times * np.maximum(0.0, spread - np.maximum(0.0, lowest)) + 1e-9

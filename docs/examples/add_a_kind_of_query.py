@@ -1,6 +1,7 @@
 """Add a kind of query: the mean of the target, asked once; and the algorithm that makes a constant model of it.
 
-Checks, noise, debits, messages, and what a learner believes follow from what one owner's answer is and how far a person can move it.
+Checks, noise, debits, messages, and what a learner believes follow from what one owner's answer is and how far a person
+can move it.
 """
 
 import numpy as np
@@ -19,7 +20,8 @@ class MeanQuery(Query):
 
 
 class MeanQuestion(Question):
-    """Targets lie within their public bounds, B at most, so replacing k of n rows moves their mean by at most 2 k B/n."""
+    """Targets lie within their public bounds, B at most, so replacing k of n rows moves their mean by at most 2 k
+    B/n."""
 
     asks = MeanQuery
 

@@ -1,7 +1,7 @@
 """Add a mechanism: Laplace noise whose released numbers are rounded to a coarse grid, so that they are short to read.
 
-A mechanism is noise of a known law; its series says how it is calibrated for all answers of an agreement and what k of them cost. Rounding
-is post-processing, so everything that is proved for Laplace noise holds.
+A mechanism is noise of a known law; its series says how it is calibrated for all answers of an agreement and what k of
+them cost. Rounding is post-processing, so everything that is proved for Laplace noise holds.
 """
 
 from typing import Any
@@ -15,7 +15,8 @@ from parley.terms.catalogue import MECHANISMS, MechanismFacts
 
 
 class RoundedLaplace(Laplace):
-    """Laplace noise, then the nearest multiple of an eighth of its scale (a power of two, so that nothing is rounded twice).
+    """Laplace noise, then the nearest multiple of an eighth of its scale (a power of two, so that nothing is rounded
+    twice).
 
     Formal guarantee: that of `Laplace`; the grid follows from the scale, which is public.
     """

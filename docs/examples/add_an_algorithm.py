@@ -52,7 +52,12 @@ class HeavyBall(Descent):
 
 register("heavy-ball", HeavyBallRules(), HeavyBall)  # terms may name it
 
-table = parley.data.synthetic_lending(5000, seed=1)[["fico", "dti", "int_rate"]].sub([700, 18, 13]).div([50, 9, 4]).clip(-5, 5)
+table = (
+    parley.data.synthetic_lending(5000, seed=1)[["fico", "dti", "int_rate"]]
+    .sub([700, 18, 13])
+    .div([50, 9, 4])
+    .clip(-5, 5)
+)
 terms = parley.Terms.from_dict(
     {
         "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "radius": 50.0},

@@ -1,4 +1,5 @@
-"""Files and folders of one party: readable by it alone, and after a crash at any moment either the old ones or the new ones."""
+"""Files and folders of one party: readable by it alone, and after a crash at any moment either the old ones or the new
+ones."""
 
 import errno
 import os
@@ -14,7 +15,8 @@ Version = tuple[int, int, int] | None
 
 
 def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
-    """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a crash may lose it)."""
+    """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a
+    crash may lose it)."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with explained(path):
         fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
@@ -38,8 +40,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def create(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
-    """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the disk after, or (a
-    `DiskError`) not there."""
+    """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the
+    disk after, or (a `DiskError`) not there."""
     with explained(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
@@ -79,7 +81,8 @@ def disk_error(path: Path, error: OSError) -> DiskError:
 
 
 def create_once(path: Path, content: bytes) -> bytes:
-    """The content of a private file, made with this one if there was none: whole or not at all, and the same for all who race for it."""
+    """The content of a private file, made with this one if there was none: whole or not at all, and the same for all
+    who race for it."""
     if not path.exists():
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         with explained(path):

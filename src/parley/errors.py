@@ -1,7 +1,7 @@
 """Everything Parley raises on purpose.
 
-Each error is one sentence: what was wrong, where, and what to do. No message ever holds a value read from a private table.
-A `Refusal` is an owner's answer to a query that it will not release: it costs nothing and changes nothing.
+Each error is one sentence: what was wrong, where, and what to do. No message ever holds a value read from a private
+table. A `Refusal` is an owner's answer to a query that it will not release: it costs nothing and changes nothing.
 """
 
 from typing import ClassVar
@@ -67,8 +67,8 @@ class ExchangeError(ParleyError):
 
 
 class ContradictionError(ExchangeError):
-    """What an owner says contradicts the terms, or what it said before. It is not a late owner: the run ends, whatever the terms say of
-    those."""
+    """What an owner says contradicts the terms, or what it said before. It is not a late owner: the run ends, whatever
+    the terms say of those."""
 
 
 class Refusal(ParleyError):  # noqa: N818 - a refusal is an answer, not a fault
@@ -126,7 +126,8 @@ class AbortedRound(Refusal):
 
 
 class Unavailable(Refusal):
-    """The owner cannot answer at the moment: its ledger or its machine is in trouble. Asking the same question again is right."""
+    """The owner cannot answer at the moment: its ledger or its machine is in trouble. Asking the same question again is
+    right."""
 
     code = "unavailable"
 

@@ -40,7 +40,8 @@ def percent(share: float | None, side: Side = "nearest") -> str:
 
 
 def _on_side(value: float | Fraction, digits: int, side: Literal["above", "below"]) -> float:
-    """The next number above or below that has as many digits as are printed; a float stands for the decimal that it prints as."""
+    """The next number above or below that has as many digits as are printed; a float stands for the decimal that it
+    prints as."""
     if not math.isfinite(value):
         return float(value)
     exact = value if isinstance(value, Fraction) else Fraction(repr(float(value)))

@@ -13,9 +13,9 @@ from parley.errors import SettingError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Whatever enters arithmetic - prepared features and targets, parameters, and every magnitude in the terms - is 0 or lies between
-# these in size (a parameter may be smaller). Why no sum of squares, product or quotient of them then vanishes or overflows in a way
-# that matters: `data.design`.
+# Whatever enters arithmetic - prepared features and targets, parameters, and every magnitude in the terms - is 0 or
+# lies between these in size (a parameter may be smaller). Why no sum of squares, product or quotient of them then
+# vanishes or overflows in a way that matters: `data.design`.
 SMALLEST, LARGEST = 1e-50, 1e50
 
 
@@ -75,9 +75,11 @@ def exact(epsilon: float | int | str | Fraction) -> Fraction:
 
 
 def upper(budget: Fraction) -> float:
-    """The least float that is not below an exact number, read as the decimal that it prints as and as the binary number that it is.
+    """The least float that is not below an exact number, read as the decimal that it prints as and as the binary number
+    that it is.
 
-    A number that is written in few digits stays what people wrote, though the binary number may lie half a unit below: 0.3 is three tenths.
+    A number that is written in few digits stays what people wrote, though the binary number may lie half a unit below:
+    0.3 is three tenths.
 
     >>> upper(Fraction(3, 10)), upper(Fraction(1, 3)), float(Fraction(1, 3))
     (0.3, 0.33333333333333337, 0.3333333333333333)

@@ -60,14 +60,28 @@ def test_speeds_of_owners_are_given_by_name(folder):
         assert (second["answers"], second["late"]) == told
         assert second["epsilon_spent"] == 1.0
     assert "0 + 2 late" in run("train", folder / "terms.toml", "--seed", 1, "--speeds", "a=10,b=1").output
-    for text, sentence in (("a", "expected names and numbers"), ("z=1", "no owner is called 'z'"), ("a=-1", "a = -1.0")):
+    for text, sentence in (
+        ("a", "expected names and numbers"),
+        ("z=1", "no owner is called 'z'"),
+        ("a=-1", "a = -1.0"),
+    ):
         refused = run("train", folder / "terms.toml", "--speeds", text)
         assert refused.exit_code != 0
         assert sentence in f"{refused.output}{refused.exception}"
 
 
 def test_a_release_on_one_machine_debits_each_owner_for_its_own_answers(folder):
-    arguments = ("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1, "--speeds", "a=10,b=1", "--json")
+    arguments = (
+        "train",
+        folder / "terms.toml",
+        "--ledgers",
+        folder / "ledgers",
+        "--lifetime",
+        1,
+        "--speeds",
+        "a=10,b=1",
+        "--json",
+    )
     first, again = (json.loads(run(*arguments).stdout) for _ in range(2))
     assert first["theta"] == again["theta"]
     for name, answers in (("a", 20), ("b", 2)):
@@ -91,7 +105,11 @@ def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
     monkeypatch.setattr("parley.decisions.forecasting.worth", never)
     monkeypatch.setattr("parley.decisions.forecasting.forecast", never)
     for command in ("train", "forecast"):
-        for text, sentence in (("z=1", "no owner is called 'z'"), ("a=-1", "a = -1.0"), ("a=1,a=2", "every owner once")):
+        for text, sentence in (
+            ("z=1", "no owner is called 'z'"),
+            ("a=-1", "a = -1.0"),
+            ("a=1,a=2", "every owner once"),
+        ):
             assert sentence in str(run(command, folder / "terms.toml", "--speeds", text).exception)
     assert "plan without the key" in str(run("forecast", folder / "terms.toml", "--plan").exception)
 

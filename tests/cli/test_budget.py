@@ -63,12 +63,17 @@ def test_large_compositions_do_not_exhaust_the_machine():
     content = json.loads(budget("compose", "laplace:epsilon=0.1,count=1000000", "-d", 1e-5, "--json"))
     assert content["epsilon"] > 1000
     assert json.loads(budget("compose", "laplace:epsilon=1000,sampling=0.5", "-d", 1e-5, "--json"))["epsilon"] > 400
-    assert json.loads(budget("compose", "laplace:epsilon=1e-8,count=1000000000000", "-d", 1e-5, "--json"))["epsilon"] > 0.02
+    assert (
+        json.loads(budget("compose", "laplace:epsilon=1e-8,count=1000000000000", "-d", 1e-5, "--json"))["epsilon"]
+        > 0.02
+    )
     assert "midway" in budget("compose", "gaussian:multiplier=1,sampling=0.1", "-d", 1e-5)
 
 
 def test_calibrate_goes_both_ways():
-    noise = json.loads(budget("calibrate", "gaussian", "-e", 1, "-d", 1e-5, "--rounds", 100, "--sensitivity", 2, "--json"))
+    noise = json.loads(
+        budget("calibrate", "gaussian", "-e", 1, "-d", 1e-5, "--rounds", 100, "--sensitivity", 2, "--json")
+    )
     assert noise["scale"] == pytest.approx(2 * 37.3063, rel=1e-4)
     rounds = json.loads(budget("calibrate", "laplace", "-e", 1, "--multiplier", 20, "--json"))
     assert rounds["rounds"] == 20
@@ -77,7 +82,9 @@ def test_calibrate_goes_both_ways():
 
 def test_calibrate_searches_past_noise_that_hides_nothing():
     """On its way the search asks for multipliers whose losses no grid holds: other rules answer there."""
-    noise = json.loads(budget("calibrate", "gaussian", "-e", 1, "-d", 1e-6, "--rounds", 967, "--sampling", 0.00517171, "--json"))
+    noise = json.loads(
+        budget("calibrate", "gaussian", "-e", 1, "-d", 1e-6, "--rounds", 967, "--sampling", 0.00517171, "--json")
+    )
     release = f"gaussian:multiplier={noise['multiplier']},count=967,sampling=0.00517171"
     assert 0.99 < json.loads(budget("compose", release, "-d", 1e-6, "--json"))["epsilon"] <= 1
 
@@ -145,7 +152,8 @@ def test_mistakes_are_one_sentence(arguments, message):
 
 @pytest.mark.parametrize("count", [1, 3, 7, 1000])
 def test_a_release_of_a_stated_epsilon_costs_no_less(count):
-    """Though it is kept as a multiplier, 1/epsilon, which has other digits. And no more than the last digit of a float above."""
+    """Though it is kept as a multiplier, 1/epsilon, which has other digits. And no more than the last digit of a float
+    above."""
     rng = np.random.default_rng(0)
     for epsilon in map(float, [0.3, 0.7, 1.1, 49.0, *np.round(rng.uniform(0.001, 10, 300), 3)]):
         stated = count * Fraction(repr(epsilon))

@@ -49,7 +49,9 @@ def folder(tmp_path):
 def parley_command(*arguments):
     """The real command in a real process."""
     code = "from parley.cli import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
 
 
 def test_json_holds_the_names_that_programs_rely_on(folder):
@@ -92,7 +94,9 @@ def test_what_is_printed_as_spent_is_no_less_than_was_spent(folder):
     """3 rounds of 9 were answered: one third of the budget has no float of its own."""
     (folder / "terms.toml").write_text(TERMS.replace("horizon = 10", "horizon = 9"))
     terms = parley.load_terms(folder / "terms.toml")
-    (folder / "owner.toml").write_text('name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "accepted"\nsocket = "s"\n')
+    (folder / "owner.toml").write_text(
+        'name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "accepted"\nsocket = "s"\n'
+    )
     owner = parley.Owner("a", folder / "a.csv", ledger=parley.Ledger(folder / "a.ledger", lifetime=1.0))
     owner.accept(terms)
     for number in (1, 2, 3):
@@ -124,7 +128,9 @@ def test_a_release_spends_durably_withholds_quality_and_repeats_for_free(folder)
 
 
 def test_other_terms_do_not_refill_the_ledger(folder):
-    CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"])
+    CliRunner().invoke(
+        app, ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"]
+    )
     (folder / "more.toml").write_text(TERMS.replace("horizon = 10", "horizon = 11"))
     run = parley_command("train", folder / "more.toml", "--ledgers", folder / "ledgers")
     assert run.returncode == 2
@@ -202,10 +208,14 @@ def test_a_forecast_needs_no_private_table(folder):
     (folder / "terms.toml").write_text(
         TERMS.replace('data = "a.csv"', "").replace('data = "b.csv"', "").replace("clip = 4.0", "clip = 40.0")
     )
-    run = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv"), "--json"])
+    run = CliRunner().invoke(
+        app, ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv"), "--json"]
+    )
     assert run.exit_code == 0, run.output
     content = json.loads(run.stdout)
-    assert content["relative_fitness"]["low"] <= content["relative_fitness"]["mean"] <= content["relative_fitness"]["high"]
+    assert (
+        content["relative_fitness"]["low"] <= content["relative_fitness"]["mean"] <= content["relative_fitness"]["high"]
+    )
     assert [owner["name"] for owner in content["owners"]] == ["a", "b"]
     shown = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv")])
     assert "Together or alone" in shown.output
@@ -237,11 +247,15 @@ def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
     assert "expected one of the two" in str(CliRunner().invoke(app, ["score", *files]).exception)
     run = CliRunner().invoke(app, ["refine", *files, "--owner", "b", "--save", str(folder / "own.json"), "--json"])
     assert json.loads(run.stdout)["saved"] == str(folder / "own.json")
-    again = json.loads(CliRunner().invoke(app, ["score", str(folder / "own.json"), files[1], "--owner", "b", "--json"]).stdout)
+    again = json.loads(
+        CliRunner().invoke(app, ["score", str(folder / "own.json"), files[1], "--owner", "b", "--json"]).stdout
+    )
     assert again["cost_together"] == pytest.approx(content["owners"][1]["personal"]["mean"])
 
 
-SCORED = TERMS.replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25").replace("radius", "bounds = { y = [-3, 3] }\nradius")
+SCORED = TERMS.replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25").replace(
+    "radius", "bounds = { y = [-3, 3] }\nradius"
+)
 
 
 def test_a_released_score_is_shown_with_its_error_and_costs_nothing_the_second_time(folder):
@@ -263,6 +277,9 @@ def test_an_owner_is_told_what_a_score_lets_out(folder):
     terms = parley.Terms.from_toml(SCORED)
     owner = parley.Owner("a", folder / "a.csv", ledger=parley.Ledger(folder / "a.ledger", lifetime=1.0))
     words = " ".join(acceptance_summary(owner, owner.prepare(terms), None, relay=False))
-    assert "and one score of the finished model: 3 means over 60 held-out records, with laplace noise for ε = 0.25" in words
+    assert (
+        "and one score of the finished model: 3 means over 60 held-out records, with laplace noise for ε = 0.25"
+        in words
+    )
     plain = parley.Terms.from_toml(TERMS)
     assert "score" not in " ".join(acceptance_summary(owner, owner.prepare(plain), None, relay=False))

@@ -19,7 +19,16 @@ def test_the_demo_writes_a_report_and_its_commands_can_be_typed_again(tmp_path, 
     assert not re.findall(r'(?:src|href)="(?!#)', page)  # self-contained: nothing is fetched
     assert (where / "unions.png").stat().st_size > 10_000
     typed = [line.removeprefix("$ parley ").split() for line in run.output.splitlines() if line.startswith("$ parley ")]
-    assert [words[0] for words in typed] == ["forecast", "negotiate", "negotiate", "train", "train", "score", "refine", "forecast"]
+    assert [words[0] for words in typed] == [
+        "forecast",
+        "negotiate",
+        "negotiate",
+        "train",
+        "train",
+        "score",
+        "refine",
+        "forecast",
+    ]
     trained = (where / "model.json").read_text()
     for words in typed[3], typed[6]:
         again = CliRunner().invoke(app, words)

@@ -90,8 +90,12 @@ def test_released_moments_are_a_pilot(folder):
     assert released.exit_code == 0, released.output
     (folder / "released.json").write_text(released.stdout)
     assert json.loads(released.stdout)["owners"][0]["epsilon_spent"] == 40.0
-    from_release = json.loads(invoke("forecast", folder / "terms.toml", "--moments", folder / "released.json", "--json").stdout)
-    from_sample = json.loads(invoke("forecast", folder / "terms.toml", "--pilot", folder / "pilot.csv", "--json").stdout)
+    from_release = json.loads(
+        invoke("forecast", folder / "terms.toml", "--moments", folder / "released.json", "--json").stdout
+    )
+    from_sample = json.loads(
+        invoke("forecast", folder / "terms.toml", "--pilot", folder / "pilot.csv", "--json").stdout
+    )
     assert from_release["relative_fitness"]["mean"] == pytest.approx(from_sample["relative_fitness"]["mean"], rel=0.25)
 
 

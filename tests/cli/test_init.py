@@ -17,7 +17,8 @@ from parley.errors import DataError, SettingError
 from parley.protocol.setup import resolve
 from parley.terms import write_terms
 
-SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")  # planted in private rows alone: a name, a range's ends, a person
+# planted in private rows alone: a name, a range's ends, a person
+SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,15 @@ def tables(folder):
 def written(files):
     """One command from files to terms."""
     run = invoke(
-        "init", *tables(files), "--target", "outcome", "--public", files / "public.csv", "--write", files / "terms.toml", "--yes"
+        "init",
+        *tables(files),
+        "--target",
+        "outcome",
+        "--public",
+        files / "public.csv",
+        "--write",
+        files / "terms.toml",
+        "--yes",
     )
     assert run.exit_code == 0, (run.output, run.exception)
     return run
@@ -63,7 +72,14 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
     terms = parley.load_terms(files / "terms.toml")
     ledgers = ("--ledgers", files / "ledgers", "--lifetime", 1, "--lifetime-delta", 1e-6)
     train = invoke(
-        "train", files / "terms.toml", *ledgers, "--save", files / "model.json", "--report", files / "page.html", "--json"
+        "train",
+        files / "terms.toml",
+        *ledgers,
+        "--save",
+        files / "model.json",
+        "--report",
+        files / "page.html",
+        "--json",
     )
     assert train.exit_code == 0, (train.output, train.exception)
     content = json.loads(train.stdout)
@@ -132,12 +148,20 @@ def test_pin_writes_terms_that_pin(files, written):
 
 DECLARED = (
     *("--bounds", "age=18,100", "--bounds", "income=0,100000"),
-    *("--categories", "job=nurse,clerk,baker", "--categories", "smoker=yes,no", "--categories", "outcome=diseased,healthy"),
+    *(
+        "--categories",
+        "job=nurse,clerk,baker",
+        "--categories",
+        "smoker=yes,no",
+        "--categories",
+        "outcome=diseased,healthy",
+    ),
 )
 
 
 def test_without_a_public_sample_what_is_declared_suffices(files, tmp_path):
-    """Ranges and names come from flags; the kinds of columns are then not read either, and the plan rests on invented rows."""
+    """Ranges and names come from flags; the kinds of columns are then not read either, and the plan rests on invented
+    rows."""
     options = ("--target", "outcome", "--positive", "diseased", "--features", "age,income,job,smoker", "--yes")
     run = invoke("init", *tables(files), *options, *DECLARED, "--epsilon", 2, "--write", tmp_path / "terms.toml")
     assert run.exit_code == 0, (run.output, run.exception)
@@ -160,7 +184,9 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
     terms = parley.load_terms(tmp_path / "terms.toml")
     assert terms.privacy.scale_epsilon == pytest.approx(0.2)
     said = " ".join(run.output.split())
-    assert re.search(r"whether these columns hold numbers or names were read: income, job, smoker\. That much becomes public", said)
+    assert re.search(
+        r"whether these columns hold numbers or names were read: income, job, smoker\. That much becomes public", said
+    )
     assert "parley scales" in run.stderr
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]
 
@@ -168,13 +194,23 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
 HEART = (
     *("--bounds", "age=25,80", "--bounds", "trestbps=90,200", "--bounds", "chol=100,450", "--bounds", "thalach=70,200"),
     *("--bounds", "oldpeak=-1,5", "--bounds", "ca=0,3", "--categories", "sex=0,1", "--categories", "cp=1,2,3,4"),
-    *("--categories", "fbs=0,1", "--categories", "restecg=0,1,2", "--categories", "exang=0,1", "--categories", "slope=1,2,3"),
+    *(
+        "--categories",
+        "fbs=0,1",
+        "--categories",
+        "restecg=0,1,2",
+        "--categories",
+        "exang=0,1",
+        "--categories",
+        "slope=1,2,3",
+    ),
     *("--categories", "thal=3,6,7"),
 )
 
 
 def test_four_hospitals_with_missing_cells_left_in(tmp_path):
-    """One command from files to terms, one to a model: 920 rows, what a doctor knows of the ranges, and nothing public."""
+    """One command from files to terms, one to a model: 920 rows, what a doctor knows of the ranges, and nothing
+    public."""
     hospitals = [data_path(f"heart_{name}.csv") for name in ("cleveland", "hungarian", "switzerland", "va")]
     options = ("--target", "num", "--positive", "0", "--epsilon", 1, "--delta", 1e-6, "--holdout", 0.25, "--yes")
     run = invoke("init", *hospitals, *options, *HEART, "--write", tmp_path / "terms.toml")
@@ -202,7 +238,11 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
         (("--target", "outcome"), SettingError, "--kind: without a public sample nobody looks what 'outcome' is"),
         (("--target", "outcome", "--kind", "tree"), SettingError, "--kind tree: expected one of linear-regression"),
         (("--target", "outcome", "--bounds", "age=1"), SettingError, "expected COLUMN=LOW,HIGH"),
-        (("--target", "outcome", "--bounds", "agee=1,2"), DataError, "--bounds: column 'agee' is missing; did you mean 'age'"),
+        (
+            ("--target", "outcome", "--bounds", "agee=1,2"),
+            DataError,
+            "--bounds: column 'agee' is missing; did you mean 'age'",
+        ),
         (("--target", "outcome", "--public", "south.csv"), DataError, "is the private table"),
     ],
 )

@@ -1,6 +1,7 @@
 """What was computed from private rows without safe noise says so: `"inside": true` in JSON, one sentence on the screen.
 
-Every command is either declared here to print nothing of the kind, or shown to say it. A new command is in neither list, and fails.
+Every command is either declared here to print nothing of the kind, or shown to say it. A new command is in neither
+list, and fails.
 """
 
 import json
@@ -44,7 +45,8 @@ data = "b.csv"
 PUBLIC = 'public = "public.csv"'
 DRIVE = ("--inputs", "u1,u2", "--states", "x1,x2", "--period", "2", "--max-delay", "3")
 
-# What they print comes from terms, public samples, settings, ledgers, or from what was released; demo's tables are made up.
+# What they print comes from terms, public samples, settings, ledgers, or from what was released; demo's tables are made
+# up.
 NOTHING_PRIVATE = {
     "pin": "public numbers",
     "demo": "made-up tables",

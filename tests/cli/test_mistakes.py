@@ -41,7 +41,9 @@ data = "south.csv"
 """
 ALONE = TERMS.replace('public = "public.csv"\npublic_sha256 = "SHA"\n', "")
 ASKING = ALONE.replace("delta = 1e-6", "delta = 1e-6\nscale_epsilon = 0.2")
-NUMBER = ALONE.replace('kind = "logistic-regression"', 'kind = "linear-regression"').replace('positive = "diseased"\n', "")
+NUMBER = ALONE.replace('kind = "logistic-regression"', 'kind = "linear-regression"').replace(
+    'positive = "diseased"\n', ""
+)
 LIFE = ("--lifetime", "1", "--lifetime-delta", "1e-6")
 INIT = ("init", "north.csv", "south.csv", "--target", "outcome", "--yes", "--write", "new.toml")
 PUBLIC = (*INIT, "--public", "public.csv")
@@ -78,7 +80,11 @@ def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("desk")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        tables = {"north": patients(400, 1, "north"), "south": patients(300, 2, "south"), "public": patients(120, 3, "public")}
+        tables = {
+            "north": patients(400, 1, "north"),
+            "south": patients(300, 2, "south"),
+            "public": patients(120, 3, "public"),
+        }
         for name, table in tables.items():
             table.to_csv(f"{name}.csv", index=False)
         tables["north"].to_csv("north_copy.csv", index=False)
@@ -119,7 +125,10 @@ MISTAKES = {
     "rows that are not there": (("predict", "model.json", "rows.csv", "--out", "p.csv"), "no such file"),
     "rows without a column": (("predict", "model.json", "south_without_age.csv", "--out", "p.csv"), "'age' is missing"),
     "predictions over their rows": (("predict", "model.json", "south.csv", "--out", "south.csv"), "south.csv"),
-    "a model into no folder": (("refine", "model.json", "terms.toml", "--owner", "north", "--save", "no/own.json"), "folder"),
+    "a model into no folder": (
+        ("refine", "model.json", "terms.toml", "--owner", "north", "--save", "no/own.json"),
+        "folder",
+    ),
     "a model onto a folder": (("train", "otherwise.toml", "--ledgers", "new", *LIFE, "--save", "home"), "folder"),
     # the wrong name
     "a command that is none": (("trian", "terms.toml"), "did you mean 'train'"),
@@ -132,9 +141,15 @@ MISTAKES = {
     "an owner that is none": (("score", "model.json", "terms.toml", "--owner", "nort"), "north"),
     "no owner at all": (("score", "model.json", "terms.toml"), "--owner"),
     "a table without its owner": (("forecast", "terms.toml", "--inside", "north.csv"), "--owner"),
-    "an owner whom the terms do not know": (("owner", "accept", "terms.toml", "--owner", "away/owner.toml", "--yes"), "nord"),
+    "an owner whom the terms do not know": (
+        ("owner", "accept", "terms.toml", "--owner", "away/owner.toml", "--yes"),
+        "nord",
+    ),
     "settings that are not there": (("owner", "accept", "terms.toml", "--owner", "owner.toml", "--yes"), "owner.toml"),
-    "addresses that are not there": (("learner", "run", "terms.toml", "--owners", "addresses.toml", "--anyway"), "addresses.toml"),
+    "addresses that are not there": (
+        ("learner", "run", "terms.toml", "--owners", "addresses.toml", "--anyway"),
+        "addresses.toml",
+    ),
     # the wrong number
     "a negative budget": ((*PUBLIC, "--epsilon", "-1"), "epsilon"),
     "no budget": ((*PUBLIC, "--epsilon", "0"), "epsilon"),
@@ -166,18 +181,33 @@ MISTAKES = {
     "learning before the scales": (("train", "asking.toml", "--ledgers", "new", *LIFE, "--anyway"), "parley scales"),
     "scales that nobody could read": (("scales", "faint.toml", "--ledgers", "new", *LIFE), "Nobody was asked"),
     "scales for terms that need a sample": (("scales", "walking.toml", "--ledgers", "new", *LIFE), "start"),
-    "users of a model without any": (("recommend", "model.json", "terms.toml", "--owner", "north", "--user", "1"), None),
+    "users of a model without any": (
+        ("recommend", "model.json", "terms.toml", "--owner", "north", "--user", "1"),
+        None,
+    ),
     "a plant that is none": (("identify", "terms.toml"), "plant"),
     # books
     "no lifetime": (("train", "terms.toml", "--ledgers", "new"), "--lifetime 1 --lifetime-delta 1e-06"),
-    "no lifetime, asked for before a table is read": (("train", "lost.toml", "--ledgers", "new"), "--lifetime-delta 1e-06"),
+    "no lifetime, asked for before a table is read": (
+        ("train", "lost.toml", "--ledgers", "new"),
+        "--lifetime-delta 1e-06",
+    ),
     "no lifetime delta": (("train", "terms.toml", "--ledgers", "new", "--lifetime", "1"), "--lifetime-delta 1e-06"),
-    "a lifetime too short": (("train", "terms.toml", "--ledgers", "new", "--lifetime", "0.5", *LIFE[2:]), "--lifetime 1"),
+    "a lifetime too short": (
+        ("train", "terms.toml", "--ledgers", "new", "--lifetime", "0.5", *LIFE[2:]),
+        "--lifetime 1",
+    ),
     "a negative lifetime": (("train", "terms.toml", "--ledgers", "new", "--lifetime", "-1", *LIFE[2:]), "--lifetime"),
     "a file for the ledgers": (("train", "terms.toml", "--ledgers", "north.csv", *LIFE), "folder"),
-    "ledgers under a file": (("train", "otherwise.toml", "--ledgers", "north.csv/books", *LIFE, "--anyway"), "north.csv"),
+    "ledgers under a file": (
+        ("train", "otherwise.toml", "--ledgers", "north.csv/books", *LIFE, "--anyway"),
+        "north.csv",
+    ),
     "a ledger that is spent": (("train", "otherwise.toml", "--ledgers", "books", "--anyway"), "lifetime"),
-    "another lifetime for a ledger": (("train", "terms.toml", "--ledgers", "books", "--lifetime", "9", *LIFE[2:]), "lifetime"),
+    "another lifetime for a ledger": (
+        ("train", "terms.toml", "--ledgers", "books", "--lifetime", "9", *LIFE[2:]),
+        "lifetime",
+    ),
     "a seed for a release": (("train", "terms.toml", "--ledgers", "books", "--seed", "1"), "--seed"),
     "books in the same place": (("owner", "init", "home", "--name", "north", "--table", "north.csv", *LIFE), "home"),
     "a hash of nothing": (("owner", "close", "abc", "--owner", "home/owner.toml", "--yes"), "abc"),
@@ -199,7 +229,9 @@ def test_a_mistake_is_one_sentence_and_costs_nothing(desk, mistake, monkeypatch)
     assert done.out == "", done.out
     if "Usage:" not in done.said:  # what the parser of options says has a frame around it
         lines = [
-            line for line in done.err.splitlines() if not re.match(r"(Look twice at|Not worth a budget|No forecast|Note:)", line)
+            line
+            for line in done.err.splitlines()
+            if not re.match(r"(Look twice at|Not worth a budget|No forecast|Note:)", line)
         ]
         assert len(lines) == 1, done.err
         assert lines[0].startswith("parley: "), done.err

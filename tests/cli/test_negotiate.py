@@ -83,7 +83,9 @@ def test_budgets_payments_and_a_terms_file_that_trains(folder):
         assert part.epsilon == pytest.approx(joined[part.name]["epsilon"], rel=1e-5)
     assert agreed.learning.quorum == 2
     assert agreed.title == 'Two "small" shops'
-    trained = CliRunner().invoke(app, ["train", str(folder / "out" / "agreed.toml"), "--replicates", "60", "--seed", "1", "--json"])
+    trained = CliRunner().invoke(
+        app, ["train", str(folder / "out" / "agreed.toml"), "--replicates", "60", "--seed", "1", "--json"]
+    )
     assert trained.exit_code == 0, trained.output
     assert json.loads(trained.stdout)["relative_fitness"]["mean"] == pytest.approx(content["relative_fitness"], rel=0.5)
     assert (folder / "n.png").stat().st_size > 10_000
@@ -135,7 +137,8 @@ def test_mistakes_are_sentences(folder):
 
 
 def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_them(folder):
-    """What an owner lacks is what brings it in: paid a little more than that it would do better than alone; a little less, worse."""
+    """What an owner lacks is what brings it in: paid a little more than that it would do better than alone; a little
+    less, worse."""
     dear = TERMS.replace("epsilon = 1.0", "epsilon = 5.0").replace("weight = 0.0", "weight = 200.0")
     (folder / "dear.toml").write_text(dear)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml")])
@@ -152,7 +155,9 @@ def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_t
         assert f"{wish['name']} " in words
     assert found["a"]["most"] > 0
     assert "its privacy may not cost it more than that" in words or "Nearest to joining" in words
-    joined = json.loads(CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1.0", "--json"]).stdout)
+    joined = json.loads(
+        CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1.0", "--json"]).stdout
+    )
     assert joined["wishes"] is None
 
 

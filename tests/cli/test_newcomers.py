@@ -1,4 +1,5 @@
-"""From files that nobody here has seen to scores by the commands that each command says come next: no public sample, odd columns."""
+"""From files that nobody here has seen to scores by the commands that each command says come next: no public sample,
+odd columns."""
 
 import shlex
 
@@ -17,12 +18,15 @@ from parley.tasks.column_statistics.learnable import require_learnable
 
 
 def households(rows, seed, where):
-    """A utility's table: an address that is nobody else's, a column that nobody filled in, truth values, names, gaps."""
+    """A utility's table: an address that is nobody else's, a column that nobody filled in, truth values, names,
+    gaps."""
     rng = np.random.default_rng(seed)
     people, heating = rng.integers(1, 7, rows), rng.choice(["gas", "electric", "district"], rows, p=[0.5, 0.3, 0.2])
     solar = rng.choice(["TRUE", "FALSE"], rows, p=[0.3, 0.7])
     used = 800 + 600 * people + 2500 * (heating == "electric") - 1200 * (solar == "TRUE") + rng.normal(0, 500, rows)
-    table = pd.DataFrame({"address": [f"{where} {k}" for k in range(rows)], "people": people, "heating": heating, "solar": solar})
+    table = pd.DataFrame(
+        {"address": [f"{where} {k}" for k in range(rows)], "people": people, "heating": heating, "solar": solar}
+    )
     table = table.assign(remarks=None, used=used.clip(200).round(1))
     table.loc[rng.random(rows) < 0.05, "heating"] = None
     return table
@@ -46,7 +50,8 @@ INIT = ("init", "north power.csv", "südstrom.csv", "--target", "used", "--kind"
 
 
 def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here):
-    """An address tells households apart and leaves nobody; a column without a cell has no range. Neither stops what was paid for."""
+    """An address tells households apart and leaves nobody; a column without a cell has no range. Neither stops what was
+    paid for."""
     begun = typed(*INIT, "--epsilon", "2", "--delta", "1e-6", "--write", "our terms.toml")
     assert begun.code == 0, begun
     lines = begun.err[begun.err.index("Next:") :].splitlines()[1:]
@@ -110,11 +115,15 @@ def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here
     [
         ({"privacy": {"scale_epsilon": 1e-4}}, "none of which could be read"),
         ({"model": {"kind": "softmax-regression", "target": "heating"}}, r"model\.categories\.heating"),
-        ({"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}}, r"model\.bounds\.elsewhere"),
+        (
+            {"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}},
+            r"model\.bounds\.elsewhere",
+        ),
     ],
 )
 def test_scales_that_would_be_paid_for_in_vain_are_refused(changes, hint):
-    """By what is public alone: too little noise to see through, classes whose names stay, keys that learning would refuse."""
+    """By what is public alone: too little noise to see through, classes whose names stay, keys that learning would
+    refuse."""
     rows = 400 if "kind" in changes.get("model", {}) else 9000
     content = {
         "model": {"kind": "linear-regression", "target": "used", "features": ["people", "address"], "missing": "fill"},

@@ -31,7 +31,9 @@ def home(tmp_path):
 
 def gaussian(home, name, horizon):
     """A terms file with Gaussian noise for (1, 1e-6)."""
-    text = toml_terms(horizon=horizon, names="a").replace("clip = 4.0", 'clip = 4.0\nmechanism = "gaussian"\ndelta = 1e-6')
+    text = toml_terms(horizon=horizon, names="a").replace(
+        "clip = 4.0", 'clip = 4.0\nmechanism = "gaussian"\ndelta = 1e-6'
+    )
     (home / name).write_text(text)
     return home / name
 
@@ -68,7 +70,9 @@ def test_the_books_say_by_which_rule_they_are_kept(home):
         for m in _ledger_metrics(LedgerSnapshot(ledger.lifetime, ledger.reserved, (), {}, ledger.head, ledger.rho))
         if m.samples
     }
-    assert page["parley_lifetime_rho_left"] / page["parley_lifetime_rho"] == pytest.approx(1 - 8 * once / 0.22425, abs=1e-3)
+    assert page["parley_lifetime_rho_left"] / page["parley_lifetime_rho"] == pytest.approx(
+        1 - 8 * once / 0.22425, abs=1e-3
+    )
     assert "parley_lifetime_epsilon_left" not in page
 
 

@@ -1,4 +1,5 @@
-"""Features by nearness to public points: what they are, that nothing exceeds them, and that a model with them is as linear as any."""
+"""Features by nearness to public points: what they are, that nothing exceeds them, and that a model with them is as
+linear as any."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,9 @@ def bent_table(rows, seed=0):
 
 def bent_terms(*sizes, **overrides):
     basis = {"points": 12, "width": 0.8, "seed": 3}
-    return make_terms(*sizes, **{**BENT, "model__bounds": BOUNDS, "model__basis": basis, "model__intercept": True, **overrides})
+    return make_terms(
+        *sizes, **{**BENT, "model__bounds": BOUNDS, "model__basis": basis, "model__intercept": True, **overrides}
+    )
 
 
 def test_features_are_what_they_are_said_to_be():
@@ -43,7 +46,8 @@ def test_features_are_what_they_are_said_to_be():
 @pytest.mark.parametrize("width", [1e-50, 1.0])
 @pytest.mark.parametrize("bounds", [BOUNDS, None])
 def test_no_cell_makes_a_feature_larger_than_its_bound(bounds, width):
-    """Over the whole range of doubles, with and without bounds of the columns: 0, or from 1e-50 to 1, and never a NaN."""
+    """Over the whole range of doubles, with and without bounds of the columns: 0, or from 1e-50 to 1, and never a
+    NaN."""
     points = [[0.5, -0.5, 0.0], [1e50, 1.0, -1e-50]]
     terms = bent_terms(40, model__bounds=bounds, model__basis={"points": points, "width": width}, privacy__clip=9.0)
     preparation = resolve(terms, regression_table(3)).preparation
@@ -61,7 +65,8 @@ def test_no_cell_makes_a_feature_larger_than_its_bound(bounds, width):
 
 
 def test_the_moments_of_near_features_keep_to_their_sensitivity():
-    """z z' is bounded by points + constant + target squared; two records at the corners come close to it, none goes beyond."""
+    """z z' is bounded by points + constant + target squared; two records at the corners come close to it, none goes
+    beyond."""
     terms = bent_terms(5, **GAUSSIAN)
     setup = resolve(terms, regression_table(5))
     question = setup.part("a").training.question

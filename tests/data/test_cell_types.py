@@ -1,4 +1,5 @@
-"""A part of `benchmarks/cell_types.py`: one cell changed in a column of any declared type changes no other row, wherever the table lies."""
+"""A part of `benchmarks/cell_types.py`: one cell changed in a column of any declared type changes no other row,
+wherever the table lies."""
 
 import importlib.util
 import sys
@@ -34,7 +35,8 @@ BENCHMARK = load_benchmark()
 
 
 def test_no_cell_changes_how_another_row_reads():
-    """A gap in the place of a cell, in Parquet columns of every fourth type, elsewhere of a few. The benchmark has all of them."""
+    """A gap in the place of a cell, in Parquet columns of every fourth type, elsewhere of a few. The benchmark has all
+    of them."""
     gaps = [(kind, cells, changes[:1]) for kind, cells, changes in BENCHMARK.TYPES]
     found = BENCHMARK.search((1,), gaps[5::4], everywhere=False)
     few = BENCHMARK.search((1,), [gaps[place] for place in (6, 18)])
@@ -45,7 +47,8 @@ def test_no_cell_changes_how_another_row_reads():
 
 
 def test_the_search_finds_the_old_reading():
-    """By way of pandas one gap made floats of all whole numbers, and those from 2^53 on lost their names without a word."""
+    """By way of pandas one gap made floats of all whole numbers, and those from 2^53 on lost their names without a
+    word."""
     with BENCHMARK.old_reading():
         found = BENCHMARK.search((1,), [(pa.int64(), BENCHMARK.LARGE, [None])])
     assert found.violations >= 5
@@ -64,7 +67,9 @@ def statistics_terms(delta=1e-6):
 def named(table, terms):
     agreement = parley.Owner("a", table).prepare(terms)
     columns = len(agreement.setup.preparation.asked)
-    query = ColumnStatisticsQuery.ask(terms.hash, "learner", terms.learning.horizon, np.array([NAMES, 0.0, 0.0] * columns))
+    query = ColumnStatisticsQuery.ask(
+        terms.hash, "learner", terms.learning.horizon, np.array([NAMES, 0.0, 0.0] * columns)
+    )
     return agreement.part.training.question.bounded(query, agreement.tables).named[0]
 
 
@@ -92,7 +97,9 @@ def test_one_gap_renames_nobody(tmp_path, place):
 def test_what_codes_refuse_scales_refuse_too_and_before_anything_is_asked():
     """A float from 2^53 on has no name: it is said when the table is prepared, where names may be asked."""
     frame = pd.DataFrame({"x": [float(BIG), *np.ones(ROWS - 1)], "y": np.zeros(ROWS)})
-    with pytest.raises(DataError, match=r"a: column 'x', row 1: expected a name: .* these terms may ask for names; larger numbers"):
+    with pytest.raises(
+        DataError, match=r"a: column 'x', row 1: expected a name: .* these terms may ask for names; larger numbers"
+    ):
         parley.Owner("a", frame).prepare(statistics_terms())
     parley.Owner("a", frame).prepare(statistics_terms(delta=0.0))  # nobody asks for names
     named(frame.assign(x=frame["x"].astype("int64")), statistics_terms())
@@ -107,7 +114,9 @@ def test_a_changed_schema_is_refused_where_the_terms_were_accepted(tmp_path, kin
         if kind == "frame":
             return frame
         (tmp_path / "parts").mkdir(exist_ok=True)
-        place = {"file": tmp_path / "t.parquet", "folder": tmp_path / "parts" / "1.parquet", "CSV": tmp_path / "t.csv"}[kind]
+        place = {"file": tmp_path / "t.parquet", "folder": tmp_path / "parts" / "1.parquet", "CSV": tmp_path / "t.csv"}[
+            kind
+        ]
         frame = frame.rename(columns={} if dtype == "int64" else {"extra": "other"}) if kind == "CSV" else frame
         (frame.to_csv if kind == "CSV" else frame.to_parquet)(place, index=False)
         return tmp_path / "parts" if kind == "folder" else place
@@ -116,7 +125,9 @@ def test_a_changed_schema_is_refused_where_the_terms_were_accepted(tmp_path, kin
     ledger = Ledger(tmp_path / "a.ledger", 2.0)
     parley.Owner("a", table("int64"), ledger=ledger).accept(terms)
     parley.Owner("a", table("int64"), ledger=ledger).accept(terms)
-    with pytest.raises(LedgerError, match="declares other columns, or other types of them, than the one that is there now"):
+    with pytest.raises(
+        LedgerError, match="declares other columns, or other types of them, than the one that is there now"
+    ):
         parley.Owner("a", table("float64"), ledger=ledger).accept(terms)
     ledger.verify()
     ledger.close()

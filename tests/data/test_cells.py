@@ -47,21 +47,37 @@ class Shout(str):
 
 NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
 CELLS = [
-    *(1, 1.0, True, "1", "1.0", "1.00", "01", Decimal("1"), Decimal("1.0"), Decimal("1.00"), Fraction(1), np.int8(1), np.float32(1)),
+    *(1, 1.0, True, "1", "1.0", "1.00", "01", Decimal("1"), Decimal("1.0"), Decimal("1.00"), Fraction(1), np.int8(1)),
+    *(np.float32(1),),
     *(np.bool_(True), 1 + 0j, Level.ONE, np.str_("1"), 0, 0.0, -0.0, Decimal("-0.0"), "-0", False),
     *(0.1, np.float32(0.1), Decimal("0.1"), Decimal("0.10"), "0.1", 1j, 2.5, Decimal("2.50")),
     *(2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, Decimal(2**53 + 1), 2.0**53, np.uint64(2**63), 2**64, 10**400, 1e300),
     *(Decimal("9007199254740993.5"), Decimal("1E+1000"), float("inf"), Decimal("-Infinity")),
     *(None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), Decimal("sNaN"), np.datetime64("NaT", "s")),
-    *(date(2020, 1, 1), datetime(2020, 1, 1), pd.Timestamp("2020-01-01"), np.datetime64("2020-01-01"), np.datetime64("2020-01-01", "ns")),
-    *(NOON, NOON.astimezone(timezone(timedelta(hours=1))), pd.Timestamp(NOON), pd.Timestamp(NOON).tz_convert("Europe/Paris")),
+    *(date(2020, 1, 1), datetime(2020, 1, 1), pd.Timestamp("2020-01-01"), np.datetime64("2020-01-01")),
+    *(np.datetime64("2020-01-01", "ns"),),
+    *(NOON, NOON.astimezone(timezone(timedelta(hours=1))), pd.Timestamp(NOON)),
+    *(pd.Timestamp(NOON).tz_convert("Europe/Paris"),),
     *(timedelta(1), pd.Timedelta(1, "D"), np.timedelta64(1, "D"), np.timedelta64(5, "ns")),
-    *("OWN", Home.OWN, Shout("OWN"), Shout("RENT"), np.str_("OWN"), "OWN\0", "RENT", "printed", "", " 1 ", "nan", "None", "inf"),
+    *("OWN", Home.OWN, Shout("OWN"), Shout("RENT"), np.str_("OWN"), "OWN\0", "RENT", "printed", "", " 1 "),
+    *("nan", "None", "inf"),
     *(" ", " n/a", "True"),
-    *(b"OWN", Grade.A, uuid.UUID(int=1), pd.Interval(0, 1), pd.Interval(0.0, 1.0), pd.Interval(0.5, 1), pd.Period("2020-01")),
+    *(b"OWN", Grade.A, uuid.UUID(int=1), pd.Interval(0, 1), pd.Interval(0.0, 1.0), pd.Interval(0.5, 1)),
+    *(pd.Period("2020-01"),),
     *("x" * LONGEST, "x" * LONGEST + "y", ("a", 1), object(), [1], {"a": 1}),
 ]  # fmt: skip
-LISTED = ["1", "OWN", "0", "0.1", "9007199254740993", "2020-01-01 00:00:00", "1 days 00:00:00", "(0, 1]", "printed", "None"]
+LISTED = [
+    "1",
+    "OWN",
+    "0",
+    "0.1",
+    "9007199254740993",
+    "2020-01-01 00:00:00",
+    "1 days 00:00:00",
+    "(0, 1]",
+    "printed",
+    "None",
+]
 READINGS = {
     "codes": lambda frame: codes(frame, "a", LISTED, "t"),
     "numbers": lambda frame: numbers(frame, "a", "t"),
@@ -99,7 +115,9 @@ def reading(read, frame):
 
 @pytest.mark.parametrize("kind", READINGS)
 @settings(max_examples=150, deadline=None)
-@given(cells=st.lists(st.sampled_from(range(len(CELLS))), min_size=2, max_size=6), place=st.integers(0, 5), other=st.data())
+@given(
+    cells=st.lists(st.sampled_from(range(len(CELLS))), min_size=2, max_size=6), place=st.integers(0, 5), other=st.data()
+)
 def test_replacing_a_cell_leaves_all_other_rows_as_they_were(kind, cells, place, other):
     """Or the table is refused. A row is read as if it were alone in its table, through every type of column."""
     read, place = READINGS[kind], place % len(cells)
@@ -145,7 +163,9 @@ def test_equal_cells_that_are_written_differently_are_one_name():
         ]
     paris = pd.Timestamp(NOON).tz_convert("Europe/Paris")
     for cells in ([NOON, paris], [paris, NOON]):  # equal, and two names
-        assert codes(whole_column(cells), "a", ["2020-01-01 12:00:00+00:00"], "t").tolist() == [float(c is paris) for c in cells]
+        assert codes(whole_column(cells), "a", ["2020-01-01 12:00:00+00:00"], "t").tolist() == [
+            float(c is paris) for c in cells
+        ]
 
 
 def test_numbers_too_large_for_a_float_are_told_apart_or_refused():
@@ -161,10 +181,13 @@ def test_numbers_too_large_for_a_float_are_told_apart_or_refused():
 @pytest.mark.parametrize("declared", ["NUMERIC", "NUMERIC_TEXT"])
 @pytest.mark.parametrize("stray", [("n/a", "?"), (Decimal("2.50"), Decimal("9.0")), (2.5, 3), (None, "x")])
 def test_frames_from_sql_with_numeric_columns(coerce, declared, stray):
-    """Decimals, as drivers give them (SQLite keeps their spelling as text only); pandas makes floats of them unless one cell is odd."""
+    """Decimals, as drivers give them (SQLite keeps their spelling as text only); pandas makes floats of them unless one
+    cell is odd."""
     rows = [(Decimal(f"{i % 4}.{'0' * (i % 3 + 1)}"), Decimal(f"{i % 5}.5{'0' * (i % 3)}")) for i in range(60)]
     with decimals(declared):
-        frames = [from_sql(changed, declared, coerce) for changed in (rows, [*rows[:7], stray, *rows[8:]], [stray, *rows[1:]])]
+        frames = [
+            from_sql(changed, declared, coerce) for changed in (rows, [*rows[:7], stray, *rows[8:]], [stray, *rows[1:]])
+        ]
     for frame, place in zip(frames, (60, 7, 0), strict=True):
         others = np.arange(60) != place
         full = frame.astype(object).fillna("gap")
@@ -214,7 +237,9 @@ def test_text_is_read_alike_in_bulk_and_cell_by_cell():
         expected = []
         for cell in (each[:LONGEST] for each in cells):
             value = re.sub(r"^(-?[0-9]+)\.0+$", r"\1", cell)
-            expected.append(listed.index(cell) if cell in listed else digits.index(value) if value in digits else len(listed))
+            expected.append(
+                listed.index(cell) if cell in listed else digits.index(value) if value in digits else len(listed)
+            )
         assert codes(whole_column(cells), "a", listed, "t").tolist() == expected
         assert codes(whole_column([*cells, 5]), "a", listed, "t").tolist()[:-1] == expected
         assert names(whole_column(cells), "a", "t") == sorted({cell[:LONGEST] for cell in cells})
@@ -236,8 +261,13 @@ def test_only_the_beginning_of_a_long_cell_counts():
 
 
 def test_bytes_that_are_no_text_are_not_quoted():
-    words = pa.Array.from_buffers(pa.string(), 1, [None, pa.array([0, 5], pa.int32()).buffers()[1], pa.py_buffer(b"Jane\xff")])
-    for rows in (pa.record_batch({"a": words}), pd.DataFrame({"a": pd.Series(words, dtype=pd.ArrowDtype(pa.string()))})):
+    words = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 5], pa.int32()).buffers()[1], pa.py_buffer(b"Jane\xff")]
+    )
+    for rows in (
+        pa.record_batch({"a": words}),
+        pd.DataFrame({"a": pd.Series(words, dtype=pd.ArrowDtype(pa.string()))}),
+    ):
         with pytest.raises(DataError, match="column 'a': its text cannot be read; expected UTF-8") as caught:
             codes(rows, "a", ["Jane"], "t")
         assert "Jane" not in str(caught.value)

@@ -46,7 +46,9 @@ def folder_of(tmp_path, frames):
 
 def test_a_digest_of_a_folder_knows_its_files_and_their_order(tmp_path):
     parts = [regression_table(30, seed=k) for k in range(3)]
-    one, other, less = (folder_of(tmp_path / name, part) for name, part in (("a", parts), ("b", parts[::-1]), ("c", parts[:2])))
+    one, other, less = (
+        folder_of(tmp_path / name, part) for name, part in (("a", parts), ("b", parts[::-1]), ("c", parts[:2]))
+    )
     opened, found = digested_table(one)
     first = found.cells
     assert isinstance(opened, ParquetFolder)

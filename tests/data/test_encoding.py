@@ -1,4 +1,5 @@
-"""Columns as they are: one-hot names, filled gaps, transforms, two classes by name. One record moves one row, and no answer too far."""
+"""Columns as they are: one-hot names, filled gaps, transforms, two classes by name. One record moves one row, and no
+answer too far."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -53,7 +54,12 @@ def make(records=40, model=None, learning=None, privacy=None, **keys):
 
 def test_rows_are_what_the_document_says():
     frame = pd.DataFrame(
-        {"age": [30.0, None, 200.0, "NA"], "income": [0, 1e9, -1e300, "100"], "home": ["own", "tent", None, " n/a"], "paid": "no"}
+        {
+            "age": [30.0, None, 200.0, "NA"],
+            "income": [0, 1e9, -1e300, "100"],
+            "home": ["own", "tent", None, " n/a"],
+            "paid": "no",
+        }
     )
     preparation, _ = fit_preparation(make(4))
     assert preparation.labels == (
@@ -61,7 +67,8 @@ def test_rows_are_what_the_document_says():
         *("home = rent", "home = own", "home = mortgage", "home = other", "home missing"),
     )
     X = preparation.matrix(frame, "a")
-    np.testing.assert_array_equal(X[:, :2], [[30, 0], [50, 1], [100, 0], [50, 1]])  # the middle of the bounds; clipped to them
+    # the middle of the bounds; clipped to them
+    np.testing.assert_array_equal(X[:, :2], [[30, 0], [50, 1], [100, 0], [50, 1]])
     np.testing.assert_allclose(X[:, 2], [0, np.log1p(1e6), -np.log1p(10), np.log(101)])
     np.testing.assert_array_equal(X[:, 4:-1], [[0, 1, 0, 0, 0], [0] * 5, [0, 0, 0, 0, 1], [0, 0, 0, 0, 1]])
     integer, _ = fit_preparation(make(4, {"coding": "integer"}))
@@ -70,17 +77,56 @@ def test_rows_are_what_the_document_says():
 
 def test_a_group_of_columns_counts_as_one():
     many = [f"name {i}" for i in range(300)]
-    terms = make(model={"categories": {"home": many}, "features": ["age", "home"], "missing": "refuse", "transforms": {}})
+    terms = make(
+        model={"categories": {"home": many}, "features": ["age", "home"], "missing": "refuse", "transforms": {}}
+    )
     terms = terms.changed(model={"bounds": {"age": [0.0, 1.0]}})
     preparation, _ = fit_preparation(terms)
     assert preparation.width == 302
     np.testing.assert_allclose(preparation.feature_bound, [1, 1, 1])  # age, a home, the constant
-    assert parley.Owner("a", table().fillna({"age": 0.5, "home": "x"})).prepare(terms).part.training.question.bound.value < 3.01
+    assert (
+        parley.Owner("a", table().fillna({"age": 0.5, "home": "x"})).prepare(terms).part.training.question.bound.value
+        < 3.01
+    )
 
 
-NUMBERS = [0.0, -0.0, 1e-300, 5e-324, 1e300, -1e300, 1.7e308, 50.0, 100.0, 1e50, -1.0, Decimal("3.5"), "12", " 7 ", True, "False"]
+NUMBERS = [
+    0.0,
+    -0.0,
+    1e-300,
+    5e-324,
+    1e300,
+    -1e300,
+    1.7e308,
+    50.0,
+    100.0,
+    1e50,
+    -1.0,
+    Decimal("3.5"),
+    "12",
+    " 7 ",
+    True,
+    "False",
+]
 GAPS = [None, float("nan"), pd.NA, pd.NaT, "", " ", "NA", "null", Decimal("NaN")]
-HOSTILE = ["own", "rent", "tent", "own ", "OWN", "1", 1, 1.0, True, 0.5, "x" * 5000, "\x00", "own; rent", "'); --", "𝔬𝔴𝔫", b"own"]
+HOSTILE = [
+    "own",
+    "rent",
+    "tent",
+    "own ",
+    "OWN",
+    "1",
+    1,
+    1.0,
+    True,
+    0.5,
+    "x" * 5000,
+    "\x00",
+    "own; rent",
+    "'); --",
+    "𝔬𝔴𝔫",
+    b"own",
+]
 CODINGS = [
     *(
         {"coding": coding, "missing": missing}
@@ -88,7 +134,12 @@ CODINGS = [
         for missing in ("fill", {"home": "fill", "age": "fill"})
     ),
     {"coding": "one-hot", "missing": "fill", "transforms": {"age": "sqrt", "income": "signed-log1p"}},
-    {"coding": "one-hot", "missing": "fill", "bounds": {"age": [1e-50, 1e50], "income": [0, 1e-50]}, "transforms": {"age": "log"}},
+    {
+        "coding": "one-hot",
+        "missing": "fill",
+        "bounds": {"age": [1e-50, 1e50], "income": [0, 1e-50]},
+        "transforms": {"age": "log"},
+    },
 ]
 
 
@@ -105,12 +156,17 @@ def answers(agreement, rows, frame, query):
 
 
 def farthest(agreement, frame, seed=0):
-    """The largest distance of two neighbours' answers over the sensitivity: hostile rows, and parameters at the box's corners."""
+    """The largest distance of two neighbours' answers over the sensitivity: hostile rows, and parameters at the box's
+    corners."""
     rng, size = np.random.default_rng(seed), agreement.setup.parameters
     fills = {e.column: e.fills for e in agreement.setup.preparation.encodings}
     columns = {"age": NUMBERS, "income": NUMBERS, "home": HOSTILE}
     cells = [known + (GAPS if fills.get(column) else []) for column, known in columns.items()]
-    targets = ["yes", "no", "perhaps", 1, "YES", " yes"] if agreement.setup.terms.model.classifies else [-1e300, 1e300, 0.0, 3]
+    targets = (
+        ["yes", "no", "perhaps", 1, "YES", " yes"]
+        if agreement.setup.terms.model.classifies
+        else [-1e300, 1e300, 0.0, 3]
+    )
     cells.append(targets)
     worst = 0.0
     corners = [np.full(size, 2.0), np.full(size, -2.0), *rng.choice([-2.0, 2.0], (2, size)), np.zeros(size)]
@@ -152,7 +208,9 @@ def test_least_squares_and_second_moments_too(algorithm, privacy):
 def test_columns_of_a_public_sample_too_and_one_hot_columns_are_0_and_1(tmp_path, privacy):
     table(60, seed=9).to_csv(tmp_path / "public.csv", index=False)
     frame = table(3)
-    agreement = parley.Owner("a", frame).prepare(make(3, {"public": str(tmp_path / "public.csv"), "bounds": {}}, privacy=privacy))
+    agreement = parley.Owner("a", frame).prepare(
+        make(3, {"public": str(tmp_path / "public.csv"), "bounds": {}}, privacy=privacy)
+    )
     assert 0.3 < farthest(agreement, frame) <= 1
     columns = agreement.setup.public.X[:, 4:9]
     assert set(columns.ravel()) == {0.0, 1.0}
@@ -165,7 +223,13 @@ def test_columns_of_a_public_sample_too_and_one_hot_columns_are_0_and_1(tmp_path
 
 def test_a_bound_that_forgets_a_group_is_found(monkeypatch):
     frame = table(3)
-    model = {"features": ["home", "age"], "transforms": {}, "bounds": {"age": [0, 0.5]}, "intercept": False, "missing": "refuse"}
+    model = {
+        "features": ["home", "age"],
+        "transforms": {},
+        "bounds": {"age": [0, 0.5]},
+        "intercept": False,
+        "missing": "refuse",
+    }
     frame = frame.fillna({"age": 30.0, "home": "own"})
     terms = make(3, model, privacy=GAUSSIAN)
     assert farthest(parley.Owner("a", frame).prepare(terms), frame) <= 1
@@ -206,7 +270,9 @@ def test_streamed_folders_give_the_same_rows(tmp_path):
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     for part in range(2):
         rows = frame.iloc[200 * part : 200 * part + 200]
-        pq.write_table(pa.Table.from_pandas(rows, schema, preserve_index=False), folder / f"{part}.parquet", row_group_size=64)
+        pq.write_table(
+            pa.Table.from_pandas(rows, schema, preserve_index=False), folder / f"{part}.parquet", row_group_size=64
+        )
     terms = make(400)
     here, there = (parley.Owner("a", source).prepare(terms) for source in (frame, folder))
     query = GradientQuery.ask(here.hash, "learner", 1, np.linspace(-1, 1, here.setup.parameters))
@@ -270,7 +336,9 @@ def test_public_knowledge_that_does_not_suffice_is_refused(tmp_path):
         fit_preparation(make(model={"bounds": {}, "missing": "refuse", "transforms": {"age": "log"}}))
     table().assign(age=-1.0).to_csv(tmp_path / "public.csv", index=False)
     with pytest.raises(DataError, match="'log': takes numbers above 0, and the public sample has others"):
-        fit_preparation(make(model={"bounds": {}, "transforms": {"age": "log"}, "public": str(tmp_path / "public.csv")}))
+        fit_preparation(
+            make(model={"bounds": {}, "transforms": {"age": "log"}, "public": str(tmp_path / "public.csv")})
+        )
 
 
 def test_hashes_of_terms_without_the_keys_stay_as_they_were():
@@ -286,7 +354,8 @@ def test_hashes_of_terms_without_the_keys_stay_as_they_were():
     for key, value in {"coding": "one-hot", "missing": "fill", "transforms": {"x": "sqrt"}, "positive": "1"}.items():
         assert terms.changed(model={key: value}).hash != terms.hash
     assert (
-        terms.changed(model={"missing": {"x": "fill", "z": "refuse"}}).hash == terms.changed(model={"missing": {"x": "fill"}}).hash
+        terms.changed(model={"missing": {"x": "fill", "z": "refuse"}}).hash
+        == terms.changed(model={"missing": {"x": "fill"}}).hash
     )
 
 

@@ -1,4 +1,5 @@
-"""`records`, the public number of rows that count, where a person may have several: what replacing one person can and cannot do to it."""
+"""`records`, the public number of rows that count, where a person may have several: what replacing one person can and
+cannot do to it."""
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,8 @@ def kept(people, limit):
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
 def test_replacing_a_person_by_somebody_new_leaves_the_rows_that_count_where_they_were(limit):
-    """The adjacency of docs/guarantee.md, over random tables: the same places count, so `records` is the same number."""
+    """The adjacency of docs/guarantee.md, over random tables: the same places count, so `records` is the same
+    number."""
     rng = np.random.default_rng(limit)
     for _ in range(25):
         people = crowd(rng, int(rng.integers(2, 25)))
@@ -37,7 +39,8 @@ def test_replacing_a_person_by_somebody_new_leaves_the_rows_that_count_where_the
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
 def test_a_person_who_becomes_one_that_is_there_changes_records_or_no_place(limit):
-    """No neighbours, unless all rows of both count: then the places are the same, and at most k rows differ as for any neighbour."""
+    """No neighbours, unless all rows of both count: then the places are the same, and at most k rows differ as for any
+    neighbour."""
     rng, merged = np.random.default_rng(10 + limit), {True: 0, False: 0}
     for _ in range(150):
         people = crowd(rng, int(rng.integers(4, 16)), each=(limit + 1) // 2)
@@ -92,7 +95,10 @@ def test_init_and_acceptance_say_what_records_is_read_off(tmp_path):
     wishes = {"target": "y", "features": ("x0",), "bounds": {"x0": (0.0, 2.0), "y": (0.0, 2.0)}, "delta": 0.0}
     plain, counted = (draft([tmp_path / "a.csv"], Wishes(**wishes, **more)) for more in ({}, {"person": "who"}))
     assert plain.said[0] == "Of 1 private file the names of columns and the number of rows were read, nothing else."
-    assert "how many rows count (by the cells of 'who': the first row of everybody) were read, nothing else." in counted.said[0]
+    assert (
+        "how many rows count (by the cells of 'who': the first row of everybody) were read, nothing else."
+        in counted.said[0]
+    )
     assert "`records` becomes public with the terms." in counted.said[1]
     assert any("without a target (y) counts among them, and contributes nothing" in said for said in plain.said)
     assert counted.terms.owners[0].records == 3

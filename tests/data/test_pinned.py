@@ -1,4 +1,5 @@
-"""Numbers that terms pin are taken from their file, if the public sample has them; a hostile file changes no guarantee."""
+"""Numbers that terms pin are taken from their file, if the public sample has them; a hostile file changes no
+guarantee."""
 
 import hashlib
 import json
@@ -47,7 +48,8 @@ def test_pinned_numbers_come_back_to_the_bit(tmp_path, kind):
     np.testing.assert_array_equal(ours.numbers.data, theirs.numbers.data)
     np.testing.assert_array_equal(ours.public.X, theirs.public.X)
     assert terms.hash != plain.hash
-    assert terms.changed(model={"preparation": None}).hash == terms.hash  # where the file lies is each party's own business
+    # where the file lies is each party's own business
+    assert terms.changed(model={"preparation": None}).hash == terms.hash
 
 
 def test_directions_that_another_machine_chose_are_used(turned):
@@ -80,7 +82,9 @@ HOSTILE = {
     "no scale": lambda a: a["scale"].__imul__(0.0),
     "a negative scale": lambda a: a["scale"].__imul__(-1.0),
     "wide bounds": lambda a: a["high"].__iadd__(1e6),
-    "bounds the wrong way round": lambda a: a.update(component_low=a["component_high"], component_high=a["component_low"]),
+    "bounds the wrong way round": lambda a: a.update(
+        component_low=a["component_high"], component_high=a["component_low"]
+    ),
     "wide components": lambda a: a["component_high"].__imul__(10.0),
     "another target": lambda a: a["target_scale"].__imul__(1e-3),
     "other bounds of the target": lambda a: a["target_bounds"].__imul__(5.0),
@@ -97,7 +101,8 @@ def test_a_hostile_file_is_refused(turned, how):
 
 
 def test_every_sensitivity_holds_for_the_numbers_that_are_used(turned):
-    """Pushed as far as a file may go, rows stay within the bound that is derived from the very numbers that prepared them."""
+    """Pushed as far as a file may go, rows stay within the bound that is derived from the very numbers that prepared
+    them."""
 
     def push(arrays):
         for name in ("low", "high", "component_low", "component_high"):

@@ -39,7 +39,8 @@ def test_a_difference_says_which_number_and_how_far(own):
 
 
 def test_what_is_borne_is_measured_in_a_columns_own_unit():
-    """A centre of a billion with a spread of one: a thousandth of that spread is no rounding, though tiny beside the centre."""
+    """A centre of a billion with a spread of one: a thousandth of that spread is no rounding, though tiny beside the
+    centre."""
     arrays = {"centre": np.array([1e9]), "scale": np.array([1.0]), "target_scale": np.ones(1)}
     one = PublicNumbers(arrays, {})
     assert one.difference(PublicNumbers({**arrays, "centre": np.array([1e9 + 1e-6])}, {})) is None
@@ -70,7 +71,9 @@ def test_other_names_and_other_shapes_are_told(own):
     assert "columns" in own.difference(PublicNumbers(own.arrays, {**own.names, "columns": "0" * 64}))
     fewer = PublicNumbers({**own.arrays, "rotation": own.arrays["rotation"][:, :2]}, own.names)
     assert "rotation" in own.difference(fewer)
-    assert own.difference(PublicNumbers({k: v for k, v in own.arrays.items() if k != "rotation"}, own.names)) is not None
+    assert (
+        own.difference(PublicNumbers({k: v for k, v in own.arrays.items() if k != "rotation"}, own.names)) is not None
+    )
 
 
 def test_the_numbers_travel_as_one_list_and_come_back(own):

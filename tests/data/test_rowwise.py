@@ -71,7 +71,9 @@ def test_products_are_off_by_a_few_roundings_of_their_terms():
 
 
 def test_exponentials_are_within_a_few_units_of_rounding():
-    x = np.concatenate([RNG.uniform(-700, 700, 500), RNG.normal(0, 1, 500), np.arange(-400, 400) * np.log(2) / 2, [0.0, 1e-300]])
+    x = np.concatenate(
+        [RNG.uniform(-700, 700, 500), RNG.normal(0, 1, 500), np.arange(-400, 400) * np.log(2) / 2, [0.0, 1e-300]]
+    )
     with localcontext() as context:
         context.prec = 40
         exact = [Decimal(value).exp() for value in x.tolist()]

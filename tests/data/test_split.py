@@ -34,7 +34,9 @@ def test_dirichlet_deals_every_row_once(owners, concentration, seed, column):
 def test_small_concentration_makes_owners_differ_more():
     def imbalance(concentration):
         parts = split_dirichlet(TABLE, "grade", 4, concentration, seed=1)
-        shares = [part["grade"].value_counts().reindex(list("ABCDE"), fill_value=0) / max(len(part), 1) for part in parts]
+        shares = [
+            part["grade"].value_counts().reindex(list("ABCDE"), fill_value=0) / max(len(part), 1) for part in parts
+        ]
         return float(np.std(shares, axis=0).mean())
 
     assert imbalance(0.1) > 3 * imbalance(100.0)

@@ -79,7 +79,9 @@ def test_costs_and_curvatures_need_sums_alone(tmp_path, kind):
     table = regression_table(ROWS) if kind == "linear-regression" else class_table(ROWS)
     memory, disk = designs(tmp_path, table, make_terms(ROWS, model__kind=kind))
     objective, theta = memory.setup.objective, np.linspace(-1, 1, 2 * memory.setup.parameters).reshape(2, -1)
-    costs, curves = zip(*((objective.cost(d, theta), objective.hessian(d, theta[0])) for d in trained(memory, disk)), strict=True)
+    costs, curves = zip(
+        *((objective.cost(d, theta), objective.hessian(d, theta[0])) for d in trained(memory, disk)), strict=True
+    )
     np.testing.assert_allclose(costs[1], costs[0], rtol=1e-9)
     np.testing.assert_allclose(curves[1], curves[0], rtol=1e-9, atol=1e-12)
     if kind != "linear-svm":
@@ -166,7 +168,9 @@ def test_only_the_beginning_of_a_long_cell_is_looked_at(tmp_path):
     table.loc[99, "x0"] = "x" * LONGEST
     terms = make_terms(ROWS, model__categories={"x0": ["RENT"]})
     memory, disk = designs(tmp_path, table, terms)
-    found = np.concatenate([block.X[:, 0] for piece in disk.tables.train.places for block in disk.tables.train._blocks(piece)])
+    found = np.concatenate(
+        [block.X[:, 0] for piece in disk.tables.train.places for block in disk.tables.train._blocks(piece)]
+    )
     np.testing.assert_array_equal(found, memory.tables.train.X[:, 0])
     assert np.flatnonzero(found).tolist() == [77, 99]
     for column in (pa.array(table["x0"], pa.string()), pa.array(table["x0"]).dictionary_encode()):
@@ -176,7 +180,9 @@ def test_only_the_beginning_of_a_long_cell_is_looked_at(tmp_path):
 def test_text_that_cannot_be_decoded_is_not_quoted(tmp_path):
     (tmp_path / "table").mkdir()
     secret = b"Jane\xff"
-    words = pa.Array.from_buffers(pa.string(), 1, [None, pa.array([0, len(secret)], pa.int32()).buffers()[1], pa.py_buffer(secret)])
+    words = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, len(secret)], pa.int32()).buffers()[1], pa.py_buffer(secret)]
+    )
     pq.write_table(pa.table({"x0": words, "y": [1.0]}), tmp_path / "table" / "a.parquet")
     for categories in ({}, {"x0": ["Jane"]}):
         terms = make_terms(1, model__features=["x0"], model__categories=categories)
@@ -193,7 +199,8 @@ def test_a_regression_bounded_by_its_columns_needs_the_statistics_once(tmp_path)
 
 
 def test_no_sum_is_longer_than_its_rounding_bound_allows(tmp_path):
-    """Additions on the longest path: within a block, over the blocks of a piece, over the pieces - at most BLOCK + blocks in all."""
+    """Additions on the longest path: within a block, over the blocks of a piece, over the pieces - at most BLOCK +
+    blocks in all."""
     folder = write_folder(tmp_path / "table", regression_table(ROWS), sizes=(1,) * 50 + (4096, 1, 10**9), group=300)
     design = parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train
     sizes = [[len(block) for block in design._blocks(piece)] for piece in design.places]
@@ -239,8 +246,11 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
 def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
-    """A real local Dask cluster of two processes, told to joblib: the same numbers. Then a daemon whose settings name it."""
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'")
+    """A real local Dask cluster of two processes, told to joblib: the same numbers. Then a daemon whose settings name
+    it."""
+    distributed = pytest.importorskip(
+        "distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'"
+    )
     import joblib
 
     from parley.network.exchange.remote import RemoteOwner

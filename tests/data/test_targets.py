@@ -118,13 +118,18 @@ def test_with_and_without_a_target_are_neighbours(asked, kind, changes):
     for row in range(ROWS):
         gone = answer(asked, terms, table.assign(y=table["y"].where(np.arange(ROWS) != row, None)))[1]
         away = gone.value - whole.value
-        worst = max(worst, float(np.abs(away).sum() if whole.norm == "l1" else np.linalg.norm(away)) / whole.sensitivity)
+        worst = max(
+            worst, float(np.abs(away).sum() if whole.norm == "l1" else np.linalg.norm(away)) / whole.sensitivity
+        )
     assert 0 < worst <= 1
 
 
 def test_a_part_of_zero_is_needed_in_every_objective():
     """The mutant: a row without a target that counts as one of the first class moves what it must not."""
-    terms, table = agreed("least-squares-classes", KINDS["least-squares-classes"] | STATISTICS), rows("least-squares-classes")
+    terms, table = (
+        agreed("least-squares-classes", KINDS["least-squares-classes"] | STATISTICS),
+        rows("least-squares-classes"),
+    )
     table.loc[GAP, "y"] = None
     agreement, zero = answer("statistics", terms, table)
     design = agreement.tables.train
@@ -166,7 +171,9 @@ def test_training_scoring_and_refining_go_on(kind):
     assert result.quality is not None
     agreement = owner.prepare(terms)
     assert agreement.tables.train.untargeted + agreement.tables.held_out.untargeted == 3
-    assert score(terms, owner, result.model).rows == len(agreement.tables.held_out) - agreement.tables.held_out.untargeted
+    assert (
+        score(terms, owner, result.model).rows == len(agreement.tables.held_out) - agreement.tables.held_out.untargeted
+    )
 
 
 @pytest.mark.parametrize("cell", ["purple", "2", ""])
@@ -178,7 +185,9 @@ def test_an_unlisted_class_is_refused_as_before(cell):
         assert parley.Owner("a", table).prepare(terms).tables.train.untargeted == 1
         return
     table.loc[2, "y"] = None
-    with pytest.raises(DataError, match="of the rows with a target: column 'y', row 5: expected one of the agreed classes"):
+    with pytest.raises(
+        DataError, match="of the rows with a target: column 'y', row 5: expected one of the agreed classes"
+    ):
         parley.Owner("a", table).prepare(terms)
 
 
@@ -249,29 +258,35 @@ def test_a_rating_that_is_none_is_left_out_and_its_user_is_not():
     taken = [agreement.tables.train.first, agreement.tables.held_out.first]
     whole = parley.Owner("a", table).prepare(terms)
     for found, before in zip(taken, (whole.tables.train.first, whole.tables.held_out.first), strict=True):
-        np.testing.assert_array_equal(np.diff(found)[[*range(3), *range(4, 8)]], np.diff(before)[[*range(3), *range(4, 8)]])
+        np.testing.assert_array_equal(
+            np.diff(found)[[*range(3), *range(4, 8)]], np.diff(before)[[*range(3), *range(4, 8)]]
+        )
         assert np.diff(found)[3] == 0
 
 
 def test_scores_of_fewer_rows_are_those_of_the_rows_with_a_target():
-    """Half of the rows without one: their number is unknown outside, and the shares' sum shows it where noise lets it."""
+    """Half of the rows without one: their number is unknown outside, and the shares' sum shows it where noise lets
+    it."""
     cells, deviation = np.array([0.3, 0.1, 0.2, 0.4]), 1e-3
     noisy = cells / 2 + deviation * np.random.default_rng(0).standard_normal((20_000, 4))
     for figures in (two_class_figures, hit_figures):
         whole, half, drawn = figures(cells, deviation), figures(cells / 2, deviation), figures(noisy, deviation)
         for name, (value, _) in whole.items():
             assert half[name][0] == pytest.approx(value)
-            assert drawn[name][0].std() == pytest.approx(half[name][1], rel=4 / (2 * 20_000) ** 0.5)  # four standard errors
+            # four standard errors
+            assert drawn[name][0].std() == pytest.approx(half[name][1], rel=4 / (2 * 20_000) ** 0.5)
     drowned = two_class_figures(cells * 0.98, 0.1)["accuracy"][0]  # noise hides it: taken for 1, as before
     assert drowned == pytest.approx(0.98 * 0.7 + 0.01)
 
 
 def test_a_batch_of_a_file_may_have_no_target_at_all():
     terms = make_terms(3)
-    block = parley.Owner("a", pd.DataFrame({"x0": [1.0] * 3, "x1": [1.0] * 3, "x2": [1.0] * 3, "y": [1.0, 2.0, 3.0]})).prepare(
-        terms
+    block = parley.Owner(
+        "a", pd.DataFrame({"x0": [1.0] * 3, "x1": [1.0] * 3, "x2": [1.0] * 3, "y": [1.0, 2.0, 3.0]})
+    ).prepare(terms)
+    rows = pa.record_batch(
+        {"x0": [1.0, 2.0], "x1": [1.0, 2.0], "x2": [1.0, 2.0], "y": pa.array([None, None], pa.float64())}
     )
-    rows = pa.record_batch({"x0": [1.0, 2.0], "x1": [1.0, 2.0], "x2": [1.0, 2.0], "y": pa.array([None, None], pa.float64())})
     design = block.setup.preparation.block(rows, "a")
     assert not design.X.any()
     assert not design.weight.any()

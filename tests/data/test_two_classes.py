@@ -15,12 +15,14 @@ from parley.owner.warnings import find_warnings
 BOTH = ["sick", "well", "well", "sick"]
 SIGNS = [1.0, -1.0, -1.0, 1.0]
 WAYS = {
-    "positive": ({"positive": "sick"}, ["sick", "well", "unknown", "sick"], "'sick' counts as 1, every other name as 0"),
+    "positive": ({"positive": "sick"}, ["sick", "well", "unknown", "sick"], "'sick' counts as 1, every other name as "
+                                                                            "0"),
     "a list": ({"positive": "sick", "categories": {"y": ["sick", "well"]}}, BOTH, "'sick' counts as 1, 'well' as 0"),
     "a list the other way": ({"categories": {"y": ["well", "sick"]}}, BOTH, "'sick' counts as 1, 'well' as 0"),
     "truth": ({}, [True, False, False, True], "1 (or True) counts as 1, 0 (or -1, False) as 0"),
     "truth in text": ({}, ["True", "False", "false", "TRUE"], "1 (or True) counts as 1"),
-    "truth by name": ({"positive": "False"}, [False, True, "true", "False"], "'False' counts as 1, every other name as 0"),
+    "truth by name": ({"positive": "False"}, [False, True, "true", "False"], "'False' counts as 1, every other name "
+                                                                             "as 0"),
     "a number": ({"positive": "0"}, [0, 3, 1.0, 0.0], "'0' counts as 1, every other name as 0"),
     "as ever": ({}, [1, 0, -1, 1], "1 (or True) counts as 1"),
 }  # fmt: skip
@@ -55,7 +57,9 @@ def test_names_of_the_public_sample_serve_and_the_second_counts_as_one(tmp_path)
 
 
 def test_three_classes_get_a_clear_word_and_no_value(tmp_path):
-    with pytest.raises(DataError, match=r"public sample: column 'y' has 3 different values, expected two classes: name the one"):
+    with pytest.raises(
+        DataError, match=r"public sample: column 'y' has 3 different values, expected two classes: name the one"
+    ):
         preparation(tmp_path, ["a", "b", "c", "a"])
     made, _ = preparation()
     with pytest.raises(
@@ -83,11 +87,18 @@ def test_a_name_that_nobody_has_is_warned_of_and_a_near_one_refused(tmp_path):
     found = [warning for warning in find_warnings(owner, owner.prepare(terms)) if warning.about == "model.positive"]
     assert len(found) == 1
     assert "Every record of your table counts as 0" in found[0].sentence
-    assert not [d for d in find_warnings(owner, owner.prepare(preparation(positive="sick")[1])) if d.about == "model.positive"]
+    assert not [
+        d for d in find_warnings(owner, owner.prepare(preparation(positive="sick")[1])) if d.about == "model.positive"
+    ]
 
 
 def test_an_owner_reads_what_is_done_to_its_columns_before_it_accepts(tmp_path):
-    keys = {"coding": "one-hot", "categories": {"x1": ["a", "b"]}, "missing": {"x0": "fill"}, "transforms": {"x2": "sqrt"}}
+    keys = {
+        "coding": "one-hot",
+        "categories": {"x1": ["a", "b"]},
+        "missing": {"x0": "fill"},
+        "transforms": {"x2": "sqrt"},
+    }
     _, terms = preparation(positive="sick", bounds={"x0": [0, 1], "x2": [0, 9]}, **keys)
     owner = parley.Owner("a", frame(BOTH).assign(x1="a"), ledger=parley.Ledger(tmp_path / "a.ledger", 5))
     said = acceptance_summary(owner, owner.prepare(terms))
@@ -103,7 +114,9 @@ def test_an_owner_reads_what_is_done_to_its_columns_before_it_accepts(tmp_path):
 
 def test_a_saved_model_carries_columns_gaps_transforms_and_the_mapping(tmp_path):
     rng = np.random.default_rng(0)
-    table = frame(rng.choice(["sick", "well"], 200)).assign(x1=rng.choice(["a", "b", "c", None], 200), x2=rng.lognormal(0, 1, 200))
+    table = frame(rng.choice(["sick", "well"], 200)).assign(
+        x1=rng.choice(["a", "b", "c", None], 200), x2=rng.lognormal(0, 1, 200)
+    )
     table.loc[::9, "x0"] = None
     table.to_csv(tmp_path / "public.csv", index=False)
     terms = make_terms(
@@ -122,5 +135,6 @@ def test_a_saved_model_carries_columns_gaps_transforms_and_the_mapping(tmp_path)
     np.testing.assert_array_equal(again.decision_function(rows), model.decision_function(rows))
     assert again.preparation_.target_words == "Target 'y': 'sick' counts as 1, every other name as 0."
     assert len(again.coef_) == 8  # x0, x0 missing, three names and missing, x2, x2 missing
-    coded = rows.assign(x1=rows["x1"].map({"a": 0, "b": 1, "c": 2, "new": 3})).to_numpy(dtype=float)  # by place, gaps as NaN
+    # by place, gaps as NaN
+    coded = rows.assign(x1=rows["x1"].map({"a": 0, "b": 1, "c": 2, "new": 3})).to_numpy(dtype=float)
     np.testing.assert_allclose(again.decision_function(coded), model.decision_function(rows))

@@ -59,8 +59,10 @@ def test_redrawn_rows_change_the_whitening_alone(tmp_path):
 def test_a_whitened_model_predicts_in_the_targets_own_units(tmp_path):
     correlated(1000, 9).to_csv(tmp_path / "public.csv", index=False)
     terms = make_terms(
-        3000, epsilon=1e4, model__public=str(tmp_path / "public.csv"), model__radius=None, model__whitening="public", model__intercept=True,
-        learning__algorithm="gradient-descent", learning__decay=0.0, learning__step="auto", learning__horizon=30, privacy__clip=60.0,
+        3000, epsilon=1e4, model__public=str(tmp_path / "public.csv"), model__radius=None, model__whitening="public",
+        model__intercept=True,
+        learning__algorithm="gradient-descent", learning__decay=0.0, learning__step="auto", learning__horizon=30,
+        privacy__clip=60.0,
     )  # fmt: skip
     table = correlated(3000, 1)
     result = parley.train(terms, [parley.Owner("a", table)], replicates=1, seed=1)

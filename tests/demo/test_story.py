@@ -47,7 +47,9 @@ def test_the_truth_is_told_by_loans_of_the_owner_s_own_law_that_nobody_has_seen(
         setup = owner.prepare(terms).setup
         fit = public_fit(setup.objective, setup.public, None, setup.objective.start(setup.preparation)).theta
         beside, _ = refine(make_model(setup.preparation, fit, terms.hash, released=False), terms, owner)
-        assert said.public == pytest.approx(errors[0] - np.mean((beside.predict(loans) - loans["int_rate"]) ** 2), rel=1e-6)
+        assert said.public == pytest.approx(
+            errors[0] - np.mean((beside.predict(loans) - loans["int_rate"]) ** 2), rel=1e-6
+        )
 
 
 def test_what_joining_must_save_is_the_privacy_cost_over_the_value(told):

@@ -1,4 +1,5 @@
-"""What lies in deploy/, checked with the tools of those who will use it where they are installed; and the guide's own commands."""
+"""What lies in deploy/, checked with the tools of those who will use it where they are installed; and the guide's own
+commands."""
 
 import re
 import shutil
@@ -15,7 +16,10 @@ from parley.network.identity.trust import check_identity
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, GUIDE = ROOT / "deploy", (ROOT / "docs" / "deployment.md").read_text()
-UNITS, CONTAINER = [DEPLOY / f"parley-{party}@.service" for party in ("owner", "host", "peer")], DEPLOY / "Containerfile"
+UNITS, CONTAINER = (
+    [DEPLOY / f"parley-{party}@.service" for party in ("owner", "host", "peer")],
+    DEPLOY / "Containerfile",
+)
 
 
 def tool(name):
@@ -32,7 +36,11 @@ def said(*command, cwd=None):
 
 def test_alert_rules_fire_when_they_should_and_only_then(tmp_path):
     promtool = tool("promtool")
-    for file in (DEPLOY / "prometheus-rules.yml", DEPLOY / "prometheus.yml", ROOT / "tests" / "deploy" / "rules_test.yml"):
+    for file in (
+        DEPLOY / "prometheus-rules.yml",
+        DEPLOY / "prometheus.yml",
+        ROOT / "tests" / "deploy" / "rules_test.yml",
+    ):
         shutil.copy(file, tmp_path)
     said(promtool, "check", "config", "prometheus.yml", cwd=tmp_path)
     said(promtool, "test", "rules", "rules_test.yml", cwd=tmp_path)
@@ -41,7 +49,8 @@ def test_alert_rules_fire_when_they_should_and_only_then(tmp_path):
 def test_every_metric_in_the_rules_and_in_the_guide_is_on_the_page():
     """By name, as the code writes them."""
     code = "".join(
-        (ROOT / "src" / "parley" / file).read_text() for file in ("network/serving/metrics.py", "network/hosting/daemon.py")
+        (ROOT / "src" / "parley" / file).read_text()
+        for file in ("network/serving/metrics.py", "network/hosting/daemon.py")
     )
     used = set(re.findall(r"\bparley_[a-z_]+", (DEPLOY / "prometheus-rules.yml").read_text() + GUIDE)) - {"parley_"}
     parts = set(re.findall(r'"(?:parley_)?([a-z_]+)"', code))
@@ -75,7 +84,8 @@ def test_a_unit_starts_a_command_that_there_is_and_names_what_it_is_for(source):
     assert shown.exit_code == 0
     assert all(option in shown.output for option in re.findall(r"--\w+", command[2]))
     hardened = [
-        set(re.findall(r"^((?:No|Protect|Private|Restrict|SystemCall|Capab|Limit)\w*=.*)$", u.read_text(), re.M)) for u in UNITS
+        set(re.findall(r"^((?:No|Protect|Private|Restrict|SystemCall|Capab|Limit)\w*=.*)$", u.read_text(), re.M))
+        for u in UNITS
     ]
     assert hardened[0] == hardened[1] == hardened[2]
     assert len(hardened[0]) > 20
@@ -123,9 +133,13 @@ def test_the_guide_leaves_one_copy_of_a_key(tmp_path, monkeypatch):
 def test_the_guides_way_to_clean_a_table_touches_each_row_by_itself(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
-    public = pd.DataFrame({"annual_inc": [10.0, 20.0, 60.0], "dti": [1.0, 2.0, 3.0], "home_ownership": ["RENT", "OWN", "OTHER"]})
+    public = pd.DataFrame(
+        {"annual_inc": [10.0, 20.0, 60.0], "dti": [1.0, 2.0, 3.0], "home_ownership": ["RENT", "OWN", "OTHER"]}
+    )
     public.to_csv("public_loans.csv", index=False)
-    raw = pd.DataFrame({"annual_inc": [None, 7.0, None], "dti": [5.0, None, 6.0], "home_ownership": ["RENT", None, "OWN"]})
+    raw = pd.DataFrame(
+        {"annual_inc": [None, 7.0, None], "dti": [5.0, None, 6.0], "home_ownership": ["RENT", None, "OWN"]}
+    )
 
     def cleaned(table):
         table.to_csv("raw.csv", index=False)

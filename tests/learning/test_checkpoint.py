@@ -156,7 +156,9 @@ def test_anything_else_is_refused(tmp_path, change):
         load_checkpoint(path, TERMS, START)
 
 
-@pytest.mark.parametrize("text", ["", "junk", "[]", "1", "[" * 100_000, '{"terms": ' + "9" * 5000 + "}"], ids=lambda text: text[:5])
+@pytest.mark.parametrize(
+    "text", ["", "junk", "[]", "1", "[" * 100_000, '{"terms": ' + "9" * 5000 + "}"], ids=lambda text: text[:5]
+)
 def test_junk_is_refused(tmp_path, text):
     path = tmp_path / "run.checkpoint"
     path.write_text(text)

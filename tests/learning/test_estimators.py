@@ -40,7 +40,8 @@ def test_without_a_seed_the_noise_is_safe_and_fresh():
 
 
 def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypatch, tmp_path):
-    """Every answer is debited before it is used, with exact noise, and the model says so; a study's model says that it is none."""
+    """Every answer is debited before it is used, with exact noise, and the model says so; a study's model says that it
+    is none."""
     table = class_table(200)
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
     seen = []
@@ -80,7 +81,9 @@ def test_units_do_not_matter_where_the_norm_is_given_in_them():
     thousand = PrivateLogisticRegression(norm=1000 * 6**0.5, random_state=1).fit(1000 * X, y)
     np.testing.assert_allclose(thousand.predict_proba(1000 * X), usual.predict_proba(X), atol=1e-4)
     np.testing.assert_array_equal(PrivateLogisticRegression(random_state=1).fit(X, y).theta_, usual.theta_)
-    lines = [PrivateLinearRegression(target_norm=t, random_state=1).fit(X, t * X[:, 0]).predict(X) / t for t in (1.0, 1000.0)]
+    lines = [
+        PrivateLinearRegression(target_norm=t, random_state=1).fit(X, t * X[:, 0]).predict(X) / t for t in (1.0, 1000.0)
+    ]
     np.testing.assert_allclose(*lines, atol=1e-6)
 
 
@@ -91,7 +94,10 @@ def test_defaults_need_no_tuning(kind, tmp_path):
     columns = ["x0", "x1", "x2"]
     scores = []
     for settings in ({}, {"algorithm": "averaged-subgradient", "clip": 10.0}):
-        fits = [kind(epsilon=0.3, random_state=seed, **settings).fit(table[columns].to_numpy(), table["y"]) for seed in range(5)]
+        fits = [
+            kind(epsilon=0.3, random_state=seed, **settings).fit(table[columns].to_numpy(), table["y"])
+            for seed in range(5)
+        ]
         scores.append(np.mean([fit.score(new[columns].to_numpy(), new["y"]) for fit in fits]))
     assert scores[0] > scores[1]
     assert scores[0] > (0.88 if kind is not PrivateLinearRegression else 0.5)
@@ -115,7 +121,8 @@ def test_a_norm_or_an_algorithm_that_is_none_is_refused():
 @pytest.mark.parametrize("names", [(False, True), (0, 1), (-3, 7), ("no", "yes"), ("b", "a")], ids=str)
 @pytest.mark.parametrize("kind", KINDS[1:])
 def test_two_classes_are_named_and_ordered_as_in_scikit_learn(kind, names):
-    """`classes_` sorted and of the labels' own type; the margin is above zero, and the second column large, for the second."""
+    """`classes_` sorted and of the labels' own type; the margin is above zero, and the second column large, for the
+    second."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 3))
     y = np.array(names)[(X @ [2.0, -1.0, 0.0] + rng.logistic(size=3000) > 0.3).astype(int)]

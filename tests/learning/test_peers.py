@@ -1,4 +1,5 @@
-"""Peers in one process, with real services, messages and ledgers: the same model as with a centre, killed wherever it may be."""
+"""Peers in one process, with real services, messages and ledgers: the same model as with a centre, killed wherever it
+may be."""
 
 from contextlib import closing
 
@@ -30,7 +31,8 @@ def made(tmp_path):
 
 
 def require_same(ring, unheard=frozenset()):
-    """Every ledger at its epsilon, and every peer with the model, the points' spread and the scores of a learner with these answers."""
+    """Every ledger at its epsilon, and every peer with the model, the points' spread and the scores of a learner with
+    these answers."""
     assert ring.errors == {}
     for owner in ring.owners.values():
         assert owner.ledger.account(ring.terms.hash).spent == 1
@@ -71,15 +73,18 @@ def test_so_they_do_by_other_terms(made, settings):
 
 
 def test_a_peer_can_be_killed_anywhere(made):
-    """Between any two of its calls: in every round, while points and scores are passed on, and while it waits for its neighbour to end."""
+    """Between any two of its calls: in every round, while points and scores are passed on, and while it waits for its
+    neighbour to end."""
     settings = {"learning__horizon": 2, "privacy__score_epsilon": 0.2, "model__holdout": 0.2}
-    fewest = 2 * 2 + 2 + 2 + 1  # two steps a round, points, scores, the end; more where it asks before there is something to hear
+    # two steps a round, points, scores, the end; more where it asks before there is something to hear
+    fewest = 2 * 2 + 2 + 2 + 1
     for fatal in range(1, fewest + 1):
         ring = made(3, PATH[:2], **settings)
         ring.fatal, ring.deadline = {"a": fatal}, 1.0
         ring.run()
         assert ring.kills == 1
-        require_same(ring, unheard={"b"} if fatal == fewest else set())  # who was killed when all had finished finds them gone
+        # who was killed when all had finished finds them gone
+        require_same(ring, unheard={"b"} if fatal == fewest else set())
 
 
 def test_two_may_be_killed_in_one_run(made):
@@ -146,7 +151,10 @@ def numbers(words, change):
 @pytest.mark.parametrize(
     ("lie", "match"),
     [
-        (lambda w: numbers(w, lambda v: v.__setitem__(0, np.nan)), r"b: said numbers in round 1, step 0 that are not finite"),
+        (
+            lambda w: numbers(w, lambda v: v.__setitem__(0, np.nan)),
+            r"b: said numbers in round 1, step 0 that are not finite",
+        ),
         (
             lambda w: numbers(w, lambda v: v.__setitem__(0, 1e300)),
             r"b: said numbers in round 1, step 0 that are not finite, or beyond",
@@ -156,7 +164,10 @@ def numbers(words, change):
         (lambda w: setattr(w.place, "round", 2), r"b: sent something other than what it said in round 1, step 0"),
         (lambda w: setattr(w.place, "terms", "0" * 64), r"b: sent something other than what it said"),
         (lambda w: setattr(w, "owner", "c"), r"b: sent something other than what it said"),
-        (lambda w: setattr(w, "length", 1.0), r"b: takes steps of 1, this peer of .*write learning.step into the terms"),
+        (
+            lambda w: setattr(w, "length", 1.0),
+            r"b: takes steps of 1, this peer of .*write learning.step into the terms",
+        ),
     ],
     ids=["nan", "huge", "short", "rows", "round", "terms", "owner", "step"],
 )

@@ -25,8 +25,8 @@ def test_training_starts_at_the_public_fit(tmp_path):
 
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression"])
 def test_the_forecast_knows_how_far_the_fit_lies_from_the_best_model(tmp_path, kind):
-    """Mean over 6 samples of 120 rows, in the excess cost of 20,000 other rows: within a factor 2; a fit judged by its own rows would
-    be 0."""
+    """Mean over 6 samples of 120 rows, in the excess cost of 20,000 other rows: within a factor 2; a fit judged by its
+    own rows would be 0."""
     make = class_table if kind == "logistic-regression" else regression_table
     forecast, truth = [], []
     for seed in range(6):
@@ -35,7 +35,9 @@ def test_the_forecast_knows_how_far_the_fit_lies_from_the_best_model(tmp_path, k
         forecast.append(here.start_cost - here.least_cost)
         fresh = pilot.setup.preparation.design(make(20_000, 99), "fresh")
         best = pilot.objective.optimum([fresh])
-        truth.append(float(pilot.objective.cost(fresh, starting_point(pilot.setup)) - pilot.objective.cost(fresh, best)))
+        truth.append(
+            float(pilot.objective.cost(fresh, starting_point(pilot.setup)) - pilot.objective.cost(fresh, best))
+        )
     assert 1 / 2 < np.mean(forecast) / np.mean(truth) < 2
 
 

@@ -45,7 +45,9 @@ def test_a_backend_that_hands_over_all_results_in_the_end_will_do():
     here = study(cells, market, replicates=3, seed=1).drop(columns="seconds")
     joblib.register_parallel_backend("all in the end", _AllInTheEnd)
     with joblib.parallel_config(backend="all in the end"):
-        there = study(cells, market, replicates=3, seed=1, jobs=2, progress=lambda done, total: seen.append((done, total)))
+        there = study(
+            cells, market, replicates=3, seed=1, jobs=2, progress=lambda done, total: seen.append((done, total))
+        )
     pd.testing.assert_frame_equal(here, there.drop(columns="seconds"))
     assert seen == [(2, 4), (4, 4)]
 

@@ -41,10 +41,13 @@ SVM = {
     ids=["regression", "svm"],
 )
 def test_relative_fitness_falls_with_the_square_of_budget_and_size(settings, table, epsilons, sizes):
-    """W's observation in the noise-dominated regime: log-log slopes of -2 +- 0.1; a wrong noise rule (1/sqrt(n)) would give -1."""
+    """W's observation in the noise-dominated regime: log-log slopes of -2 +- 0.1; a wrong noise rule (1/sqrt(n)) would
+    give -1."""
 
     def fitness(n, epsilon):
-        result = parley.train(make_terms(n, n, epsilon=epsilon, **settings), owners(n, n, table=table), replicates=400, seed=3)
+        result = parley.train(
+            make_terms(n, n, epsilon=epsilon, **settings), owners(n, n, table=table), replicates=400, seed=3
+        )
         return result.relative_fitness["mean"]
 
     by_budget = [fitness(sizes[1], epsilon) for epsilon in epsilons]
@@ -60,7 +63,12 @@ def test_the_headline_holds_on_the_real_card_data(tmp_path):
     parts = parley.data.split_consecutive(cards, [30_000] * 3)
     terms = parley.Terms.from_dict(
         {
-            "model": {"kind": "linear-svm", "target": "Class", "public": str(tmp_path / "public.parquet"), "holdout": 0.2},
+            "model": {
+                "kind": "linear-svm",
+                "target": "Class",
+                "public": str(tmp_path / "public.parquet"),
+                "holdout": 0.2,
+            },
             "privacy": {"clip": 30.0},
             "owners": [
                 {"name": "abc"[i], "records": 30_000, "epsilon": 1.25} for i in range(3)
@@ -120,7 +128,9 @@ def test_replicates_are_parallel_runs_of_one_law():
 def test_a_release_equals_the_learner_that_replays_the_stored_answers(tmp_path):
     terms = make_terms(80, 60, model__holdout=0.25)
     tables = {"a": regression_table(80, seed=0), "b": regression_table(60, seed=1)}
-    parties = [parley.Owner(name, table, ledger=Ledger(tmp_path / name, lifetime=1.0)) for name, table in tables.items()]
+    parties = [
+        parley.Owner(name, table, ledger=Ledger(tmp_path / name, lifetime=1.0)) for name, table in tables.items()
+    ]
     with pytest.raises(UnknownTerms):
         parley.train(terms, parties)
     for party in parties:
@@ -159,7 +169,8 @@ def test_releases_and_studies_do_not_mix(tmp_path):
 
 
 def test_the_learning_owner_adds_noise_to_its_own_answers_and_refines_locally():
-    """W's variant with own eps = inf would send a noiseless gradient; here the learner's scale is that of its own eps."""
+    """W's variant with own eps = inf would send a noiseless gradient; here the learner's scale is that of its own
+    eps."""
     terms = make_terms(400, 400, epsilon=0.05, learning__learner="a", model__holdout=0.25)
     parties = [parley.Owner("a", regression_table(400, seed=1)), parley.Owner("b", regression_table(400, seed=2))]
     assert parties[0].accept(terms).part.training.series == parties[1].accept(terms).part.training.series
@@ -180,7 +191,9 @@ def test_an_own_model_that_cannot_be_had_does_not_cost_the_joint_one(tmp_path, m
 
     monkeypatch.setattr("parley.learning.outcome.result.personal_model", fails)
     table = class_table(40)
-    terms = make_terms(40, model__kind="logistic-regression", model__radius=None, model__holdout=0.2, learning__learner="a")
+    terms = make_terms(
+        40, model__kind="logistic-regression", model__radius=None, model__holdout=0.2, learning__learner="a"
+    )
     owner = parley.Owner("a", table, ledger=Ledger(tmp_path / "a", lifetime=1.0))
     owner.accept(terms)
     result = parley.train(terms, [owner])

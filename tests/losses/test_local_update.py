@@ -43,7 +43,9 @@ def direction(objective, bound, local, design, start, k=1):
     """An answer about any table, and what is claimed of it: as `UpdateQuestion` puts them together for a table of the
     agreed size."""
     value = local.direction(lambda w: objective.local_gradient(design, w, bound), start)
-    return Bounded(value, local.sensitivity(bound, len(design), summation_slack(len(design), design.width), k), local.norm)
+    return Bounded(
+        value, local.sensitivity(bound, len(design), summation_slack(len(design), design.width), k), local.norm
+    )
 
 
 def corner_rows(kind, weight=1.0):
@@ -167,7 +169,8 @@ def test_an_update_clipped_as_a_whole_moves_by_2c_however_many_records_there_are
     X = np.zeros((n, 3))
     X[0] = 1.0
     updates = [
-        direction(objective, bound, local, Design(X, np.append(y, np.zeros(n - 1)), np.ones(n)), np.zeros(3)) for y in (-3.0, 3.0)
+        direction(objective, bound, local, Design(X, np.append(y, np.zeros(n - 1)), np.ones(n)), np.zeros(3))
+        for y in (-3.0, 3.0)
     ]
     C = 1e-4
     whole = [u.value * min(1.0, C / np.linalg.norm(u.value)) for u in updates]
@@ -177,10 +180,19 @@ def test_an_update_clipped_as_a_whole_moves_by_2c_however_many_records_there_are
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(["linear-regression", "logistic-regression"]), st.floats(0.01, 0.9999), st.booleans())
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["linear-regression", "logistic-regression"]),
+    st.floats(0.01, 0.9999),
+    st.booleans(),
+)
 def test_random_neighbours_stay_close(seed, kind, length, clips):
     rng = np.random.default_rng(seed)
-    steps, clip, penalty = int(rng.integers(1, 12)), float(rng.uniform(0.05, 1)) if clips else None, float(rng.choice([0.0, 0.7]))
+    steps, clip, penalty = (
+        int(rng.integers(1, 12)),
+        float(rng.uniform(0.05, 1)) if clips else None,
+        float(rng.choice([0.0, 0.7])),
+    )
     *_, longest = local_case(kind, penalty=penalty)
     objective, bound, local, _ = local_case(kind, steps, float(length * longest), clip, penalty)
     X = rng.uniform(-1, 1, (5, 3))
@@ -210,7 +222,9 @@ def exact_steps(objective, bound, local, design, start):
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision on this machine")
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression"])
-@pytest.mark.parametrize(("clip", "penalty", "shorter"), [(0.4, 0.0, 1.0), (None, 1.5, 1.0), (0.4, 0.0, 1e-6), (1e-3, 0.5, 1e-3)])
+@pytest.mark.parametrize(
+    ("clip", "penalty", "shorter"), [(0.4, 0.0, 1.0), (None, 1.5, 1.0), (0.4, 0.0, 1e-6), (1e-3, 0.5, 1e-3)]
+)
 def test_the_rounding_of_all_local_steps_is_within_its_bound(kind, clip, penalty, shorter):
     """Against extended precision. Short steps cancel: there the radius/step part of the bound is needed."""
     *_, longest = local_case(kind, penalty=penalty)
@@ -244,6 +258,8 @@ def test_replicates_are_an_axis_and_laplace_noise_pays_for_the_dimension():
     l1 = local_case(clip=0.5, privacy__mechanism="laplace", privacy__delta=0.0)[2]
     assert (l1.norm, together.norm) == ("l1", "l2")
     slack = summation_slack(len(design), design.width)
-    assert l1.sensitivity(bound, 50, slack) == pytest.approx(np.sqrt(3) * local.sensitivity(bound, 50, slack), rel=1e-12)
+    assert l1.sensitivity(bound, 50, slack) == pytest.approx(
+        np.sqrt(3) * local.sensitivity(bound, 50, slack), rel=1e-12
+    )
     with pytest.raises(ValueError, match="L2 alone"):
         local.sensitivity(RecordBound(1.0, "l1", clips=True), 50, slack)

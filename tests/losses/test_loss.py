@@ -50,7 +50,9 @@ def test_gradient_and_hessian_of_several_classes_are_the_derivatives(loss):
         away = h * (np.arange(3) == c)[:, None]
         numeric = (loss.loss(raw + away, y) - loss.loss(raw - away, y)) / (2 * h)
         np.testing.assert_allclose(loss.gradient(raw.copy(), y)[c], numeric, atol=1e-6)
-        np.testing.assert_allclose(hessian[c], (loss.gradient(raw + away, y) - loss.gradient(raw - away, y)) / (2 * h), atol=1e-6)
+        np.testing.assert_allclose(
+            hessian[c], (loss.gradient(raw + away, y) - loss.gradient(raw - away, y)) / (2 * h), atol=1e-6
+        )
     assert np.linalg.eigvalsh(np.moveaxis(hessian, -1, 0)).max() <= loss.largest_curvature * (1 + 1e-12)
 
 

@@ -65,7 +65,9 @@ def test_no_person_moves_the_moments_further_than_their_sensitivity(norm, p, k, 
         X[:k, : p // 2], y[:k] = 0.0, 0.0  # orthogonal to nothing but far away
     bound = RecordBound(clip, norm, clips=True)
     one, other = mean_moments(before, bound), mean_moments(Design(X, y, np.ones(n)), bound)
-    assert np.linalg.norm(one - other, ORDER[norm]) <= moments_sensitivity(bound, n, summation_slack(len(before), before.width), k)
+    assert np.linalg.norm(one - other, ORDER[norm]) <= moments_sensitivity(
+        bound, n, summation_slack(len(before), before.width), k
+    )
 
 
 def test_the_sensitivity_is_reached():
@@ -88,7 +90,9 @@ def test_no_record_of_any_class_moves_the_moments_further_than_their_sensitivity
     for _ in range(600):
         X = rng.choice([-1.0, 0.0, 1.0], (2, 2)) * 10.0 ** rng.choice([0.0, rng.uniform(-50, 50)], (2, 2))
         places = rng.integers(0, 3, 2).astype(float)
-        one, other = (mean_moments(Design(X[k : k + 1], places[k : k + 1], np.ones(1)), bound, outcomes) for k in (0, 1))
+        one, other = (
+            mean_moments(Design(X[k : k + 1], places[k : k + 1], np.ones(1)), bound, outcomes) for k in (0, 1)
+        )
         assert one.shape == (moments_length(2, 3),)
         worst = max(worst, float(np.linalg.norm(one - other, ORDER[norm])))
     assert 0.9 * limit < worst <= limit

@@ -74,7 +74,8 @@ def test_the_prox_moves_by_its_strong_convexity_however_many_steps_it_takes():
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision on this machine")
 @pytest.mark.parametrize("size", [0.0, 1e-6, 1.0])
 @pytest.mark.parametrize(
-    ("rule", "mu", "shorter"), [("scaffold", None, 1.0), ("fedsplit", 0.7, 1.0), ("fedsplit", 1e4, 1.0), ("fedlin", None, 1e-6)]
+    ("rule", "mu", "shorter"),
+    [("scaffold", None, 1.0), ("fedsplit", 0.7, 1.0), ("fedsplit", 1e4, 1.0), ("fedlin", None, 1e-6)],
 )
 def test_the_rounding_of_corrected_steps_is_within_its_bound(rule, mu, shorter, size):
     """Against extended precision, with corrections up to the largest: each step, the pull and the last division."""
@@ -91,7 +92,9 @@ def test_the_rounding_of_corrected_steps_is_within_its_bound(rule, mu, shorter, 
         X, y = rng.uniform(-1, 1, (3, 3)), rng.uniform(-3, 3, 3)
         start, correction = rng.uniform(-5, 5, 3), size * local.reach * rng.uniform(-1, 1, 3)
         design = Design(X, y, np.ones(3))
-        computed = local.direction(lambda w, d=design: question.objective.local_gradient(d, w, bound), start, correction)
+        computed = local.direction(
+            lambda w, d=design: question.objective.local_gradient(d, w, bound), start, correction
+        )
 
         def exact(w, X=X, y=y):
             return 2 * (wide(X) @ w - wide(y)) @ wide(X) / 3

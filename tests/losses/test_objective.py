@@ -28,9 +28,9 @@ CAN = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_an_objective_can_do_is_what_the_catalogue_says(kind):
     objective, facts = KINDS[kind](), MODELS[kind]
-    assert {able for able in (LocallyUpdated, SufficientMoments, Perturbable, SplitBatches) if isinstance(objective, able)} == CAN[
-        kind
-    ]
+    assert {
+        able for able in (LocallyUpdated, SufficientMoments, Perturbable, SplitBatches) if isinstance(objective, able)
+    } == CAN[kind]
     assert objective.loss.smooth is facts.smooth
     assert isinstance(objective, Perturbable) is facts.perturbs
     assert isinstance(objective, SufficientMoments) is facts.squared

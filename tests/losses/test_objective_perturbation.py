@@ -27,7 +27,15 @@ def perturbed_terms(kind="logistic-regression", records=4000, epsilon=1.0, class
     several = {"categories": {"y": [f"c{c}" for c in range(classes)]}} if kind == "softmax-regression" else {}
     return parley.Terms.from_dict(
         {
-            "model": {"kind": kind, "target": "y", "features": names, "intercept": False, "radius": 30.0, **several, **model},
+            "model": {
+                "kind": kind,
+                "target": "y",
+                "features": names,
+                "intercept": False,
+                "radius": 30.0,
+                **several,
+                **model,
+            },
             "learning": {"algorithm": "objective-perturbation"},
             "privacy": {"clip": 2.0, **(privacy or {})},
             "owners": [{"name": "a", "records": records, "epsilon": epsilon}],
@@ -52,7 +60,10 @@ def shares(cost, phi, z, y):
         return (-y * p)[:, None] * z, (p * (1 - p))[:, None, None] * z[:, :, None] * z[:, None, :]
     p = softmax(np.einsum("ck,bkj,bj->bc", cost.basis, phi.reshape(len(phi), -1, cost.width), z), axis=1)
     residual = (p - np.eye(len(cost.basis))[y.astype(int)]) @ cost.basis
-    curvature = np.einsum("ck,bc,cl->bkl", cost.basis, p, cost.basis) - (p @ cost.basis)[:, :, None] * (p @ cost.basis)[:, None, :]
+    curvature = (
+        np.einsum("ck,bc,cl->bkl", cost.basis, p, cost.basis)
+        - (p @ cost.basis)[:, :, None] * (p @ cost.basis)[:, None, :]
+    )
     gradients = (residual[:, :, None] * z[:, None, :]).reshape(phi.shape)
     curvatures = np.einsum("bkl,bi,bj->bkilj", curvature, z, z).reshape(*phi.shape, -1)
     return gradients, curvatures
@@ -65,7 +76,9 @@ def log_ratio(cost, phi, others, mine, theirs):
     n, sizes, volumes = cost.records, [], []
     for person in (mine, theirs):
         parts = [shares(cost, phi, z, y) for z, y in person]
-        gradient, curvature = (common + sum(each) for common, each in zip(others, zip(*parts, strict=True), strict=True))
+        gradient, curvature = (
+            common + sum(each) for common, each in zip(others, zip(*parts, strict=True), strict=True)
+        )
         sizes.append(np.linalg.norm(gradient / n + cost.penalty * phi, axis=1))
         volumes.append(np.linalg.slogdet(curvature / n + cost.penalty * np.eye(cost.numbers))[1])
     return cost.rate * (sizes[1] - sizes[0]) + volumes[0] - volumes[1]
@@ -136,7 +149,9 @@ def test_a_person_with_two_rows_is_covered_and_would_not_be_as_if_it_had_one():
     one = cost_of(epsilon=0.5)
     two = cost_of(epsilon=0.5, privacy={"records_per_person": 2, "person": "who"})
     assert promised(two, people=2) == pytest.approx(promised(one), rel=1e-6)
-    assert 0.97 * 0.495 < loudest(two, (1.0, -1.0), people=2) <= 0.495 < 1.5 * 0.495 < loudest(one, (1.0, -1.0), people=2)
+    assert (
+        0.97 * 0.495 < loudest(two, (1.0, -1.0), people=2) <= 0.495 < 1.5 * 0.495 < loudest(one, (1.0, -1.0), people=2)
+    )
 
 
 def test_softmax_rows_curve_more_than_one_way_so_the_rule_of_rank_one_is_not_enough(monkeypatch):
@@ -184,7 +199,9 @@ def test_tables_of_real_rows_show_the_same_ratio_as_the_code_that_minimises():
             ratios.append([(z[None], np.array([y])) for z, y in zip(units.X, units.y, strict=True)])
         by_book = log_ratio(cost, phi, (np.zeros(cost.numbers), 0.0), *ratios)[0]
         (g, H), (h, K) = looked
-        by_code = cost.rate * (np.linalg.norm(h) - np.linalg.norm(g)) + np.linalg.slogdet(H)[1] - np.linalg.slogdet(K)[1]
+        by_code = (
+            cost.rate * (np.linalg.norm(h) - np.linalg.norm(g)) + np.linalg.slogdet(H)[1] - np.linalg.slogdet(K)[1]
+        )
         assert by_code == pytest.approx(by_book, rel=1e-9)
 
 
@@ -226,7 +243,8 @@ def exact_minimum(cost, design, linear):
                     residual = [sum(row[k] * (q[c] - (c == y)) for c, row in enumerate(basis)) for k in free]
                     mean = [sum(q[c] * row[k] for c, row in enumerate(basis)) for k in free]
                     curvature = [
-                        [sum(q[c] * row[k] * row[m] for c, row in enumerate(basis)) - mean[k] * mean[m] for m in free] for k in free
+                        [sum(q[c] * row[k] * row[m] for c, row in enumerate(basis)) - mean[k] * mean[m] for m in free]
+                        for k in free
                     ]
                 for a in range(d):
                     gradient[a] += share * residual[a // p] * z[a % p]
@@ -255,7 +273,9 @@ def test_a_computed_minimum_is_as_near_as_it_is_certified_to_be(kind, model, pri
     cost = cost_of(kind, records=10, epsilon=epsilon, privacy=privacy, **model)
     rng = np.random.default_rng(4)
     table = rows(kind, 10, rng)
-    weights = np.where(table.y == 1, model.get("class_weight", {}).get("1", model.get("class_weight", {}).get("c1", 1.0)), 1.0)
+    weights = np.where(
+        table.y == 1, model.get("class_weight", {}).get("1", model.get("class_weight", {}).get("c1", 1.0)), 1.0
+    )
     design, seed = Design(scale * table.X, table.y, weights), b"t" * 32
     linear, _ = cost.linear_term(SeededWords(seed))
     found = cost.minima(design, seed, 1)[0]

@@ -18,7 +18,9 @@ from parley.terms import Model
 
 def scored_terms(kind="linear-regression", **overrides):
     bounds = {"model__bounds": {"y": [-1.0, 1.0]}} if kind == "linear-regression" else {}
-    return make_terms(100, **{"model__kind": kind, "model__holdout": 0.2, "privacy__score_epsilon": 0.25, **bounds, **overrides})
+    return make_terms(
+        100, **{"model__kind": kind, "model__holdout": 0.2, "privacy__score_epsilon": 0.25, **bounds, **overrides}
+    )
 
 
 def preparation_of(terms):
@@ -74,7 +76,10 @@ def test_random_rows_of_any_size_stay_within_the_sensitivity():
         preparation = preparation_of(terms)
         for _ in range(300):
             m, k = int(rng.integers(2, 9)), int(rng.integers(1, 3))
-            X, theta = rng.standard_cauchy((m, 3)) * 10 ** rng.uniform(-3, 90), rng.standard_cauchy(3) * 10 ** rng.uniform(-3, 90)
+            X, theta = (
+                rng.standard_cauchy((m, 3)) * 10 ** rng.uniform(-3, 90),
+                rng.standard_cauchy(3) * 10 ** rng.uniform(-3, 90),
+            )
             raw = rng.choice([-1.0, 1.0], m) if kind != "linear-regression" else np.clip(rng.standard_cauchy(m), -1, 1)
             X2, y2 = X.copy(), raw.copy()
             X2[:k], y2[:k] = rng.normal(size=(k, 3)), rng.choice([-1.0, 1.0], k)
@@ -123,7 +128,9 @@ def test_scaled_targets_come_back_in_their_own_units(tmp_path):
     design = preparation.design(public, "public")
     theta = np.array([0.2, -0.1, 0.0, 0.3])
     shares = score_of_design(preparation, design, theta).value
-    said = np.clip((design.X @ theta) * preparation.target_scale + preparation.target_centre, public["y"].min(), public["y"].max())
+    said = np.clip(
+        (design.X @ theta) * preparation.target_scale + preparation.target_centre, public["y"].min(), public["y"].max()
+    )
     error = scoring(preparation).figures(shares, 0.0)["mean_squared_error"][0]
     assert float(error) == pytest.approx(mean_squared_error(public["y"], said))
 
@@ -133,7 +140,9 @@ def test_replicates_are_an_axis_and_a_streamed_table_gives_the_same(kind, tmp_pa
     table = regression_table(9000) if kind == "linear-regression" else class_table(9000)
     (tmp_path / "rows").mkdir()
     for place in range(3):
-        table.iloc[3000 * place : 3000 * (place + 1)].to_parquet(tmp_path / "rows" / f"{place}.parquet", row_group_size=700)
+        table.iloc[3000 * place : 3000 * (place + 1)].to_parquet(
+            tmp_path / "rows" / f"{place}.parquet", row_group_size=700
+        )
     bounds = {"model__bounds": BOUNDS} if kind == "linear-regression" else {}
     terms = make_terms(9000, model__kind=kind, model__holdout=0.5, privacy__score_epsilon=0.1, **bounds)
     memory, disk = (parley.Owner("a", source).prepare(terms) for source in (table, tmp_path / "rows"))
@@ -157,7 +166,11 @@ def test_a_target_without_public_bounds_cannot_be_scored():
         scoring(replace(bare, target_bounds=(2.0, 2.0)))
 
 
-CLASSES = {"model__kind": "softmax-regression", "model__categories": {"y": ["low", "middle", "high"]}, "model__intercept": False}
+CLASSES = {
+    "model__kind": "softmax-regression",
+    "model__categories": {"y": ["low", "middle", "high"]},
+    "model__intercept": False,
+}
 
 
 def test_no_replaced_rows_of_several_classes_move_more_than_two_shares():
@@ -165,7 +178,9 @@ def test_no_replaced_rows_of_several_classes_move_more_than_two_shares():
     a lie."""
     preparation = preparation_of(scored_terms(**CLASSES, model__bounds={}))
     rows = [(x, y) for x in np.eye(3) for y in (0.0, 1.0, 2.0)]
-    scores = [score_of(preparation, np.array([x, rows[0][0]]), np.array([y, 0.0]), np.eye(3).ravel()).value for x, y in rows]
+    scores = [
+        score_of(preparation, np.array([x, rows[0][0]]), np.array([y, 0.0]), np.eye(3).ravel()).value for x, y in rows
+    ]
     moved = max(float(np.abs(a - b).sum()) for a, b in itertools.combinations(scores, 2))
     assert moved == pytest.approx(scoring(preparation).sensitivity(2, 0.0), rel=1e-12)
     assert all(score.sum() == pytest.approx(1) for score in scores)

@@ -24,7 +24,9 @@ def make_terms(hosts=("bank-0", "bank-1", "notary")):
 
 
 def accepting(tmp_path, terms, name="bank-2"):
-    owner = parley.Owner(name, parley.data.synthetic_lending(400, seed=1), ledger=parley.Ledger(tmp_path / "a.ledger", 5, "1e-5"))
+    owner = parley.Owner(
+        name, parley.data.synthetic_lending(400, seed=1), ledger=parley.Ledger(tmp_path / "a.ledger", 5, "1e-5")
+    )
     return owner, owner.prepare(terms)
 
 

@@ -35,11 +35,15 @@ def releasing(tmp_path, terms, lifetime=1.0, n=200):
 
 
 def ask(terms, k, theta=(0.0, 0.0, 0.0), **changes):
-    return GradientQuery.ask(changes.get("hash", terms.hash), "learner", k, np.array(theta, dtype=changes.get("dtype", np.float64)))
+    return GradientQuery.ask(
+        changes.get("hash", terms.hash), "learner", k, np.array(theta, dtype=changes.get("dtype", np.float64))
+    )
 
 
 def exact_gradient(agreement, theta):
-    return agreement.setup.objective.mean_gradient(agreement.tables.train, theta, agreement.part.training.question.bound)
+    return agreement.setup.objective.mean_gradient(
+        agreement.tables.train, theta, agreement.part.training.question.bound
+    )
 
 
 def test_an_answer_is_the_clipped_mean_gradient_plus_noise_of_theorem_1():
@@ -207,7 +211,9 @@ def test_no_record_turns_an_answer_into_nan(row, size, kind):
     assert np.isfinite(study.answer(GradientQuery.ask(terms.hash, "learner", 1, theta)).value).all()
 
 
-@pytest.mark.parametrize(("round", "name"), [(True, "x"), (1.0, "x"), (np.int64(1), "x"), (1, 5), (1, ""), (1, "y" * 201)])
+@pytest.mark.parametrize(
+    ("round", "name"), [(True, "x"), (1.0, "x"), (np.int64(1), "x"), (1, 5), (1, ""), (1, "y" * 201)]
+)
 def test_a_query_with_an_odd_round_or_id_is_refused_and_leaves_the_ledger_sound(tmp_path, round, name):  # noqa: A002
     terms = make_terms(200)
     owner = releasing(tmp_path, terms)

@@ -1,4 +1,5 @@
-"""What a person sees before accepting: every figure that bounds a record, and warnings where terms do not fit the table."""
+"""What a person sees before accepting: every figure that bounds a record, and warnings where terms do not fit the
+table."""
 
 import hashlib
 import json
@@ -45,7 +46,12 @@ def test_every_figure_that_bounds_a_record_is_told(tmp_path):
     found = figures(agreement)
     assert found["bounds"]["x0"] == [-3.5, 3.75]
     assert set(found["bounds"]) == {"x0", "x1", "x2"}
-    assert (found["clip"], found["radius"], found["class_weight"], found["public_sha256"]) == (0.875, 6.5, {"1": 7.25}, digest)
+    assert (found["clip"], found["radius"], found["class_weight"], found["public_sha256"]) == (
+        0.875,
+        6.5,
+        {"1": 7.25},
+        digest,
+    )
     assert found["record_bound"] == agreement.part.training.question.bound.value
     assert found["noise_scale"] == agreement.part.training.series.mechanism.scale
     json.dumps(found, allow_nan=False)
@@ -59,7 +65,8 @@ def test_terms_that_fit_the_table_raise_no_warning(tmp_path):
 
 
 def test_the_attack_on_a_flag_is_warned_of(tmp_path):
-    """A range of 1e-45 and a class weight of 1e45 for a flag that is 0 or 1: the terms bring the count of it back at any size."""
+    """A range of 1e-45 and a class weight of 1e45 for a flag that is 0 or 1: the terms bring the count of it back at
+    any size."""
     table = class_table(300).assign(x0=lambda t: (t["x0"] > 0).astype(int))
     settings = {"model__bounds": {"x0": [0, 1e-45]}, "model__class_weight": {"1": 1e45}, "model__features": ["x0"]}
     owner, terms = owner_of(tmp_path, table), make_terms(300, model__kind="logistic-regression", **settings)
@@ -191,7 +198,8 @@ def test_a_catalogue_that_holds_little_of_what_was_rated_is_warned_of():
 
 
 def test_names_that_are_written_otherwise_are_pointed_at(tmp_path):
-    """Half of the rows say 'Yes ' where the terms say 'yes': they would count as any other name, and nobody would notice."""
+    """Half of the rows say 'Yes ' where the terms say 'yes': they would count as any other name, and nobody would
+    notice."""
     table = regression_table(200).assign(smokes=["yes", "no", "Yes ", "NO"] * 50)
     listed = {"model__features": ["x0", "smokes"], "model__categories": {"smokes": ["yes", "no"]}}
     assert warned_of(owner_of(tmp_path, table), make_terms(200, **listed)) == ["model.categories.smokes"]

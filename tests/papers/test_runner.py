@@ -93,7 +93,12 @@ def made(monkeypatch):
 def test_two_exhibits_say_once_what_they_share_and_are_drawn_each(made, tmp_path, capsys):
     runner.show(made, lambda asked: ",".join(asked.names), {"figure": ["2", "1", "2"]}, out=tmp_path / "new" / "v1.0")
     said = capsys.readouterr().out
-    assert (said.count("said once"), said.count("Shared"), said.count("Found"), said.count("own remark")) == (1, 1, 1, 2)
+    assert (said.count("said once"), said.count("Shared"), said.count("Found"), said.count("own remark")) == (
+        1,
+        1,
+        1,
+        2,
+    )
     assert "figure-2,figure-1" in said
     assert {path.name for path in (tmp_path / "new" / "v1.0").iterdir()} == {"figure-1.png", "figure-2.png"}
 

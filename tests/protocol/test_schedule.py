@@ -70,7 +70,8 @@ def test_a_share_of_the_owners_is_asked_and_all_have_their_turn_equally_often(ow
 
 
 def test_packs_are_shuffled_by_hashes_and_dealt_from_the_end():
-    """Four owners, two a round: every pack makes two rounds. Written out by the rule, and as it must come out for ever."""
+    """Four owners, two a round: every pack makes two rounds. Written out by the rule, and as it must come out for
+    ever."""
     schedule = make_schedule(turns("a", "b", "c", "d", horizon=6, participation=0.5, participation_seed=7))
     for pack in range(3):
         cards = sorted("abcd", key=lambda name: hashlib.sha256(f"7/{pack}/{name}".encode()).digest())
@@ -80,7 +81,8 @@ def test_packs_are_shuffled_by_hashes_and_dealt_from_the_end():
 
 
 def test_a_pack_that_does_not_come_out_even_is_used_up_first():
-    """Three owners, two a round: the one that is left over is in the next hand, beside the first other one of a new pack."""
+    """Three owners, two a round: the one that is left over is in the next hand, beside the first other one of a new
+    pack."""
     schedule = make_schedule(turns("a", "b", "c", horizon=40, participation=0.6, participation_seed=1))
     for k in range(1, 40, 3):  # six turns of two packs in three rounds
         three = [schedule.at(k + j) for j in range(3) if k + j <= 40]
@@ -118,7 +120,11 @@ def test_everybody_is_asked_where_the_share_is_whole():
         ([], {"participation_seed": 3}, "only beside participation"),
         ([], {"participation": 0.5, "participation_seed": -3}, "participation_seed = -3"),
         ([], {"participation": 0.5, "horizon": 1}, "every owner is asked at least once"),
-        ([], {"participation": 0.5, "quorum": 2, "straggler": "skip"}, "at most the number of owners asked in a round, 1"),
+        (
+            [],
+            {"participation": 0.5, "quorum": 2, "straggler": "skip"},
+            "at most the number of owners asked in a round, 1",
+        ),
         ([1, 2], {"algorithm": "sufficient-statistics", "horizon": 1}, "second moments|statistics are asked once"),
     ],
 )
@@ -133,6 +139,8 @@ def test_a_schedule_without_turns_is_everybody():
 
 
 def test_an_owner_is_agreed_to_answer_in_its_turns_and_for_the_score():
-    terms = make_terms(60, 40, model__holdout=0.5, model__bounds={"y": [-3, 3]}, privacy__score_epsilon=0.1, learning__horizon=20)
+    terms = make_terms(
+        60, 40, model__holdout=0.5, model__bounds={"y": [-3, 3]}, privacy__score_epsilon=0.1, learning__horizon=20
+    )
     turned = terms.changed(owners={"b": {"stride": 3}})
     assert [agreed_answers(turned, name) for name in "ab"] == [21, 8]

@@ -24,8 +24,8 @@ CLASSES = {
 PERSONS = {"privacy__person": "who", "privacy__records_per_person": 3}
 STRIDES = (1, 2, 5, 10)
 
-# What versions before this one calibrated by, for owner a of 120 records with epsilon 0.8 and T = 10: a record's bound, the sensitivity
-# and the variance of a training answer, what the first one costs, and the scale of a score's noise.
+# What versions before this one calibrated by, for owner a of 120 records with epsilon 0.8 and T = 10: a record's bound,
+# the sensitivity and the variance of a training answer, what the first one costs, and the scale of a score's noise.
 BEFORE = {
     "clip": ({}, 4.0, 0.0666666666667839, 1.3888888888937763, 0.08, None),
     "bounds": (BY_BOUNDS, 108.00000000032404, 1.800000000008566, 1012.5000000096387, 0.08, None),
@@ -43,7 +43,14 @@ BEFORE = {
     ),
     "score": (SCORED, 4.0, 0.08888888888897949, 5.223956739118912, 0.055, 0.43333333333344565),
     "score, classes": (CLASSES, 9.000000000018002, 0.2000000000006039, 26.446280991895293, 0.055, 0.2666666666667042),
-    "shared": (SCORED | {"privacy__shared_records": 2}, 4.0, 0.08888888888897949, 20.89582695647565, 0.055, 0.8666666666668913),
+    "shared": (
+        SCORED | {"privacy__shared_records": 2},
+        4.0,
+        0.08888888888897949,
+        20.89582695647565,
+        0.055,
+        0.8666666666668913,
+    ),
     "persons": (SCORED | PERSONS, 4.0, 0.26666666666675726, 47.015610652006316, 0.055, 1.300000000000113),
 }
 
@@ -54,7 +61,9 @@ def test_noise_is_what_it_was_before(case):
     part = resolve(make_terms(120, 80, epsilon=0.8, **settings)).part("a")
     training = part.training
     assert training.question.bound.value == pytest.approx(bound, rel=1e-12)
-    assert training.question.sensitivity == training.series.mechanism.sensitivity == pytest.approx(sensitivity, rel=1e-12)
+    assert (
+        training.question.sensitivity == training.series.mechanism.sensitivity == pytest.approx(sensitivity, rel=1e-12)
+    )
     assert training.series.mechanism.variance == pytest.approx(variance, rel=1e-9)
     assert float(part.cost(1, 1)) == pytest.approx(first, rel=1e-8)
     assert len(part.stages) == (1 if scale is None else 2)
@@ -64,7 +73,8 @@ def test_noise_is_what_it_was_before(case):
 
 @pytest.mark.parametrize("case", BEFORE)
 def test_what_is_claimed_of_an_answer_is_what_the_noise_covers(case):
-    """The computed answer about a real table: as many numbers as said, bounded as said, within its extent, in the mechanism's norm."""
+    """The computed answer about a real table: as many numbers as said, bounded as said, within its extent, in the
+    mechanism's norm."""
     settings = BEFORE[case][0]
     terms = make_terms(120, 80, epsilon=0.8, **settings)
     make = class_table if terms.model.classifies else regression_table
@@ -105,16 +115,24 @@ def test_costs_of_training_and_score_add_up():
 @pytest.mark.parametrize("number", [0, -1, 12, 10**9])
 def test_a_round_that_no_stage_has_is_out_of_order(number):
     part = resolve(make_terms(120, **SCORED)).part("a")
-    with pytest.raises(OutOfOrder, match=f"round {number} was asked: expected one in which a has its turn, up to round 11"):
+    with pytest.raises(
+        OutOfOrder, match=f"round {number} was asked: expected one in which a has its turn, up to round 11"
+    ):
         part.stage(number)
 
 
 def test_a_stage_answers_its_own_kind_of_question():
     part = resolve(make_terms(120, **SCORED)).part("a")
-    gradient, score = (lambda k, kind=kind: kind.ask("t", "learner", k, np.zeros(3)) for kind in (GradientQuery, ScoreQuery))
+    gradient, score = (
+        lambda k, kind=kind: kind.ask("t", "learner", k, np.zeros(3)) for kind in (GradientQuery, ScoreQuery)
+    )
     assert part.check(gradient(10), ()) is part.stages[0]
     assert part.check(score(11), ()) is part.stages[1]
-    for query, kind in ((gradient(11), "score"), (score(10), "gradient"), (StatisticsQuery.ask("t", "learner", 3), "gradient")):
+    for query, kind in (
+        (gradient(11), "score"),
+        (score(10), "gradient"),
+        (StatisticsQuery.ask("t", "learner", 3), "gradient"),
+    ):
         with pytest.raises(Malformed, match=f"asks in this round, {kind}"):
             part.check(query, ())
 
@@ -126,7 +144,8 @@ def strided(*sizes, strides=STRIDES, epsilon=1.0, **overrides):
 
 @pytest.mark.parametrize("privacy", [{}, GAUSSIAN])
 def test_who_is_asked_less_often_adds_less_noise_for_the_same_epsilon(privacy):
-    """Noise is calibrated for the owner's own number of answers: Laplace noise grows with it, Gaussian noise with its square root."""
+    """Noise is calibrated for the owner's own number of answers: Laplace noise grows with it, Gaussian noise with its
+    square root."""
     setup = resolve(strided(100, 100, 100, 100, learning__horizon=20, **privacy))
     series = [part.training.series for part in setup.parts.values()]
     assert [each.count for each in series] == [20, 10, 4, 2]
@@ -180,7 +199,9 @@ def test_every_ledger_ends_at_exactly_its_epsilon(tmp_path, turns, privacy):
     delta = privacy.get("privacy__delta", 0.0)
     owners = [
         parley.Owner(
-            part.name, regression_table(part.records, i), ledger=Ledger(tmp_path / part.name, lifetime=1.0, lifetime_delta=delta)
+            part.name,
+            regression_table(part.records, i),
+            ledger=Ledger(tmp_path / part.name, lifetime=1.0, lifetime_delta=delta),
         )
         for i, part in enumerate(terms.owners)
     ]
@@ -221,7 +242,8 @@ def test_terms_that_bound_nothing_are_refused_when_a_part_is_resolved():
 
 
 def test_rows_are_those_of_the_setup_that_bounds_them(tmp_path):
-    """A public sample that changed under its name: bounds of the one and rows of the other would be noise for another question."""
+    """A public sample that changed under its name: bounds of the one and rows of the other would be noise for another
+    question."""
 
     sample = regression_table(50)
     sample.to_csv(tmp_path / "public.csv", index=False)

@@ -23,7 +23,15 @@ from parley.report.joined_figure import joined_owners
 
 def owner(name, records, foreseen, gain, price=0.05, held_out=(0.0, -1.0, 1.0)):
     return Joined(
-        name, records, price, Interval(foreseen, foreseen / 2, 2 * foreseen), 5.0, Estimate(*held_out), 4.0, gain, gain / 2
+        name,
+        records,
+        price,
+        Interval(foreseen, foreseen / 2, 2 * foreseen),
+        5.0,
+        Estimate(*held_out),
+        4.0,
+        gain,
+        gain / 2,
     )
 
 
@@ -67,7 +75,10 @@ def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many
     said = [("small", 200, 0.4, "join"), ("middle", 900, 0.06, "unknown"), ("large", 20_000, 0.001, "stay")]
     expected = SimpleNamespace(
         terms=SimpleNamespace(owners=[SimpleNamespace(name=name, records=rows) for name, rows, _, _ in said]),
-        owners=[SimpleNamespace(gain=Interval(gain, gain / 2, gain), alone=5.0, verdict=advice) for _, _, gain, advice in said],
+        owners=[
+            SimpleNamespace(gain=Interval(gain, gain / 2, gain), alone=5.0, verdict=advice)
+            for _, _, gain, advice in said
+        ],
     )
     sentence = forecast_sentence(expected, [0.05] * 3)
     assert "worth its price for 2 of 3 owners; for large, with 20,000 rows, it is not" in sentence
@@ -79,7 +90,9 @@ def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many
 
 def deal(names, members, payment=0.0, spend=0.0, target=None):
     owners = [
-        SimpleNamespace(name=name, participates=name in members, epsilon=0.2, payment=payment if name == "large" else 0.0)
+        SimpleNamespace(
+            name=name, participates=name in members, epsilon=0.2, payment=payment if name == "large" else 0.0
+        )
         for name in names
     ]
     return SimpleNamespace(owners=owners, target=target, deal=SimpleNamespace(spend=spend))

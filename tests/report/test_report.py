@@ -39,7 +39,11 @@ def test_a_bound_is_rounded_to_the_side_on_which_it_holds(digits):
         assert below <= Fraction(repr(value)) <= above
         assert above - below <= max(Fraction(value) * Fraction(11, 10 ** (digits)), value >= 10**digits)
         share = value / 1e10
-        assert Fraction(percent(share, "below")[:-1]) <= 100 * Fraction(repr(share)) <= Fraction(percent(share, "above")[:-1])
+        assert (
+            Fraction(percent(share, "below")[:-1])
+            <= 100 * Fraction(repr(share))
+            <= Fraction(percent(share, "above")[:-1])
+        )
     assert [number(v, digits, "above") for v in (0.5, 3, 0, None, float("inf"))] == ["0.5", "3", "0", "–", "inf"]
     assert number(Fraction(1, 3), digits, "above") == "0." + "3" * (digits - 1) + "4"
 
@@ -97,7 +101,14 @@ def test_a_crowd_is_drawn_whole_and_the_legend_says_how_many_are_alike():
 
 def test_a_choice_without_a_forecast_is_shown_as_one():
     """As written the run diverges: nothing can be compared with it, and nothing is divided by it."""
-    spent = {"algorithm": "gradient-descent", "mechanism": "laplace", "delta": 0.0, "horizon": 5, "step": 1.0, "clip": 1.0}
+    spent = {
+        "algorithm": "gradient-descent",
+        "mechanism": "laplace",
+        "delta": 0.0,
+        "horizon": 5,
+        "step": 1.0,
+        "clip": 1.0,
+    }
     wild, good, worse = (
         Choice(name, **spent, relative_fitness=psi) for name, psi in (("as written", np.inf), ("b", 0.1), ("c", np.inf))
     )

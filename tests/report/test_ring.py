@@ -19,7 +19,11 @@ def outcome(**overrides):
 
 def test_a_ring_shows_no_column_that_nobody_can_fill():
     result = outcome()
-    assert ring_rows(result) == [["owner", "records", "ε promised", "answers"], ["a", "60", "1", "4"], ["b", "60", "1", "4"]]
+    assert ring_rows(result) == [
+        ["owner", "records", "ε promised", "answers"],
+        ["a", "60", "1", "4"],
+        ["b", "60", "1", "4"],
+    ]
     assert ring_line(result, "a").startswith("a spent ε = 1. What the others spent only they are told")
     assert ring_line(result, "b").startswith("What the others")
 

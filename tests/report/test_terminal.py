@@ -16,7 +16,8 @@ def test_a_table_shows_cells_as_they_are_written():
 
 
 def test_names_are_never_cut():
-    """On a narrow screen a long name takes two lines rather than an ellipsis: whoever reads it must know who is meant."""
+    """On a narrow screen a long name takes two lines rather than an ellipsis: whoever reads it must know who is
+    meant."""
     name = "the-second-regional-hospital-of-the-northern-counties-cardiology"
     rows = [["owner", "gain", "payment", "payoff"], [name, *("1,234,567.89" for _ in range(3))]]
     screen = Console(width=80, record=True, file=io.StringIO())

@@ -11,9 +11,8 @@ from parley.owner.ledger.account import Reservation
 from parley.protocol.queries import GradientQuery
 
 COST = Fraction(1, 10)
-OLD = (
-    Path(__file__).parents[1] / "owner" / "ledger" / "files" / "version-0.ledger"
-)  # written before ledgers had a version: 3 answers of t, 2 of u
+# written before ledgers had a version: 3 answers of t, 2 of u
+OLD = Path(__file__).parents[1] / "owner" / "ledger" / "files" / "version-0.ledger"
 
 
 def query(round=1, terms="t", learner="learner", theta=0.0):  # noqa: A002

@@ -23,7 +23,9 @@ RECORDS = {"bank-a": 10, "bank-b": 20, "bank-c": 30}
 
 
 def make_assignment(quorum=3, rounds=4, shape=SHAPE):
-    return HostAssignment(TERMS, "learner", ("h0", "h1", "h2"), rounds, {shape: 4}, lambda number: Turn(shape, RECORDS, quorum))
+    return HostAssignment(
+        TERMS, "learner", ("h0", "h1", "h2"), rounds, {shape: 4}, lambda number: Turn(shape, RECORDS, quorum)
+    )
 
 
 def bundles(owner, value, number=1, content=CONTENT, terms=TERMS, shape=SHAPE, seeds=None) -> list[ShareBundle]:
@@ -39,7 +41,8 @@ def total(openings) -> np.ndarray:
 
 
 class Forger:
-    """A hostile host as one victim sees it: it leaves out owners, and claims to have recorded whatever the victim has."""
+    """A hostile host as one victim sees it: it leaves out owners, and claims to have recorded whatever the victim
+    has."""
 
     def __init__(self, own: Host, victim: Journal, left_out: set[str]) -> None:
         self._own, self._victim, self._left_out = own, victim, left_out

@@ -1,6 +1,8 @@
-"""A small consortium on loopback: an authority, owners with tables and ledgers, their daemons as real processes, a learner.
+"""A small consortium on loopback: an authority, owners with tables and ledgers, their daemons as real processes, a
+learner.
 
-Processes come from a fork server that has imported Parley once: each is a process of its own that can be killed, and starts at once.
+Processes come from a fork server that has imported Parley once: each is a process of its own that can be killed, and
+starts at once.
 """
 
 import contextlib
@@ -38,7 +40,9 @@ COMMANDS = [
     "parley.learning.deployed",
     "parley.learning.peers",
 ]  # loaded when they are typed
-SERVER.set_forkserver_preload([*COMMANDS, "parley.network.serving.daemon", "parley.network.exchange.federation", "opendp.prelude"])
+SERVER.set_forkserver_preload(
+    [*COMMANDS, "parley.network.serving.daemon", "parley.network.exchange.federation", "opendp.prelude"]
+)
 LEARNER = Caller(("learner",), "key")
 SIZES = {"a": 60, "b": 40, "c": 50, "d": 30}
 
@@ -62,7 +66,8 @@ def parley_process(arguments: list[str], out: Path, log: Path, largest_file: int
 
 
 def free_port() -> int:
-    """A port that nobody has, and that the system gives to no connection by itself: below the range from which it chooses."""
+    """A port that nobody has, and that the system gives to no connection by itself: below the range from which it
+    chooses."""
     chosen = Path("/proc/sys/net/ipv4/ip_local_port_range")
     highest = int(chosen.read_text().split()[0]) if chosen.exists() else 32_768
     while True:
@@ -72,12 +77,16 @@ def free_port() -> int:
             return port
 
 
-def ask(terms: parley.Terms, k: int = 1, theta: Sequence[float] = (0.0, 0.0, 0.0), learner: str = "learner") -> GradientQuery:
+def ask(
+    terms: parley.Terms, k: int = 1, theta: Sequence[float] = (0.0, 0.0, 0.0), learner: str = "learner"
+) -> GradientQuery:
     """The question of round k."""
     return GradientQuery.ask(terms.hash, learner, k, np.array(theta))
 
 
-def toml_terms(horizon: int = 8, extra: str = "", epsilon: float = 1.0, learner: str = "learner", names: str = "abc") -> str:
+def toml_terms(
+    horizon: int = 8, extra: str = "", epsilon: float = 1.0, learner: str = "learner", names: str = "abc"
+) -> str:
     """Terms of owners a, b, c as a file."""
     head = f"""
 title = "Test"
@@ -153,7 +162,9 @@ class Consortium:
         for name in names or tuple(self.names):
             log = self.folder / f"{name}.log"
             log.touch()
-            self.daemons[name] = parley_process(["owner", "serve", str(self.folder / f"{name}.toml")], log, log, largest_file)
+            self.daemons[name] = parley_process(
+                ["owner", "serve", str(self.folder / f"{name}.toml")], log, log, largest_file
+            )
         for name in names or tuple(self.names):
             self.wait_for(name, "serving")
 

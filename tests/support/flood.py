@@ -1,5 +1,5 @@
-"""A hostile member of the consortium: TLS with its own certificate, then HTTP/2 frames made by hand, as fast as they go. And strangers
-without one, who hold lines half open."""
+"""A hostile member of the consortium: TLS with its own certificate, then HTTP/2 frames made by hand, as fast as they
+go. And strangers without one, who hold lines half open."""
 
 import contextlib
 import os
@@ -100,7 +100,10 @@ def flood(kind: str, port: int, folder: str, member: str, lines: int, seconds: f
 
     def line() -> None:
         while time.monotonic() < until:
-            with contextlib.suppress(OSError), context.wrap_socket(socket.create_connection(("127.0.0.1", port), 1)) as tls:
+            with (
+                contextlib.suppress(OSError),
+                context.wrap_socket(socket.create_connection(("127.0.0.1", port), 1)) as tls,
+            ):
                 tls.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
                 for frames in KINDS[kind]():
                     tls.sendall(frames)
@@ -128,9 +131,12 @@ def client_hello() -> bytes:
 
 
 @contextlib.contextmanager
-def half_open(port: int, lines: int, addresses: int = 1, began: float = 0.1, again: int = 1000) -> Iterator[dict[str, int]]:
-    """Strangers without a certificate hold so many lines, from so many addresses of the loopback: most say nothing, this share begins TLS
-    and goes no further; lines that are cut are opened again, so many a second. What they have done so far."""
+def half_open(
+    port: int, lines: int, addresses: int = 1, began: float = 0.1, again: int = 1000
+) -> Iterator[dict[str, int]]:
+    """Strangers without a certificate hold so many lines, from so many addresses of the loopback: most say nothing,
+    this share begins TLS and goes no further; lines that are cut are opened again, so many a second. What they have
+    done so far."""
     over, hello, done = threading.Event(), client_hello(), {"held": 0, "opened": 0, "cut": 0}
 
     def connect(place: int) -> socket.socket | None:

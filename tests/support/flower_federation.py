@@ -1,4 +1,5 @@
-"""A real Flower federation on loopback: a SuperLink with TLS, SuperNodes with registered keys, each a process of its own."""
+"""A real Flower federation on loopback: a SuperLink with TLS, SuperNodes with registered keys, each a process of its
+own."""
 
 import os
 import shutil
@@ -35,11 +36,14 @@ class Flower:
         shutil.copy(authority / "ca.crt", home)
         self.port, ca = free_port(), home / "ca.crt"
         (home / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "localhost:{self.port}"\nroot-certificates = "{ca}"\n'
+            f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "localhost:{self.port}"\nroot-certificates = '
+            f'"{ca}"\n'
         )
         tls: list[Any] = ["--ssl-ca-certfile", ca]
         tls += ["--ssl-certfile", authority / "localhost.crt", "--ssl-keyfile", authority / "localhost.key"]
-        self._spawn("superlink", "flower-superlink", *tls, "--enable-supernode-auth", "--host", "localhost", "--port", self.port)
+        self._spawn(
+            "superlink", "flower-superlink", *tls, "--enable-supernode-auth", "--host", "localhost", "--port", self.port
+        )
 
     def node(self, name: str, user: int | None = None, **config: str) -> None:
         """A SuperNode that relays to the daemon's socket NAME.sock, run by `user`, with more node settings if given."""
@@ -47,7 +51,9 @@ class Flower:
         private, public = self.home / f"{name}.key", self.home / f"{name}.pub"
         openssh = serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
         private.write_bytes(key.private_bytes(serialization.Encoding.PEM, *openssh))
-        public.write_bytes(key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH))
+        public.write_bytes(
+            key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+        )
         until = time.monotonic() + 60
         while (done := self._flwr("supernode", "register", public, "here")).returncode and time.monotonic() < until:
             time.sleep(1)
@@ -55,7 +61,9 @@ class Flower:
         if user is not None:
             os.chown(private, user, user)
             os.chown(self.home / f"{name}.sock", 0, user)  # a relay's group may ask
-        settings = " ".join(f'{key}="{value}"' for key, value in {"socket": f"{self.home / name}.sock", **config}.items())
+        settings = " ".join(
+            f'{key}="{value}"' for key, value in {"socket": f"{self.home / name}.sock", **config}.items()
+        )
         arguments = ["--root-certificates", self.home / "ca.crt", "--auth-supernode-private-key", private]
         arguments += ["--superlink", f"localhost:{self.port}", "--port", free_port(), "--node-config", settings]
         self._spawn(f"node-{name}", "flower-supernode", *arguments, user=user)
@@ -63,7 +71,10 @@ class Flower:
     def train(self, app: Path, terms: Path, seconds: float = 150) -> Path:
         """Submit the app and wait for the report, which is written after the model."""
         model, report = terms.with_suffix(".json"), terms.with_suffix(".report.json")
-        run = f'terms="{terms}" save="{model}" report="{report}" checkpoint="{terms.with_suffix(".checkpoint")}" deadline=90.0'
+        run = (
+            f'terms="{terms}" save="{model}" report="{report}" checkpoint="{terms.with_suffix(".checkpoint")}" '
+            f"deadline=90.0"
+        )
         done = self._flwr("run", app, "here", "--run-config", run)
         assert done.returncode == 0, done.stdout + done.stderr + self.logs()
         until = time.monotonic() + seconds
@@ -93,7 +104,13 @@ class Flower:
             os.chown(own, user, user)
             environment = environment | {"FLWR_HOME": str(own), "HOME": str(own)}
         with (self.home / f"{name}.log").open("w") as log:
-            streams: dict[str, Any] = {"stdout": log, "stderr": log, "env": environment, "cwd": own, "start_new_session": True}
+            streams: dict[str, Any] = {
+                "stdout": log,
+                "stderr": log,
+                "env": environment,
+                "cwd": own,
+                "start_new_session": True,
+            }
             self.processes.append(subprocess.Popen(list(map(str, command)), **streams, **drop))
 
     def _flwr(self, *command: Any) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,8 @@ NOISE = 4.0 * 200  # n^2 var of one owner's noise at eps = 1; variance of the on
 
 
 def budget_game(rows, value, costs, bias=0.0, noise_price=1.0, estimation=50.0, least_cost=1.0, keep_own=False):
-    """Laplace noise over 10 rounds of answers with sensitivity 2/n: n^2 var = 4 x 200/eps^2. Members must use the joint model."""
+    """Laplace noise over 10 rounds of answers with sensitivity 2/n: n^2 var = 4 x 200/eps^2. Members must use the joint
+    model."""
     rows = np.array(rows, dtype=float)
     return BudgetGame(
         Stakes(

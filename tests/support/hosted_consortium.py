@@ -39,8 +39,12 @@ class HostedConsortium(Consortium):
         for name in HOSTS:
             signing_requests.make_request(folder, name)
             certificate_authority.issue(folder, folder / f"{name}.csr", 365)
-            text = SETTINGS.format(quoted=json.dumps(name), name=name, listen=json.dumps(f"127.0.0.1:{self.host_ports[name]}"))
-            peers = "".join(f'{other} = "127.0.0.1:{port}"\n' for other, port in self.host_ports.items() if other != name)
+            text = SETTINGS.format(
+                quoted=json.dumps(name), name=name, listen=json.dumps(f"127.0.0.1:{self.host_ports[name]}")
+            )
+            peers = "".join(
+                f'{other} = "127.0.0.1:{port}"\n' for other, port in self.host_ports.items() if other != name
+            )
             text = text.replace('"accepted-as-host"', f'"accepted-{name}"').replace("[peers]", f"[peers]\n{peers}#")
             (folder / f"{name}.toml").write_text(text)
             Journal(folder / f"{name}.journal").close()
@@ -63,15 +67,24 @@ class HostedConsortium(Consortium):
             text = path.read_text()
             for name, key in self.keys().items():
                 where = f'"127.0.0.1:{self.host_ports[name]}"'
-                text = text.replace(f"{name} = {where}", f'{name} = {{ address = {where}, fingerprint = "{grouped(key)}" }}')
+                text = text.replace(
+                    f"{name} = {where}", f'{name} = {{ address = {where}, fingerprint = "{grouped(key)}" }}'
+                )
             path.write_text(text)
 
     def write_terms(
-        self, file: str = "terms.toml", mechanism: str = "laplace", keys: Mapping[str, str] | None = None, **settings: Any
+        self,
+        file: str = "terms.toml",
+        mechanism: str = "laplace",
+        keys: Mapping[str, str] | None = None,
+        **settings: Any,
     ) -> parley.Terms:
         text = toml_terms(names=self.names, **settings)
         text = text.replace("clip = 4.0\n", f'clip = 4.0\nnoise = "shared"\ndelta = 1e-6\nmechanism = "{mechanism}"\n')
-        hosts = [f'[[hosts]]\nname = "{name}"\n' + (f'key = "{keys[name]}"\n' if keys and name in keys else "") for name in HOSTS]
+        hosts = [
+            f'[[hosts]]\nname = "{name}"\n' + (f'key = "{keys[name]}"\n' if keys and name in keys else "")
+            for name in HOSTS
+        ]
         (self.folder / file).write_text(text + "".join(hosts))
         return parley.load_terms(self.folder / file)
 
@@ -94,7 +107,8 @@ class HostedConsortium(Consortium):
             self.wait_for(name, "serving")
 
     def start_late_host(self, name: str, seconds: float) -> Path:
-        """The same for one host that comes to its first session so late, as under load; the file that is there once it has."""
+        """The same for one host that comes to its first session so late, as under load; the file that is there once it
+        has."""
         log, came = self.folder / f"{name}.log", self.folder / f"{name}.came"
         log.touch()
         arguments = ["host", "serve", str(self.folder / f"{name}.toml")]
@@ -128,11 +142,15 @@ class HostedConsortium(Consortium):
     def aborted(self, terms: parley.Terms, rounds: int) -> list[int]:
         """The rounds that some host ended, or that nobody recorded."""
         journals = [Journal(self.folder / f"{name}.journal") for name in HOSTS]
-        entries = {number: [journal.entry(terms.hash, number) for journal in journals] for number in range(1, rounds + 1)}
+        entries = {
+            number: [journal.entry(terms.hash, number) for journal in journals] for number in range(1, rounds + 1)
+        }
         for journal in journals:
             journal.close()
         return [
-            number for number, found in entries.items() if any(each.aborted is not None or each.record is None for each in found)
+            number
+            for number, found in entries.items()
+            if any(each.aborted is not None or each.record is None for each in found)
         ]
 
     @staticmethod
@@ -162,7 +180,9 @@ def _late(arguments: list[str], log: str, came: str, seconds: float) -> None:
     _command(arguments, log, log, None)
 
 
-def torture(consortium: HostedConsortium, seed: int, kills: int, horizon: int = 12) -> tuple[dict[int, set[str]], list[int]]:
+def torture(
+    consortium: HostedConsortium, seed: int, kills: int, horizon: int = 12
+) -> tuple[dict[int, set[str]], list[int]]:
     """Kill any process at random while a learner runs and resumes; then look at all books. The rounds opened, and those
     aborted."""
     rng = random.Random(seed)

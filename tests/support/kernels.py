@@ -25,7 +25,8 @@ KNOWN = {
     "x86_64": ("PRESCOTT", "HASWELL", "SKYLAKEX", "ZEN", "SANDYBRIDGE", "NEHALEM"),
     "AMD64": ("PRESCOTT", "HASWELL", "SKYLAKEX", "ZEN"),
 }
-# What a kernel is known by: the library's own word for it, the bits of some products, and the directions in which a sample spreads equally.
+# What a kernel is known by: the library's own word for it, the bits of some products, and the directions in which a
+# sample spreads equally.
 TRIED = """
 import hashlib, numpy as np, scipy.linalg
 from threadpoolctl import threadpool_info
@@ -33,7 +34,8 @@ X = np.random.default_rng(0).normal(size=(101, 37))
 bits = (X.T @ X).tobytes() + (X @ X[0]).tobytes() + np.linalg.eigh(X.T @ X)[1].tobytes()
 balanced = np.column_stack([np.tile(np.eye(6), (20, 1)), X[np.arange(120) % 101, 0]])
 turned = scipy.linalg.svd(balanced - balanced.mean(axis=0), full_matrices=False)[2][:4].round(3) + 0.0
-names = sorted({each["architecture"].lower() for each in threadpool_info() if each["user_api"] == "blas" and "architecture" in each})
+found = [each for each in threadpool_info() if each["user_api"] == "blas" and "architecture" in each]
+names = sorted({each["architecture"].lower() for each in found})
 print(",".join(names), *(hashlib.sha256(each).hexdigest() for each in (bits, turned.tobytes())))
 """
 
@@ -48,11 +50,16 @@ class Kernel:
 
 @cache
 def kernels() -> tuple[Kernel, ...]:
-    """Those that are really taken here, one for each whose bits differ from the others'; neighbours differ in directions if any do."""
+    """Those that are really taken here, one for each whose bits differ from the others'; neighbours differ in
+    directions if any do."""
     found: dict[str, Kernel] = {}
     for name in KNOWN.get(os.uname().machine, ()):
         ran = subprocess.run(
-            [sys.executable, "-c", TRIED], env={**os.environ, **setting(name)}, capture_output=True, text=True, check=False
+            [sys.executable, "-c", TRIED],
+            env={**os.environ, **setting(name)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         taken, bits, directions = [*ran.stdout.split(), "", "", ""][:3]
         if ran.returncode == 0 and taken == name.lower():
@@ -77,7 +84,8 @@ def several_kernels(least: int = 2) -> tuple[Kernel, ...]:
 
 
 def balanced_sample(rows: int = 120, seed: int = 0, names: str = "abcdef") -> pd.DataFrame:
-    """A category whose names are equally frequent: one-hot, its columns spread equally in five directions, and machines choose which."""
+    """A category whose names are equally frequent: one-hot, its columns spread equally in five directions, and machines
+    choose which."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame({"c": list(names) * (rows // len(names)), "x": np.clip(rng.normal(size=rows), -3, 3)})
     return table.assign(y=np.clip(table["x"] + (table["c"] == "a") + 0.3 * rng.normal(size=rows), -4, 4))
@@ -88,7 +96,13 @@ def balanced_terms(folder: Path, *sizes: int, **keys: Any) -> parley.Terms:
     balanced_sample().to_csv(folder / "public.csv", index=False)
     digest = hashlib.sha256((folder / "public.csv").read_bytes()).hexdigest()
     content: dict[str, Any] = {
-        "model": {"kind": "linear-regression", "target": "y", "features": ["c", "x"], "coding": "one-hot", "radius": 5.0},
+        "model": {
+            "kind": "linear-regression",
+            "target": "y",
+            "features": ["c", "x"],
+            "coding": "one-hot",
+            "radius": 5.0,
+        },
         "learning": {"horizon": 2, "step": 0.2},
         "privacy": {"clip": 2.0},
         "owners": [{"name": "abc"[i], "records": size, "epsilon": 1.0} for i, size in enumerate(sizes or (60, 60, 60))],

@@ -49,6 +49,7 @@ def on_disk(folder: Path) -> dict[str, object]:
             ledger = Ledger(path)
             found[name] = (ledger.head, ledger.reserved, ledger.lifetime)
             ledger.close()
-        elif not path.name.endswith(("-wal", "-shm", ".drawing", ".head", ".verified")):  # a ledger's own, with whoever has it open
+        # a ledger's own, with whoever has it open
+        elif not path.name.endswith(("-wal", "-shm", ".drawing", ".head", ".verified")):
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found

@@ -1,4 +1,5 @@
-"""Owners on a graph, each with its peer: in one process with real services and messages, or as real processes over mutual TLS."""
+"""Owners on a graph, each with its peer: in one process with real services and messages, or as real processes over
+mutual TLS."""
 
 import json
 import os
@@ -55,7 +56,9 @@ class DirectConnection:
         caller, service = Caller((self._owner,), f"key of {self._owner}"), self._ring.services.get(self.name)
         if service is None:
             raise Unavailable(f"{self.name}: not there")
-        reply = service.rejection(caller) or service.stand(write_agreement(run.terms_hash, self.name, numbers=first), caller)
+        reply = service.rejection(caller) or service.stand(
+            write_agreement(run.terms_hash, self.name, numbers=first), caller
+        )
         return messages.read_numbers(reply, self.name)
 
     def close(self) -> None:
@@ -63,7 +66,8 @@ class DirectConnection:
 
 
 class Ring:
-    """Owners with ledgers and a peer each, in threads. `fatal`: at which of its calls, or at which place, a peer is killed, each once."""
+    """Owners with ledgers and a peer each, in threads. `fatal`: at which of its calls, or at which place, a peer is
+    killed, each once."""
 
     def __init__(self, folder: Path, count: int = 4, topology: Any = "ring", **settings: Any) -> None:
         usual = {"learning__algorithm": "gossip", "learning__topology": topology, "learning__horizon": 5}
@@ -205,7 +209,11 @@ class PeerConsortium(Consortium):
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """What a peer logged."""
-        return [json.loads(line) for line in (self.folder / f"peer-{name}.log").read_text().splitlines() if line.startswith("{")]
+        return [
+            json.loads(line)
+            for line in (self.folder / f"peer-{name}.log").read_text().splitlines()
+            if line.startswith("{")
+        ]
 
     def close(self) -> None:
         for process in self.peers.values():

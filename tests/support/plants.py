@@ -25,7 +25,9 @@ def trajectories(runs: int, seed: int, samples: int = 40, noise: float = 0.04) -
     return frame.assign(run=np.repeat([f"run {r}" for r in range(runs)], samples))
 
 
-def plant_terms(owners: int, runs: int, epsilon: float, noise: str = "each-owner", samples: int = 40, **privacy) -> parley.Terms:
+def plant_terms(
+    owners: int, runs: int, epsilon: float, noise: str = "each-owner", samples: int = 40, **privacy
+) -> parley.Terms:
     content = {
         "title": "A rotor",
         "model": {

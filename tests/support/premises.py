@@ -1,4 +1,5 @@
-"""What proofs of guarantee.md take for granted of arithmetic, as checks that run on the processor, kernels and libraries at hand.
+"""What proofs of guarantee.md take for granted of arithmetic, as checks that run on the processor, kernels and
+libraries at hand.
 
 `python premises.py` runs them all: a test starts it with each BLAS kernel and without NumPy's own instructions.
 """
@@ -40,19 +41,29 @@ def one_element(rng):
     for operation in (np.sqrt, np.rint, np.square, lambda v: np.clip(v, -2.0, 2.0), lambda v: np.frexp(v)[0]):
         whole = operation(x)
         assert all(
-            np.array_equal(operation(x[start:stop]), whole[start:stop]) for start in range(9) for stop in (start + 1, 77, 300)
+            np.array_equal(operation(x[start:stop]), whole[start:stop])
+            for start in range(9)
+            for stop in (start + 1, 77, 300)
         )
 
 
 def rows_apart(rng):
-    """F2: a product, or a sum along rows, of fixed shapes gives every row what follows from that row, whatever the other rows hold."""
-    sums = {"l1": lambda X: np.abs(X).sum(axis=1), "l2": lambda X: np.einsum("ij,ij->i", X, X), "max": lambda X: X.max(axis=1)}
+    """F2: a product, or a sum along rows, of fixed shapes gives every row what follows from that row, whatever the
+    other rows hold."""
+    sums = {
+        "l1": lambda X: np.abs(X).sum(axis=1),
+        "l2": lambda X: np.einsum("ij,ij->i", X, X),
+        "max": lambda X: X.max(axis=1),
+    }
     for rows, columns in SHAPES:
         for order in "CF":
             X = np.asarray(np.clip(numbers(rows, columns, rng=rng), -1e50, 1e50), order=order)
             for replicates in (1, 3):
                 theta = 1e50 * rng.normal(size=(replicates, columns))
-                products = {"margins": lambda X, theta=theta: theta @ X.T, "scores": lambda X, theta=theta[0]: X @ theta}
+                products = {
+                    "margins": lambda X, theta=theta: theta @ X.T,
+                    "scores": lambda X, theta=theta[0]: X @ theta,
+                }
                 for name, function in (products | sums).items():
                     before = np.array(function(X)).reshape(-1, rows)
                     for place in {0, rows // 2, rows - 1}:
@@ -66,7 +77,10 @@ def rows_apart(rng):
 def sums_in_any_order(rng):
     """F3: a sum of n products is off by at most gamma_n times the sum of their sizes, by any kernel."""
     for rows, columns in SHAPES[:-1]:
-        factors, X = rng.normal(size=(2, rows)), rng.normal(size=(rows, columns)) * 10.0 ** rng.integers(-8, 8, (rows, columns))
+        factors, X = (
+            rng.normal(size=(2, rows)),
+            rng.normal(size=(rows, columns)) * 10.0 ** rng.integers(-8, 8, (rows, columns)),
+        )
         found = factors @ X
         for r in range(2):
             for j in {0, columns // 2, columns - 1}:
@@ -76,7 +90,8 @@ def sums_in_any_order(rng):
 
 
 def exponentials(rng):
-    """F4: exp and the logistic function are right within 16 units of rounding, and one element's does not hang on the others."""
+    """F4: exp and the logistic function are right within 16 units of rounding, and one element's does not hang on the
+    others."""
     x = np.concatenate([rng.uniform(-700, 700, 200), rng.normal(0, 2, 200), [0.0, -0.0, 1e-300, -745.0, 709.0, -1e50]])
     wide = np.exp(np.longdouble(x))
     for function, want in ((np.exp, wide), (expit, wide / (1 + wide))):

@@ -18,10 +18,14 @@ def tastes(users: int, seed: int, items: int = ITEMS, share: float = 0.6) -> pd.
     rated[np.arange(users), rng.integers(items, size=users)] = True
     u, i = np.nonzero(rated)
     values = np.clip(np.round(3 + b[i] + np.einsum("nf,nf->n", P[u], Q[i]) + 0.3 * rng.standard_normal(len(u))), 1, 5)
-    return pd.DataFrame({"who": [f"user {seed}-{place}" for place in u], "film": [f"film {place}" for place in i], "stars": values})
+    return pd.DataFrame(
+        {"who": [f"user {seed}-{place}" for place in u], "film": [f"film {place}" for place in i], "stars": values}
+    )
 
 
-def rating_content(sizes: dict[str, int], epsilon: float = 1.0, items: int = ITEMS, noise: str = "each-owner", **privacy) -> dict:
+def rating_content(
+    sizes: dict[str, int], epsilon: float = 1.0, items: int = ITEMS, noise: str = "each-owner", **privacy
+) -> dict:
     content = {
         "title": "Films",
         "model": {

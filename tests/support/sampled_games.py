@@ -1,4 +1,5 @@
-"""What sampled points of a game say of it: they can refute that payoffs are concave or have a potential, and never prove it."""
+"""What sampled points of a game say of it: they can refute that payoffs are concave or have a potential, and never
+prove it."""
 
 import numpy as np
 
@@ -7,7 +8,8 @@ STEP = 1e-3  # of an interval, for second differences
 
 
 def sampled_concavity(game, seed=0):
-    """The largest d2u_i/ds_i^2 at random points. Positive: some payoff is not concave in its own strategy. Negative: none was seen."""
+    """The largest d2u_i/ds_i^2 at random points. Positive: some payoff is not concave in its own strategy. Negative:
+    none was seen."""
     base, step = _samples(game, seed)
     worst = -np.inf
     for i in range(game.players):
@@ -19,7 +21,8 @@ def sampled_concavity(game, seed=0):
 
 
 def sampled_potential_gap(game, seed=0):
-    """The largest |d2u_i/ds_i ds_j - d2u_j/ds_i ds_j| at random points. About 0 is what a potential game has (P eq. 22)."""
+    """The largest |d2u_i/ds_i ds_j - d2u_j/ds_i ds_j| at random points. About 0 is what a potential game has (P eq.
+    22)."""
     base, step = _samples(game, seed)
     gap = 0.0
     for i in range(game.players):

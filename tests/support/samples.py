@@ -55,13 +55,16 @@ def patients(rows, seed, where):
     score = 0.08 * (age - 50) + 1.6 * (smoker == "yes") - 1.2 + 1.2 * (job == "baker") - 0.5 * (income / 22_000 - 1)
     outcome = np.where(rng.logistic(size=rows) < score, "diseased", "healthy")
     people = [f"P-{where}-{place}" for place in range(rows)]
-    table = pd.DataFrame({"patient_id": people, "age": age, "income": income, "job": job, "smoker": smoker, "outcome": outcome})
+    table = pd.DataFrame(
+        {"patient_id": people, "age": age, "income": income, "job": job, "smoker": smoker, "outcome": outcome}
+    )
     table.loc[rng.random(rows) < 0.07, "income"] = np.nan
     table.loc[rng.random(rows) < 0.05, "job"] = np.nan
     return table
 
 
-IRIS = {"sepal length": [4.0, 8.0], "sepal width": [2.0, 4.5], "petal length": [1.0, 7.0], "petal width": [0.0, 2.5]}  # its bounds
+# its bounds
+IRIS = {"sepal length": [4.0, 8.0], "sepal width": [2.0, 4.5], "petal length": [1.0, 7.0], "petal width": [0.0, 2.5]}
 SPECIES = ["setosa", "versicolor", "virginica"]
 
 

@@ -43,7 +43,9 @@ def test_every_key_of_some_has_a_reader(section):
 
 
 def test_a_key_that_the_algorithm_does_not_read_is_refused_with_those_that_do():
-    with pytest.raises(TermsError, match=r"learning\.decay: expected only with algorithm = 'gradient-descent': steps shrink"):
+    with pytest.raises(
+        TermsError, match=r"learning\.decay: expected only with algorithm = 'gradient-descent': steps shrink"
+    ):
         make_terms(100, learning__decay=0.5)
     with pytest.raises(TermsError, match=r"owners\.trust: expected none but with algorithm = 'fedinfer'"):
         make_terms(100).changed(everyone={"trust": 0.5})

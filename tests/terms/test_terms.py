@@ -64,7 +64,8 @@ def test_paths_are_relative_to_the_file_and_not_hashed(tmp_path):
 
 
 def test_keys_that_came_later_leave_older_hashes_as_they_are():
-    """Ledgers and acceptances name agreements by these: a new key must not enter the hash of terms that do not use it."""
+    """Ledgers and acceptances name agreements by these: a new key must not enter the hash of terms that do not use
+    it."""
     assert Terms.from_toml(EXAMPLE).hash == "598529a18db0396da42dc8701b79b09affd885b672336be473ae398434c737c9"
     assert make_terms(100, 50).hash == "7e16c0c155efd77904cc2c8a91929e733061af8036ea78cc0cab40da2c93e5df"
     once = make_terms(100, learning__algorithm="sufficient-statistics", learning__horizon=None, learning__step=None)
@@ -105,7 +106,11 @@ def test_hash_depends_on_everything_agreed(old, new):
         ("horizon = 100", "horizon = 0", "learning.horizon = 0: expected a number >= 1"),
         ("horizon = 100", "horizon = 10.5", "learning.horizon = 10.5: expected a whole number"),
         ('step = "auto"', 'step = "fast"', "learning.step = 'fast': expected a number from 1e-50 to 1e+50, or 'auto'"),
-        ("loan_amnt = [0, 40000]", "loan_amnt = [1]", "model.bounds.loan_amnt: expected [low, high], two finite numbers"),
+        (
+            "loan_amnt = [0, 40000]",
+            "loan_amnt = [1]",
+            "model.bounds.loan_amnt: expected [low, high], two finite numbers",
+        ),
         ('name = "bank-a"', 'name = "../a"', "owners.1.name = '../a': expected letters, digits"),
         (
             'mechanism = "laplace"',
@@ -116,7 +121,8 @@ def test_hash_depends_on_everything_agreed(old, new):
         (
             'mechanism = "laplace"',
             'mechanism = "stable"',
-            "'gaussian' or 'geometric'; stable noise is for studies alone, since no sampler of it is safe to release with "
+            "'gaussian' or 'geometric'; stable noise is for studies alone, since no sampler of it is safe to release "
+            "with "
             "(docs/fedinfer.md#stable-noise)",
         ),
         ('mechanism = "laplace"', 'mechanism = "gaussian"', "privacy.delta: expected a number above 0"),
@@ -125,11 +131,27 @@ def test_hash_depends_on_everything_agreed(old, new):
         ("epsilon = 1.0", "epsilom = 1.0", "owners.bank-a.epsilom: unknown key; did you mean 'epsilon'?"),
         ("epsilon = 1.0", "", "owners.bank-a.epsilon: missing; this key is needed"),
         ("epsilon = 1.0", "epsilon = true", "owners.bank-a.epsilon = True: expected a number"),
-        ("loan_amnt = [0, 40000]", "loan_amnt = [5, 5]", "model.bounds.loan_amnt: expected [low, high] with low < high"),
-        ('features = ["loan_amnt", "annual_inc", "dti"]', 'features = ["int_rate"]', "model.features: expected columns other than"),
+        (
+            "loan_amnt = [0, 40000]",
+            "loan_amnt = [5, 5]",
+            "model.bounds.loan_amnt: expected [low, high] with low < high",
+        ),
+        (
+            'features = ["loan_amnt", "annual_inc", "dti"]',
+            'features = ["int_rate"]',
+            "model.features: expected columns other than",
+        ),
         ('public = "public_loans.csv"', "", "model.components: expected a `public` sample"),
-        ("shared_records = 1", "shared_records = 2", "privacy.shared_records: expected at most the number of owners, 1"),
-        ('quorum = 1\nstraggler = "wait"', 'straggler = "skip"', "learning.quorum: expected a number beside straggler = 'skip'"),
+        (
+            "shared_records = 1",
+            "shared_records = 2",
+            "privacy.shared_records: expected at most the number of owners, 1",
+        ),
+        (
+            'quorum = 1\nstraggler = "wait"',
+            'straggler = "skip"',
+            "learning.quorum: expected a number beside straggler = 'skip'",
+        ),
         ("quorum = 1", "quorum = 2", "learning.quorum: expected at most the number of owners, 1"),
         ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: expected `person`"),
         ("holdout = 0.2", "holdout = 1.0", "model.holdout = 1.0: expected a number < 1"),
@@ -171,7 +193,11 @@ def test_holdout_never_takes_more_than_its_share(records, holdout):
     assert training_records(records, holdout) <= records
 
 
-@given(st.dictionaries(st.text(max_size=8), st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), st.lists)))
+@given(
+    st.dictionaries(
+        st.text(max_size=8), st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), st.lists)
+    )
+)
 def test_no_input_brings_anything_but_a_terms_error(content):
     with pytest.raises(TermsError):
         Terms.from_dict(content)
@@ -180,7 +206,9 @@ def test_no_input_brings_anything_but_a_terms_error(content):
 def test_a_name_cannot_end_in_a_dot():
     """To a TLS library "bank-a." and "bank-a" are one host."""
     with pytest.raises(TermsError, match="name"):
-        make_terms(10).from_dict(make_terms(10).model_dump() | {"owners": [{"name": "bank-a.", "records": 10, "epsilon": 1.0}]})
+        make_terms(10).from_dict(
+            make_terms(10).model_dump() | {"owners": [{"name": "bank-a.", "records": 10, "epsilon": 1.0}]}
+        )
 
 
 @pytest.mark.parametrize(
@@ -218,9 +246,15 @@ def test_a_score_takes_its_part_of_every_epsilon_exactly():
         ({"privacy__score_epsilon": float("nan")}, "privacy.score_epsilon"),
         ({"privacy__score_epsilon": "0.1"}, "privacy.score_epsilon = '0.1': expected a number"),
         ({"privacy__score_epsilon": 1.0}, "privacy.score_epsilon: expected less than the epsilon of 'a'"),
-        ({"privacy__score_epsilon": 0.1, "model__holdout": 0.0}, "privacy.score_epsilon: expected model.holdout beside it"),
+        (
+            {"privacy__score_epsilon": 0.1, "model__holdout": 0.0},
+            "privacy.score_epsilon: expected model.holdout beside it",
+        ),
         ({"privacy__score_epsilon": 0.1, "model__holdout": 0.02}, "a share that gives 'b' a held-out record"),
-        ({"privacy__score_epsilon": 0.1, "model__bounds": {"x0": [0, 1]}}, "expected bounds of the target, model.bounds.y"),
+        (
+            {"privacy__score_epsilon": 0.1, "model__bounds": {"x0": [0, 1]}},
+            "expected bounds of the target, model.bounds.y",
+        ),
     ],
 )
 def test_a_score_that_cannot_be_is_refused(overrides, words):
@@ -245,7 +279,8 @@ def test_an_owner_that_is_wrong_is_one_sentence_and_not_a_list_that_is_too_short
     with pytest.raises(TermsError) as found:
         Terms.from_dict({**content, "owners": [wrong]})
     assert str(found.value) == (
-        "terms: owners.a.privacy_cost.kind = 'lineer': expected 'linear', 'exponential' or 'posterior'; did you mean 'linear'?"
+        "terms: owners.a.privacy_cost.kind = 'lineer': expected 'linear', 'exponential' or 'posterior'; did you mean "
+        "'linear'?"
     )
     with pytest.raises(TermsError, match=r"^terms: owners: expected at least 1$"):
         Terms.from_dict({**content, "owners": []})

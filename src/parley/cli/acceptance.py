@@ -12,7 +12,8 @@ from parley.terms.warning import TermsWarning
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file that was agreed on.")]
 Certificate = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals.")
+    Path | None,
+    typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")]
@@ -43,7 +44,8 @@ def warn_if_exposed(folder: Path) -> None:
 def show_certificates_next(folder: Path, name: str) -> None:
     """Print what to do after the settings were written: where certificates go, how the key is made."""
     console.print(
-        f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs request {name} "
+        f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs "
+        f"request {name} "
         f"--out {folder}",
         soft_wrap=True,
     )

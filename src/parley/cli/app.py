@@ -1,5 +1,5 @@
-"""`parley`: one command, its parts in files of their own, each loaded when it is typed. A user's mistake is one sentence and exit code
-2, never a traceback."""
+"""`parley`: one command, its parts in files of their own, each loaded when it is typed. A user's mistake is one
+sentence and exit code 2, never a traceback."""
 
 import difflib
 import sys
@@ -15,9 +15,8 @@ from parley.durable import disk_error, disk_is_full
 from parley.errors import ParleyError
 from parley.version import __version__
 
-Command = (
-    TyperCommand | TyperGroup
-)  # Typer's own names alone: newer versions bring a click of their own, which `import click` is not
+# Typer's own names alone: newer versions bring a click of their own, which `import click` is not
+Command = TyperCommand | TyperGroup
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class Part:
 
 
 def _without_environment(command: Command) -> Command:
-    """The command without a word about variables of the environment in its messages: no option here is read from one."""
+    """The command without a word about variables of the environment in its messages: no option here is read from
+    one."""
     for option in command.params:
         if isinstance(option, TyperOption):
             option.show_envvar = False
@@ -53,23 +53,27 @@ PARTS = {
     "demo": Part(
         "cli.demo",
         "demo",
-        "Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a report.",
+        "Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and "
+        "a report.",
     ),
     "init": Part(
         "cli.init",
         "init_command",
-        "From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person column).",
+        "From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person "
+        "column).",
     ),
     "plan": Part(
         "cli.plan",
         "plan_command",
-        "Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked at.",
+        "Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is "
+        "looked at.",
         reads_terms=True,
     ),
     "pin": Part(
         "cli.pin",
         "pin_command",
-        "Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their machines are.",
+        "Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their "
+        "machines are.",
         reads_terms=True,
     ),
     "forecast": Part(
@@ -96,7 +100,9 @@ PARTS = {
         "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
         reads_terms=True,
     ),
-    "train": Part("cli.train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),
+    "train": Part(
+        "cli.train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True
+    ),
     "predict": Part(
         "cli.predict",
         "predict_command",
@@ -111,7 +117,8 @@ PARTS = {
     "score": Part(
         "cli.score",
         "score_command",
-        "Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.",
+        "Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train "
+        "alone.",
         reads_terms=True,
     ),
     "refine": Part(
@@ -128,18 +135,24 @@ PARTS = {
     "budget": Part(
         "cli.budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."
     ),
-    "reproduce": Part("papers.reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."),
+    "reproduce": Part(
+        "papers.reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."
+    ),
     "owner": Part(
         "cli.owner",
         "owner_app",
-        "For an organisation that holds a private table: open its books, accept terms, serve, and look at what was spent.",
+        "For an organisation that holds a private table: open its books, accept terms, serve, and look at what was "
+        "spent.",
     ),
     "host": Part(
         "cli.host",
         "host_app",
-        "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at what was opened.",
+        "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at "
+        "what was opened.",
     ),
-    "learner": Part("cli.learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."),
+    "learner": Part(
+        "cli.learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."
+    ),
     "peer": Part(
         "cli.peer",
         "peer_app",
@@ -195,7 +208,8 @@ app = typer.Typer(
     Organisations that hold private tables train one joint model. Owners never hand over data: they answer queries with
     differentially private noise, within a budget that their own ledger enforces.
 
-    Start with [bold]parley demo[/bold], which writes tables and terms to play with, or with your own files: [bold]parley init[/bold].""",
+    Start with [bold]parley demo[/bold], which writes tables and terms to play with, or with your own files:
+    [bold]parley init[/bold].""",
 )
 
 
@@ -207,7 +221,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
     pass
 

@@ -27,7 +27,9 @@ budget_app.command("curve")(curve_command)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
 Delta = Annotated[float, typer.Option("--delta", "-d", help="The additive slack of (epsilon, delta)-DP; 0 = pure.")]
-KINDS: dict[str, type[Event]] = {kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)}
+KINDS: dict[str, type[Event]] = {
+    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)
+}
 LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 
 
@@ -37,7 +39,9 @@ def explain(
     delta: Delta = 0.0,
     prior: Annotated[float, typer.Option(help="What an adversary believes beforehand about a fact.")] = 0.5,
     people: Annotated[int, typer.Option(help="Among how many people somebody is to be found.")] = 100,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say in plain words what an epsilon promises to a person.
@@ -70,13 +74,17 @@ def compose_command(
         list[str],
         typer.Argument(
             metavar="RELEASE...",
-            help="MECHANISM:KEY=VALUE,... with multiplier (noise scale/sensitivity, the sensitivity being how far replacing one record "
-            "moves the value) or, for laplace and geometric, epsilon; and count, sampling (Poisson rate, drawn by the owner in secret), "
+            help="MECHANISM:KEY=VALUE,... with multiplier (noise scale/sensitivity, the sensitivity being how far "
+            "replacing one record "
+            "moves the value) or, for laplace and geometric, epsilon; and count, sampling (Poisson rate, drawn by the "
+            "owner in secret), "
             "alpha (stable).",
         ),
     ],
     delta: Delta = 0.0,
-    method: Annotated[str, typer.Option(help="A rule by its name in the table; left out: all, and the best one.")] = "best",
+    method: Annotated[
+        str, typer.Option(help="A rule by its name in the table; left out: all, and the best one.")
+    ] = "best",
     as_json: Json = False,
 ) -> None:
     """What several releases cost together: an upper bound on epsilon.
@@ -90,21 +98,25 @@ def compose_command(
         raise SettingError(f"method = {method!r}: expected one of best, {', '.join(METHODS)}")
     chosen = compose(events, delta, method)  # type: ignore[arg-type]
     if as_json:
-        print_json({**vars(chosen), "epsilon": chosen.high, "events": [event.to_dict() for event in events]}, inside=False)
+        print_json(
+            {**vars(chosen), "epsilon": chosen.high, "events": [event.to_dict() for event in events]}, inside=False
+        )
         return
     rows = [["rule", "ε at most", "ε at least", ""]]
     for rule in METHODS if method == "best" else (chosen.method,):
         rows.append(_rule_row(events, delta, rule))  # type: ignore[arg-type]
     console.print(terminal_table(rows))
     console.print(
-        f"\n[bold]ε ≤ {number(chosen.high, 6, 'above')}[/bold] at δ = {number(delta)} ({chosen.method}, {chosen.adjacency})"
+        f"\n[bold]ε ≤ {number(chosen.high, 6, 'above')}[/bold] at δ = {number(delta)} ({chosen.method}, "
+        f"{chosen.adjacency})"
     )
     if any(event.sampling < 1 for event in events):
         console.print(SAMPLED, style="dim")
 
 
 SAMPLED = (
-    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value midway, at most half the "
+    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value midway, "
+    "at most half the "
     "sensitivity away (as in sums of clipped records, where that half is the clip)."
 )
 
@@ -125,7 +137,9 @@ def calibrate(
     epsilon: Epsilon,
     delta: Delta = 0.0,
     rounds: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
-    sensitivity: Annotated[float, typer.Option(help="How far one person can move the value, in the mechanism's norm.")] = 1.0,
+    sensitivity: Annotated[
+        float, typer.Option(help="How far one person can move the value, in the mechanism's norm.")
+    ] = 1.0,
     sampling: Annotated[float, typer.Option(help="Poisson sampling rate, drawn by the owner in secret.")] = 1.0,
     alpha: Annotated[float | None, typer.Option(help="Stability index of stable noise, 1 to 2.")] = None,
     multiplier: Annotated[
@@ -163,7 +177,8 @@ def calibrate(
     else:
         console.print(f"[bold]{sentence}[/bold]")
         console.print(
-            f"{mechanism}, {content['rounds']} round(s), ε = {number(epsilon)}, δ = {number(delta)}, {unit.adjacency}", style="dim"
+            f"{mechanism}, {content['rounds']} round(s), ε = {number(epsilon)}, δ = {number(delta)}, {unit.adjacency}",
+            style="dim",
         )
 
 
@@ -178,7 +193,8 @@ def compare(
     rounds: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Mechanisms at equal privacy: how much noise each needs, and what stable noise costs by how a difference is spread.
+    """Mechanisms at equal privacy: how much noise each needs, and what stable noise costs by how a difference is
+    spread.
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
@@ -192,7 +208,10 @@ def compare(
     for e in content["mechanisms"]:
         promise = "pure" if e["guarantee"] == "pure" else f"δ = {number(delta)}"
         rows.append([str(e["mechanism"]), promise, number(e["scale"], side="above"), number(e["expected_distortion"])])
-    title = f"Noise for ε = {number(epsilon)} in {dimension} dimension(s), {rounds} round(s), L2 sensitivity {number(sensitivity)}"
+    title = (
+        f"Noise for ε = {number(epsilon)} in {dimension} dimension(s), {rounds} round(s), L2 sensitivity "
+        f"{number(sensitivity)}"
+    )
     title += f" ({content['adjacency']})"
     console.print(terminal_table(rows, title))
     console.print()
@@ -200,17 +219,21 @@ def compare(
     table = [head]
     for s in content["epsilon_by_spread"]:
         bounds = [
-            number(s[k], side="below" if k == "low" else "above") for k in ("spread_1", "spread_4", "spread_64", "low", "high")
+            number(s[k], side="below" if k == "low" else "above")
+            for k in ("spread_1", "spread_4", "spread_64", "low", "high")
         ]
         table.append([f"α = {s['alpha']}", *bounds])
     console.print(
-        terminal_table(table, f"ε at δ = {number(delta)} of one release, by how a difference is spread ({content['adjacency']})")
+        terminal_table(
+            table, f"ε at δ = {number(delta)} of one release, by how a difference is spread ({content['adjacency']})"
+        )
     )
     console.print("The one-coordinate column is the dissertation's; a guarantee is the last column.", style="dim")
 
 
 def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, count: int) -> Callable[[float], Event]:
-    """How a multiplier becomes an event of the mechanism of this name, with the alpha it needs; `norm` is for stable noise."""
+    """How a multiplier becomes an event of the mechanism of this name, with the alpha it needs; `norm` is for stable
+    noise."""
     from parley.privacy.mechanisms.stable_law import check_alpha
 
     kind = KINDS.get(name)
@@ -223,7 +246,9 @@ def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, cou
     if alpha is None:
         raise SettingError("alpha: missing; stable noise needs its stability index, --alpha 1 to 2")
     if check_alpha(alpha) == 2:
-        raise SettingError("alpha = 2: that is Gaussian noise of standard deviation sqrt(2) times the scale; use gaussian")
+        raise SettingError(
+            "alpha = 2: that is Gaussian noise of standard deviation sqrt(2) times the scale; use gaussian"
+        )
     return partial(StableEvent, sampling=sampling, count=count, alpha=alpha, norm=norm)
 
 
@@ -232,7 +257,9 @@ def noise_multiplier(epsilon: float, count: int) -> float:
     from parley.validate import exact, positive, upper
 
     multiplier, count = 1 / positive(epsilon, "epsilon"), min(count, 10**18)  # an event has no more
-    while math.isfinite(multiplier) and Fraction(repr(upper(count / Fraction(repr(multiplier))))) < count * exact(epsilon):
+    while math.isfinite(multiplier) and Fraction(repr(upper(count / Fraction(repr(multiplier))))) < count * exact(
+        epsilon
+    ):
         multiplier = math.nextafter(multiplier, 0.0)
     return multiplier
 

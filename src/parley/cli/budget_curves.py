@@ -33,7 +33,9 @@ def curve_command(
         figures.require_figure_name(plot)
     if figure is not None and figure not in FIGURES:
         raise SettingError(f"figure = {figure!r}: expected one of {', '.join(FIGURES)}")
-    own = Panel(f"scale {scale:g}", tuple(alpha or ALL), scale=scale, compositions=(compositions,), sampling=(sampling,))
+    own = Panel(
+        f"scale {scale:g}", tuple(alpha or ALL), scale=scale, compositions=(compositions,), sampling=(sampling,)
+    )
     panels = (own,) if figure is None else FIGURES[figure]
     content = []
     with progress_bar("curves") as progress:

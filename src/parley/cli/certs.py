@@ -14,8 +14,8 @@ certs_app = typer.Typer(
     no_args_is_help=True,
     help="""Certificates: who is who between organisations.
 
-    One member keeps the authority (init, issue, renew, revoke). Every member makes its own key, which never leaves it, and sends a request.
-    Both sides read the fingerprint to each other over the phone before they trust it.""",
+    One member keeps the authority (init, issue, renew, revoke). Every member makes its own key, which never leaves it,
+    and sends a request. Both sides read the fingerprint to each other over the phone before they trust it.""",
 )
 
 Days = Annotated[int, typer.Option(help="How long the certificate is good for.")]
@@ -38,7 +38,9 @@ def init_command(
     made = certificate_authority.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
     console.print(f"{folder / 'ca.crl'}  what was taken back: nothing so far", soft_wrap=True)
-    console.print("Give ca.crt and ca.crl to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True)
+    console.print(
+        "Give ca.crt and ca.crl to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True
+    )
 
 
 @certs_app.command("request")
@@ -66,7 +68,8 @@ def issue_command(
     authority: Authority,
     days: Days = 365,
 ) -> None:
-    """Sign a member's request. First compare its fingerprint (parley certs show REQUEST) with the member over the phone.
+    """Sign a member's request. First compare its fingerprint (parley certs show REQUEST) with the member over the
+    phone.
 
     Example:  parley certs issue bank-a.csr --authority authority
     """
@@ -78,7 +81,9 @@ def issue_command(
 
 @certs_app.command("renew")
 def renew_command(
-    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A certificate that this authority issued.")],
+    certificate: Annotated[
+        Path, typer.Argument(metavar="CERTIFICATE", help="A certificate that this authority issued.")
+    ],
     authority: Authority,
     days: Days = 365,
 ) -> None:
@@ -99,7 +104,8 @@ def revoke_command(
     ] = None,
     days: Annotated[int, typer.Option(help="When members want a later list.")] = 365,
 ) -> None:
-    """Take back all certificates of a member whose key was lost or that left, on a list (ca.crl) that the members hold beside ca.crt.
+    """Take back all certificates of a member whose key was lost or that left, on a list (ca.crl) that the members hold
+    beside ca.crt.
 
     Example:  parley certs revoke bank-a --authority authority
     """
@@ -108,7 +114,8 @@ def revoke_command(
     listed = certificate_authority.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
     until = (
-        f"good until   {listed.next_update_utc:%Y-%m-%d}; before that, date it anew: parley certs revoke --authority {authority}"
+        f"good until   {listed.next_update_utc:%Y-%m-%d}; before that, date it anew: parley certs revoke "
+        f"--authority {authority}"
     )
     console.print(until, markup=False, soft_wrap=True)
     console.print(
@@ -119,7 +126,9 @@ def revoke_command(
 
 
 @certs_app.command("show")
-def show_command(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")]) -> None:
+def show_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")],
+) -> None:
     """Whose certificate or request is it, what is its fingerprint, when does it end?"""
     with extras():
         from parley.network.identity import certificates, signing_requests
@@ -136,7 +145,9 @@ def _show(path: Path, certificate: Any) -> None:
 
     console.print(f"{path}  for {', '.join(certificates.names(certificate)) or 'the authority itself'}", soft_wrap=True)
     console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(certificate))}", soft_wrap=True)
-    console.print(f"good until   {certificate.not_valid_after_utc:%Y-%m-%d}, {certificates.days_left(certificate)} days from now")
+    console.print(
+        f"good until   {certificate.not_valid_after_utc:%Y-%m-%d}, {certificates.days_left(certificate)} days from now"
+    )
     warning = certificates.expiry_warning(path)
     if warning is not None:
         console.print(warning, style="yellow", soft_wrap=True)

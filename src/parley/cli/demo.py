@@ -1,4 +1,5 @@
-"""`parley demo`: the main job on embedded data - forty credit unions, one of them large, ask whether to learn together."""
+"""`parley demo`: the main job on embedded data - forty credit unions, one of them large, ask whether to learn
+together."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,22 +17,37 @@ SEED = 7
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where tables, terms, models and report go.")] = Path(
-        "parley-demo"
-    ),
+    folder: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where tables, terms, models and report go.")
+    ] = Path("parley-demo"),
     seed: Annotated[int, typer.Option(help="Of the tables and of the training's noise.")] = SEED,
     unions: Annotated[
         int | None,
-        typer.Option("--unions", min=4, help="How many credit unions beside the large bank; left out: 39. Fewer is faster."),
+        typer.Option(
+            "--unions", min=4, help="How many credit unions beside the large bank; left out: 39. Fewer is faster."
+        ),
     ] = None,
 ) -> None:
-    """Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a report.
+    """Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a
+    report.
 
-    Everything is done by commands that are printed, on files in DIR, so you can go on from any of them. Writes DIR/report.html too.
+    Everything is done by commands that are printed, on files in DIR, so you can go on from any of them. Writes
+    DIR/report.html too.
     """
     from parley.decisions.games.negotiate import negotiate
     from parley.decisions.games.price import joining_price
-    from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
+    from parley.demo.folder import (
+        BANK_PRIVACY,
+        BANKS,
+        EPSILON,
+        HOSTS,
+        ONE,
+        OWN,
+        PRIVACY,
+        VALUE,
+        write_banks,
+        write_unions,
+    )
     from parley.demo.story import FUTURE, learn
     from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
     from parley.learning.outcome.guarantee import SIMULATION
@@ -47,16 +63,19 @@ def demo(
         members, banks = write_unions(folder, seed, count), write_banks(folder, seed)
     *small, large_one = sorted(union.records for union in members)
     console.print(
-        f"[bold]{count} credit unions and a large bank ask: should we learn together what rate a loan should have?[/bold]"
+        f"[bold]{count} credit unions and a large bank ask: should we learn together what rate a loan should "
+        f"have?[/bold]"
     )
     console.print(
-        f"Unions have {small[0]} to {small[-1]:,} loans, the bank {large_one:,}. Regions differ, in who borrows and in what rates depend "
+        f"Unions have {small[0]} to {small[-1]:,} loans, the bank {large_one:,}. Regions differ, in who borrows and "
+        f"in what rates depend "
         f"on. Everybody's ε is {EPSILON:g} ({Adjacency.REPLACE_ONE}). "
         f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows.",
         soft_wrap=True,
     )
     console.print(
-        f"By their terms a squared point of error is worth ${VALUE:g} a loan, this ε costs {100 * PRIVACY * EPSILON:g} cents (the "
+        f"By their terms a squared point of error is worth ${VALUE:g} a loan, this ε costs "
+        f"{100 * PRIVACY * EPSILON:g} cents (the "
         f"bank {100 * BANK_PRIVACY * EPSILON:g}): joining is worth its price where it saves more than that.",
         soft_wrap=True,
     )
@@ -67,11 +86,15 @@ def demo(
     prices = [joining_price(expected.terms, part.name) or 0.0 for part in expected.terms.owners]
     console.print(terminal_table(joined.forecast_rows(expected, prices)))
     console.print(f"\n{joined.forecast_sentence(expected, prices)}", style="bold", soft_wrap=True)
-    console.print(f"From {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", style="dim", soft_wrap=True)
+    console.print(
+        f"From {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", style="dim", soft_wrap=True
+    )
 
     target = float(number(expected.relative_fitness.mean, 1))
     _heading(
-        "2. What moves the large one?", f"parley negotiate {folder / ONE}", f"parley negotiate {folder / ONE} --target {target:g}"
+        "2. What moves the large one?",
+        f"parley negotiate {folder / ONE}",
+        f"parley negotiate {folder / ONE} --target {target:g}",
     )
     with progress_bar("negotiating") as progress:
         free = negotiate(expected.terms)
@@ -80,7 +103,9 @@ def demo(
     for sentence in joined.bargain(free, paid, BANK):
         console.print(sentence, soft_wrap=True)
     console.print(
-        f"{CAVEAT} The joint model as it is counts here, or an owner's own where that is better.", style="dim", soft_wrap=True
+        f"{CAVEAT} The joint model as it is counts here, or an owner's own where that is better.",
+        style="dim",
+        soft_wrap=True,
     )
 
     model, other = folder / "model.json", folder / "own_noise.json"
@@ -102,7 +127,8 @@ def demo(
     console.print(joined.without_anybody(one), soft_wrap=True)
     console.print(joined.on_held_out(one), soft_wrap=True)
     console.print(
-        f"Errors: of an owner's personal model and of its ridge regression alone, on {FUTURE:,} loans of its own law that nobody has seen. "
+        f"Errors: of an owner's personal model and of its ridge regression alone, on {FUTURE:,} loans of its own law "
+        f"that nobody has seen. "
         "Only a demo can look at those; held out, 90 %: what the owner's own held-out rows tell.",
         style="dim",
         soft_wrap=True,
@@ -116,13 +142,17 @@ def demo(
 
     picture, report = folder / "unions.png", folder / "report.html"
     figure = joined_owners(
-        [(ONE_NOISE, one), (OWN_NOISE, own)], f"{count} credit unions and a large bank: who gains by learning together?", large
+        [(ONE_NOISE, one), (OWN_NOISE, own)],
+        f"{count} credit unions and a large bank: who gains by learning together?",
+        large,
     )
     figures.save(figure, picture)
     report.write_text(joined_page(one, own, large, joined.bargain(free, paid, BANK), figure), encoding="utf-8")
     console.print(f"\nThe picture: [bold]{picture}[/bold]  The report: [bold]{report}[/bold]", soft_wrap=True)
     inside = f"parley forecast {folder / ONE} --inside {folder / HOSTS[0]}.csv --owner {HOSTS[0]}"
-    errors_console.print(f"Next: an owner's own view, {inside}; with files of your own: parley init", style="dim", soft_wrap=True)
+    errors_console.print(
+        f"Next: an owner's own view, {inside}; with files of your own: parley init", style="dim", soft_wrap=True
+    )
 
 
 def _heading(title: str, *commands: str) -> None:

@@ -26,7 +26,8 @@ def forecast_command(
         Path | None,
         typer.Option(
             metavar="JSON",
-            help="Instead of a sample: second moments that owners released, as `parley train --json` printed them under terms with "
+            help="Instead of a sample: second moments that owners released, as `parley train --json` printed them "
+            "under terms with "
             'algorithm = "sufficient-statistics".',
         ),
     ] = None,
@@ -34,22 +35,26 @@ def forecast_command(
         Path | None,
         typer.Option(
             metavar="TOML",
-            help="Instead of a sample: stated assumptions, with the keys curvature (the Hessian's eigenvalues), least_cost, and "
+            help="Instead of a sample: stated assumptions, with the keys curvature (the Hessian's eigenvalues), "
+            "least_cost, and "
             "distance (from the start to the optimum).",
         ),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
     delta: Annotated[
-        float | None, typer.Option("--delta", metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too.")
+        float | None,
+        typer.Option("--delta", metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too."),
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(metavar="TERMS2", help="With --plan: write terms with the best choice, ready for parley train.")
+        Path | None,
+        typer.Option(metavar="TERMS2", help="With --plan: write terms with the best choice, ready for parley train."),
     ] = None,
     inside: Annotated[
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="For an owner's own eyes: its table. What would joining add for its own customers? Nothing leaves. Needs --owner.",
+            help="For an owner's own eyes: its table. What would joining add for its own customers? Nothing leaves. "
+            "Needs --owner.",
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
@@ -57,21 +62,26 @@ def forecast_command(
         str | None,
         typer.Option(
             metavar="MULTIPLE|JSON",
-            help="How much owners differ: the variance between their best parameters, in units of the variance of an own estimate of the "
-            "owner of median size, or what `parley differences --save` kept. 0: one law for all. Left out: not known, from 0 to 2.",
+            help="How much owners differ: the variance between their best parameters, in units of the variance of an "
+            "own estimate of the "
+            "owner of median size, or what `parley differences --save` kept. 0: one law for all. Left out: not known, "
+            "from 0 to 2.",
         ),
     ] = None,
     worth: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="With --inside: what joining must save to be worth a budget, as a share of what own rows cost alone: 0.01 for 1 %. Left "
+            help="With --inside: what joining must save to be worth a budget, as a share of what own rows cost alone: "
+            "0.01 for 1 %. Left "
             "out: the owner's privacy cost over its value, where the terms have both.",
         ),
     ] = None,
     speeds: Speeds = None,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.
@@ -114,7 +124,9 @@ def forecast_command(
         return
     heterogeneity = _heterogeneity(differences)
     with progress_bar("reading the pilot") as progress:
-        result = forecast(terms, known, seed, differences=heterogeneity, progress=progress, doing=progress.says, speeds=paces)
+        result = forecast(
+            terms, known, seed, differences=heterogeneity, progress=progress, doing=progress.says, speeds=paces
+        )
         progress.says("comparing kinds of noise")
         noise = compare_noise(result, known, seed).to_json()
     proposal = None
@@ -124,9 +136,13 @@ def forecast_command(
         if write is not None and proposal.best is not None:
             write_terms(proposal.terms, write, notes=NOTES)
     if plot is not None:
-        figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
+        figures.save(
+            figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot
+        )
     if as_json:
-        print_json(result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()}, inside=False)
+        print_json(
+            result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()}, inside=False
+        )
         if proposal is not None:
             proposal.require_choice()
         return
@@ -168,7 +184,9 @@ def _show_inside(
         warn(f"Note: {note}.")
     price = (joining_price(terms, owner) or 0.0) if worth is None else 0.0
     with progress_bar("own rows, judged") as progress:
-        view = inside_view(terms, Owner(owner, str(table)), known, seed, worth=worth or 0.0, price=price, progress=progress)
+        view = inside_view(
+            terms, Owner(owner, str(table)), known, seed, worth=worth or 0.0, price=price, progress=progress
+        )
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash}, inside=True)
         return

@@ -25,7 +25,8 @@ from parley.terms import load_terms
 
 host_app = typer.Typer(
     no_args_is_help=True,
-    help="""For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at what was opened.
+    help="""For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at
+    what was opened.
 
     A host sees two of the three shares of every answer, and so nothing; two hosts together see everything.""",
 )
@@ -71,7 +72,9 @@ def accept_command(
 
 
 @host_app.command("serve")
-def serve_command(settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")]) -> None:
+def serve_command(
+    settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
+) -> None:
     """Serve until told to stop (SIGTERM or Ctrl-C). Logs are JSON lines on stderr, without data.
 
     Example:  parley host serve host-a/host.toml

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 
 def init_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Private tables (.csv or .parquet), one for each owner.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES...", help="Private tables (.csv or .parquet), one for each owner.")
+    ],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="What shall be predicted.")],
     write: Annotated[Path, typer.Option(metavar="TERMS", help="Where the terms go.")],
     public: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A public sample of the same kind of rows: ranges, categories, and what the plan is judged on."
+            metavar="FILE",
+            help="A public sample of the same kind of rows: ranges, categories, and what the plan is judged on.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -34,31 +37,44 @@ def init_command(
     delta: Annotated[
         float | None,
         typer.Option(
-            "--delta", metavar="DELTA", help="Gaussian noise at this delta is considered; 0: pure epsilon. Asked for if left out."
+            "--delta",
+            metavar="DELTA",
+            help="Gaussian noise at this delta is considered; 0: pure epsilon. Asked for if left out.",
         ),
     ] = None,
     hosts: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,C", help="Three parties that draw one noise for all; asked for if left out (none: each its own)."
+            metavar="A,B,C",
+            help="Three parties that draw one noise for all; asked for if left out (none: each its own).",
         ),
     ] = None,
     person: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Where a person may have several rows: the column that tells people apart. Asked for."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Where a person may have several rows: the column that tells people apart. Asked for.",
+        ),
     ] = None,
-    records_per_person: Annotated[int, typer.Option(metavar="K", help="With --person: so many rows of everybody count.")] = 1,
+    records_per_person: Annotated[
+        int, typer.Option(metavar="K", help="With --person: so many rows of everybody count.")
+    ] = 1,
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="The model's kind; left out: by the target in the public sample.")
+        str | None,
+        typer.Option("--kind", metavar="KIND", help="The model's kind; left out: by the target in the public sample."),
     ] = None,
-    positive: Annotated[str | None, typer.Option(metavar="NAME", help="Two classes: the name that counts as 1.")] = None,
+    positive: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Two classes: the name that counts as 1.")
+    ] = None,
     bounds: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=LOW,HIGH", help="The range of a column of numbers. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN=LOW,HIGH", help="The range of a column of numbers. May be repeated."),
     ] = None,
     categories: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN=A,B,C", help="The names of a category; COLUMN alone: those of the public sample. May be repeated."
+            metavar="COLUMN=A,B,C",
+            help="The names of a category; COLUMN alone: those of the public sample. May be repeated.",
         ),
     ] = None,
     features: Annotated[
@@ -66,18 +82,21 @@ def init_command(
     ] = None,
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
-        float | None, typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model.")
+        float | None,
+        typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model."),
     ] = None,
     title: Annotated[str, typer.Option(help="What this is about.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
     seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
 ) -> None:
-    """From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person column).
+    """From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person
+    column).
 
-    Ranges and names of categories come from --public or from what you declare, never from private rows; where nobody says them, the terms
-    set a part of epsilon aside to ask the owners with noise. What only people know is asked; --yes takes the usual answers. Then the
-    planner chooses how the budgets are spent best, and the terms are written with comments.
+    Ranges and names of categories come from --public or from what you declare, never from private rows; where nobody
+    says them, the terms set a part of epsilon aside to ask the owners with noise. What only people know is asked; --yes
+    takes the usual answers. Then the planner chooses how the budgets are spent best, and the terms are written with
+    comments.
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
@@ -87,21 +106,31 @@ def init_command(
     from parley.report.terms_comments import head_lines, next_steps, with_hosts
 
     require_folder(write)
-    if write.exists() and any(write.samefile(file) for file in (*files, *([public] if public else [])) if file.exists()):
+    if write.exists() and any(
+        write.samefile(file) for file in (*files, *([public] if public else [])) if file.exists()
+    ):
         raise SettingError(f"{write}: is read here too; give the terms a file of their own")
     quiet = yes or as_json
     rows = max(read_header(file).rows for file in files)
     epsilon = _asked(
-        "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)", epsilon, 1.0, quiet
+        "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)",
+        epsilon,
+        1.0,
+        quiet,
     )
     delta = _asked("delta: how likely the promise may fail; 0 forbids Gaussian noise", delta, usual_delta(rows), quiet)
     if person is None and not quiet:
         person = (
-            typer.prompt("May a person have several rows? The column that tells people apart (nothing: no)", "", err=True) or None
+            typer.prompt(
+                "May a person have several rows? The column that tells people apart (nothing: no)", "", err=True
+            )
+            or None
         )
         records_per_person = typer.prompt("How many rows of a person count?", 3, err=True) if person else 1
     if hosts is None and not quiet:
-        hosts = typer.prompt("Who hosts one noise for all? Three names, A,B,C (nothing: each owner draws its own)", "", err=True)
+        hosts = typer.prompt(
+            "Who hosts one noise for all? Three names, A,B,C (nothing: each owner draws its own)", "", err=True
+        )
     wishes = Wishes(
         target=target,
         public=public,

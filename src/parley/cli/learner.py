@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from parley.learning.outcome import Result
     from parley.network.exchange.federation import Federation
 
-learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
+learner_app = typer.Typer(
+    no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere."
+)
 
 
 @learner_app.command("run")
@@ -31,13 +33,15 @@ def run_command(
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it."),
     ] = None,
     anyway: Annotated[
         bool,
         typer.Option(
             "--anyway",
-            help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own (items of ratings: "
+            help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own "
+            "(items of ratings: "
             "than what owners learn alone).",
         ),
     ] = False,
@@ -88,7 +92,10 @@ def run_command(
     if as_json:
         print_json(
             result.to_json()
-            | {"latency": {name: status.mean_seconds for name, status in federation.status.items()}, "unheard": unheard},
+            | {
+                "latency": {name: status.mean_seconds for name, status in federation.status.items()},
+                "unheard": unheard,
+            },
             inside=False,
         )
     else:
@@ -97,9 +104,11 @@ def run_command(
 
 @learner_app.command("flower")
 def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the app is written.")]) -> None:
-    """Write the app that runs the same terms over a Flower federation: `flwr run DIR`. Every party needs parley[flower].
+    """Write the app that runs the same terms over a Flower federation: `flwr run DIR`. Every party needs
+    parley[flower].
 
-    The owners' nodes are started with the path of their daemon's socket: --node-config 'socket="/run/parley/bank-a.sock"'.
+    The owners' nodes are started with the path of their daemon's socket: --node-config
+    'socket="/run/parley/bank-a.sock"'.
 
     Example:  parley learner flower relay && flwr run relay here --run-config 'terms="terms.toml" save="model.json"'
     """
@@ -109,7 +118,8 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
         raise SettingError(f"{folder}: exists already; nothing was overwritten")
     write_app(folder)
     console.print(
-        f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml", soft_wrap=True
+        f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml",
+        soft_wrap=True,
     )
 
 
@@ -134,6 +144,9 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     show_target(result)
     console.print(guarantee(result), style="dim")
     if result.terms.model.holdout > 0:
-        sentence = "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME --data TABLE"
+        sentence = (
+            "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME "
+            "--data TABLE"
+        )
         console.print(sentence, style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", style="dim")

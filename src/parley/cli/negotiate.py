@@ -30,26 +30,30 @@ def negotiate_command(
     keep_own: Annotated[
         bool,
         typer.Option(
-            help="Members keep their own model where it is better, so that nobody counts a loss; else all must use the joint one."
+            help="Members keep their own model where it is better, so that nobody counts a loss; else all must use "
+            "the joint one."
         ),
     ] = True,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and quality against spend.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and quality against spend.")
+    ] = None,
     plot_owners: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Draw what joining pays as owners become more, with each owner's noise and with one for all."
+            metavar="FILE",
+            help="Draw what joining pays as owners become more, with each owner's noise and with one for all.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
 
-    An owner that joins gets value × (test cost alone − together) − its privacy cost, and keeps its own model where that is better
-    (--no-keep-own: it must use the joint one); one that stays out trains alone and gets 0. An
-    equilibrium is a set of budgets from which nobody gains by changing its own; with privacy.noise = "shared" all have one budget. The
+    An owner that joins gets value × (test cost alone − together) − its privacy cost, and keeps its own model where that
+    is better (--no-keep-own: it must use the joint one); one that stays out trains alone and gets 0. An equilibrium is
+    a set of budgets from which nobody gains by changing its own; with privacy.noise = "shared" all have one budget. The
     budgets in the file are not used, except as the place where a pilot run measures the price of noise.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml

@@ -1,4 +1,5 @@
-"""`parley owner`: what one organisation does with its own table - open its books, accept terms, serve, and look at what was spent."""
+"""`parley owner`: what one organisation does with its own table - open its books, accept terms, serve, and look at what
+was spent."""
 
 import signal
 import threading
@@ -29,9 +30,11 @@ from parley.terms import load_terms
 
 owner_app = typer.Typer(
     no_args_is_help=True,
-    help="""For an organisation that holds a private table: open its books, accept terms, serve, and look at what was spent.
+    help="""For an organisation that holds a private table: open its books, accept terms, serve, and look at what
+    was spent.
 
-    The table, the ledger and the noise stay with the owner's daemon. Learners bring it questions; it executes nothing it is sent.""",
+    The table, the ledger and the noise stay with the owner's daemon. Learners bring it questions; it executes
+    nothing it is sent.""",
 )
 
 
@@ -49,14 +52,20 @@ SettingsFile = Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's
 def init_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the owner's things will lie.")],
     name: Annotated[str, typer.Option(help="The owner's name, as in the terms.")],
-    table: Annotated[Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, or a folder of .parquet files).")],
-    lifetime: Annotated[float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")],
+    table: Annotated[
+        Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, or a folder of .parquet files).")
+    ],
+    lifetime: Annotated[
+        float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")
+    ],
     lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of that budget.")] = 0.0,
     rule: Annotated[
         LifetimeRule,
         typer.Option(
-            help="How agreements are held against that budget, for ever. simple: their ε and δ add up; zcdp: their ρ does, which lets more "
-            'agreements with Gaussian noise, or with many rounds, fit. Needs a DELTA above 0, and cannot hold terms with noise = "shared".'
+            help="How agreements are held against that budget, for ever. simple: their ε and δ add up; zcdp: their ρ "
+            "does, which lets more "
+            "agreements with Gaussian noise, or with many rounds, fit. Needs a DELTA above 0, and cannot hold terms "
+            'with noise = "shared".'
         ),
     ] = LifetimeRule.simple,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where learners reach it.")] = "0.0.0.0:7443",
@@ -68,8 +77,10 @@ def init_command(
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if not lifetime_delta > 0:
         warn(
-            "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one noise for all, will "
-            f"be refused. If it should hold them: move {folder} out of its parent folder now, while it is unused, and init anew."
+            "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one "
+            "noise for all, will "
+            f"be refused. If it should hold them: move {folder} out of its parent folder now, while it is unused, and "
+            f"init anew."
         )
     warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
@@ -87,14 +98,20 @@ def accept_command(
     terms_file: TermsFile,
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: Certificate = None,
-    relay: Annotated[bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")] = False,
+    relay: Annotated[
+        bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")
+    ] = False,
     peer: Annotated[
-        bool, typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key.")
+        bool,
+        typer.Option(
+            "--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key."
+        ),
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their budget.
+    """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their
+    budget.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """

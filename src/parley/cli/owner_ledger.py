@@ -1,4 +1,5 @@
-"""`parley owner ledger`, `backup`, `restore` and `close`: an owner's books, looked at, copied, put back, and agreements ended."""
+"""`parley owner ledger`, `backup`, `restore` and `close`: an owner's books, looked at, copied, put back, and agreements
+ended."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -33,7 +34,8 @@ def ledger_command(
 ) -> None:
     """What was spent, by whom, for what. Works beside a running daemon, which does not wait for it.
 
-    Checks the ledger's chain from where it was checked last (a ledger of up to 10,000 rows: from its first row), --verify all of it.
+    Checks the ledger's chain from where it was checked last (a ledger of up to 10,000 rows: from its first row),
+    --verify all of it.
 
     Example:  parley owner ledger bank-a/owner.toml
     """
@@ -67,8 +69,10 @@ def restore_command(
     assume_spent: Annotated[
         Lost,
         typer.Option(
-            help="What the lost answers may have spent. all: the whole lifetime budget, the only safe answer if anybody may have accepted "
-            "terms since that the folder of acceptances does not show; agreements: what the agreements in the backup and in that folder "
+            help="What the lost answers may have spent. all: the whole lifetime budget, the only safe answer if "
+            "anybody may have accepted "
+            "terms since that the folder of acceptances does not show; agreements: what the agreements in the backup "
+            "and in that folder "
             "reserve."
         ),
     ],
@@ -130,8 +134,12 @@ def close_command(
     ledger = Ledger(load_owner(settings_file).ledger)
     found = [account for _, account in ledger.accounts() if account.terms_hash.startswith(terms)]
     if len(found) != 1:
-        raise UnknownTerms(f"{terms}: expected the beginning of the hash of one agreement in the ledger; {len(found)} begin so")
-    if not yes and not typer.confirm(f"End the agreement {found[0].terms_hash[:16]}… with {found[0].learner} for ever?", err=True):
+        raise UnknownTerms(
+            f"{terms}: expected the beginning of the hash of one agreement in the ledger; {len(found)} begin so"
+        )
+    if not yes and not typer.confirm(
+        f"End the agreement {found[0].terms_hash[:16]}… with {found[0].learner} for ever?", err=True
+    ):
         errors_console.print("Nothing was closed.")
         raise typer.Exit(1)
     ledger.close_terms(found[0].terms_hash, "owner")

@@ -25,9 +25,11 @@ PAUSE = 2.0  # seconds between two lines about progress
 
 peer_app = typer.Typer(
     no_args_is_help=True,
-    help="""For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.
+    help="""For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the
+    graph.
 
-    Every owner runs its daemon (parley owner serve) and one peer. Nobody talks to all owners. Killed, a peer goes on where it was.""",
+    Every owner runs its daemon (parley owner serve) and one peer. Nobody talks to all owners. Killed, a peer goes
+    on where it was.""",
 )
 
 
@@ -38,32 +40,49 @@ def peer() -> None:
 
 @peer_app.command("run")
 def run_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help='The terms that every owner accepted, algorithm = "gossip".')],
-    settings_file: Annotated[
-        Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml, with its peer and the neighbours.")
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS", help='The terms that every owner accepted, algorithm = "gossip".')
     ],
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where the checkpoint stands, if there is one.")] = False,
+    settings_file: Annotated[
+        Path,
+        typer.Option(
+            "--owner", metavar="OWNER", help="The owner's settings, owner.toml, with its peer and the neighbours."
+        ),
+    ],
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the checkpoint stands, if there is one.")
+    ] = False,
     deadline: Annotated[
-        float, typer.Option(metavar="SECONDS", help="After so long a word about who is waited for; at the end, how long one stays.")
+        float,
+        typer.Option(
+            metavar="SECONDS", help="After so long a word about who is waited for; at the end, how long one stays."
+        ),
     ] = 60.0,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where the run is kept; left out: beside TERMS, named after it and the owner."),
+        typer.Option(
+            metavar="FILE", help="Where the run is kept; left out: beside TERMS, named after it and the owner."
+        ),
     ] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model that all agree on as JSON.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the model that all agree on as JSON.")
+    ] = None,
     anyway: Annotated[
         bool,
         typer.Option(
-            "--anyway", help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own."
+            "--anyway",
+            help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run one owner's part of a model without a centre: a noisy gradient a round from its own daemon, mixed with its neighbours' words.
+    """Run one owner's part of a model without a centre: a noisy gradient a round from its own daemon, mixed with its
+    neighbours' words.
 
-    Each owner first accepts the terms with `parley owner accept --peer` and serves (parley owner serve). Neighbours may start in any
-    order and are waited for. Killed, at any moment, the same command with --resume goes on: the same questions, the same answers, the
-    same words. It ends with the mean of all owners' points, the same everywhere. Logs are JSON lines on stderr.
+    Each owner first accepts the terms with `parley owner accept --peer` and serves (parley owner serve). Neighbours may
+    start in any order and are waited for. Killed, at any moment, the same command with --resume goes on: the same
+    questions, the same answers, the same words. It ends with the mean of all owners' points, the same everywhere. Logs
+    are JSON lines on stderr.
 
     Example:  parley peer run terms.toml --owner bank-a/owner.toml --resume --save model.json
     """
@@ -115,16 +134,21 @@ def run_peer(
     service = PeerService(run.owner, run.run, keys, board, run.end, log)
     warn = warning_of(log)
     stops = run.setup.terms.learning.straggler == "stop"
-    federation = Federation(run.setup, [own_daemon(settings)], deadline, warn, begin.heads, begin.answers, only=run.owner)
+    federation = Federation(
+        run.setup, [own_daemon(settings)], deadline, warn, begin.heads, begin.answers, only=run.owner
+    )
     neighbourhood = Neighbourhood(run.owner, run.graph, run.run, connections, board, deadline, warn, stops)
     try:
         with listening(run.owner, identity, place.listen, service, len(connections), log) as port:
             log("serving", peer=run.owner, pid=os.getpid(), listen=f"{place.listen.rpartition(':')[0]}:{port}")
             if run.agreed() is None:  # else nobody is asked any more
                 federation.fetch_statements()
-            for name in learn_as_peer(run, federation, neighbourhood, service.told, begin, report, progress_of(run, log)):
+            for name in learn_as_peer(
+                run, federation, neighbourhood, service.told, begin, report, progress_of(run, log)
+            ):
                 warn(
-                    f"{name}: was not heard to have finished; if it still needs something, the same command with --resume serves it again"
+                    f"{name}: was not heard to have finished; if it still needs something, the same command with "
+                    f"--resume serves it again"
                 )
     finally:
         neighbourhood.close()

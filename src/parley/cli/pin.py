@@ -24,11 +24,12 @@ def pin_command(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their machines are.
+    """Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their
+    machines are.
 
-    Bounds, centres, scales, principal components, whitening and the points of a basis follow from the terms and the public sample; but
-    where a sample spreads equally in several directions, machines find different ones. The new terms have another hash: everybody accepts
-    them anew. Nothing is asked and nothing is spent.
+    Bounds, centres, scales, principal components, whitening and the points of a basis follow from the terms and the
+    public sample; but where a sample spreads equally in several directions, machines find different ones. The new terms
+    have another hash: everybody accepts them anew. Nothing is asked and nothing is spent.
 
     Example:  parley pin terms.toml --write pinned.toml
     """

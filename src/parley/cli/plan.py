@@ -22,7 +22,8 @@ def plan_command(
         Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
     ] = None,
     assume: Annotated[
-        Path | None, typer.Option(metavar="TOML", help="Instead of a sample: stated assumptions, as for `parley forecast`.")
+        Path | None,
+        typer.Option(metavar="TOML", help="Instead of a sample: stated assumptions, as for `parley forecast`."),
     ] = None,
     delta: Annotated[
         float | None,
@@ -38,10 +39,11 @@ def plan_command(
     seed: Annotated[int, typer.Option(help="Of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked at.
+    """Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked
+    at.
 
-    The planner tries what the terms leave open on public rows, with the noise that the owners' budgets need, and says what each choice
-    would be worth. Who promises which epsilon stays as it is; so does where noise is drawn.
+    The planner tries what the terms leave open on public rows, with the noise that the owners' budgets need, and says
+    what each choice would be worth. Who promises which epsilon stays as it is; so does where noise is drawn.
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
@@ -56,7 +58,10 @@ def plan_command(
     if write is not None and proposal.best is not None:
         write_terms(_pinned(terms, proposal.terms, write), write, notes=NOTES)
     if as_json:
-        print_json(proposal.to_json() | {"written": None if write is None or proposal.best is None else str(write)}, inside=False)
+        print_json(
+            proposal.to_json() | {"written": None if write is None or proposal.best is None else str(write)},
+            inside=False,
+        )
         proposal.require_choice()  # where there is none the job was not done
         return
     show_plan(proposal)

@@ -15,13 +15,15 @@ def predict_command(
     rows: Annotated[
         Path, typer.Argument(metavar="ROWS", help="A table (.csv or .parquet) with the columns the model learned from.")
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the rows go with their predictions (.csv or .parquet).")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the rows go with their predictions (.csv or .parquet).")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:
     """Predict with a trained model: the rows of a table, and behind their columns what the model says of each.
 
-    Numbers come in the target's own units, classes by their names, with a column of probabilities for each class where the model has
-    them. Nothing leaves this machine: FILE holds the rows as they are.
+    Numbers come in the target's own units, classes by their names, with a column of probabilities for each class where
+    the model has them. Nothing leaves this machine: FILE holds the rows as they are.
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """

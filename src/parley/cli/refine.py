@@ -11,17 +11,24 @@ from parley.terms import load_terms
 
 
 def refine_command(
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")],
+    model_file: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
+    ],
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained by.")],
     owner: Annotated[str, typer.Option(help="Whose own rows.")],
-    save: Annotated[Path, typer.Option(metavar="FILE", help="Where the personal model goes. It must stay with the owner.")],
-    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")] = None,
+    save: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the personal model goes. It must stay with the owner.")
+    ],
+    data: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Make the joint model your own: pull it towards your rows as far as they say that your customers differ.
 
-    A ridge towards the joint model; cross-validation on the owner's training rows chooses its weight. Held-out rows are not touched, so
-    `parley score` can judge the outcome. Nothing is spent and nothing leaves; the personal model has no guarantee and must stay inside.
+    A ridge towards the joint model; cross-validation on the owner's training rows chooses its weight. Held-out rows are
+    not touched, so `parley score` can judge the outcome. Nothing is spent and nothing leaves; the personal model has no
+    guarantee and must stay inside.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """

@@ -11,19 +11,23 @@ from parley.terms import load_terms
 
 
 def score_command(
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")],
+    model_file: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
+    ],
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained by.")],
     owner: Annotated[str | None, typer.Option(help="Which owner judges.")] = None,
     everyone: Annotated[
         bool, typer.Option("--all", help="All owners of the terms, each by its own `data` on this machine.")
     ] = False,
-    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.
 
-    Beside them stands the owner's personal model (`parley refine`), which starts from the joint one. Owners differ, so a forecast for all
-    is not a verdict for each. What this prints is computed from private rows: keep it inside.
+    Beside them stands the owner's personal model (`parley refine`), which starts from the joint one. Owners differ, so
+    a forecast for all is not a verdict for each. What this prints is computed from private rows: keep it inside.
 
     Example:  parley score model.json terms.toml --owner bank-a
     """
@@ -49,7 +53,9 @@ def score_command(
                 progress(place, len(owners))
                 verdicts.append(score(terms, one, model))
         if as_json:
-            print_json({"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash}, inside=True)
+            print_json(
+                {"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash}, inside=True
+            )
             return
         console.print(terminal_table(owners_rows(verdicts)))
         console.print(f"\n[bold]{owners_sentence(verdicts)}[/bold]", soft_wrap=True)

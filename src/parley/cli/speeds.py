@@ -11,7 +11,8 @@ Speeds = Annotated[
     str | None,
     typer.Option(
         metavar="NAME=SPEED,...",
-        help="Asynchronous terms: how many answers an owner gives in a unit of a virtual clock's time (0: none ever). Left out: all "
+        help="Asynchronous terms: how many answers an owner gives in a unit of a virtual clock's time (0: none ever). "
+        "Left out: all "
         "give their last at the same time.",
     ),
 ]

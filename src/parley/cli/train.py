@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 
 
 def train_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file (TOML). Each owner in it needs its `data`.")],
-    replicates: Annotated[int, typer.Option(help="Parallel runs of a simulation: quartiles instead of one draw of the noise.")] = 1,
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS", help="The terms file (TOML). Each owner in it needs its `data`.")
+    ],
+    replicates: Annotated[
+        int, typer.Option(help="Parallel runs of a simulation: quartiles instead of one draw of the noise.")
+    ] = 1,
     seed: Annotated[int | None, typer.Option(help="Makes a simulation repeatable.")] = None,
     ledgers: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Release instead of simulating: safe noise, debited in DIR/OWNER.ledger. Run again after a crash, it goes on where "
+            help="Release instead of simulating: safe noise, debited in DIR/OWNER.ledger. Run again after a crash, it "
+            "goes on where "
             "it stopped; a finished run repeats its stored answers for free.",
         ),
     ] = None,
@@ -34,7 +39,8 @@ def train_command(
         float | None,
         typer.Option(
             metavar="EPS",
-            help="With --ledgers: make the ledgers that are missing, with this lifetime budget. It is for ever, and a table has one "
+            help="With --ledgers: make the ledgers that are missing, with this lifetime budget. It is for ever, and a "
+            "table has one "
             "ledger: making a second one for the same table spends outside the books.",
         ),
     ] = None,
@@ -53,7 +59,8 @@ def train_command(
         bool,
         typer.Option(
             "--anyway",
-            help="With --ledgers: release even what is forecast to be worse than the zero model or the public sample's own (items of "
+            help="With --ledgers: release even what is forecast to be worse than the zero model or the public "
+            "sample's own (items of "
             "ratings: than what owners learn alone).",
         ),
     ] = False,
@@ -61,8 +68,8 @@ def train_command(
 ) -> None:
     """Train one joint model by the terms, on this machine.
 
-    Without --ledgers this is a simulation: it shows what training by these terms would give, with relative fitness (how far the
-    model is from the one without privacy) and the task's own metrics on held-out rows.
+    Without --ledgers this is a simulation: it shows what training by these terms would give, with relative fitness (how
+    far the model is from the one without privacy) and the task's own metrics on held-out rows.
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
@@ -92,7 +99,9 @@ def train_command(
     if loud is not None:
         warn_of(loud)
     if ledgers is not None and (plot is not None or replicates != 1 or seed is not None):
-        raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+        raise SettingError(
+            "--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers"
+        )
     if ledgers is not None:
         require_ledgers(terms, ledgers, lifetime, lifetime_delta)
     with progress_bar("what the public sample says of it") as progress:
@@ -119,7 +128,10 @@ def train_command(
         report.write_text(run_page(result, expected), encoding="utf-8")
     if as_json:
         coding = coding_cost(terms)
-        beside = {"coding": None if coding is None else vars(coding), "baselines": None if expected is None else expected.to_json()}
+        beside = {
+            "coding": None if coding is None else vars(coding),
+            "baselines": None if expected is None else expected.to_json(),
+        }
         print_json(result.to_json() | beside, inside=not result.released)
     else:
         show(result, expected)
@@ -127,11 +139,14 @@ def train_command(
         if coding is not None:
             console.print(coding.words(), style="dim", markup=False)
     if plot is not None and result.path is None:  # said last: the rest was done
-        raise SettingError(f"--plot: nothing was drawn, relative fitness is not defined here: {result.relative_fitness_undefined}")
+        raise SettingError(
+            f"--plot: nothing was drawn, relative fitness is not defined here: {result.relative_fitness_undefined}"
+        )
 
 
 def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "Worth | None":
-    """What the model is worth by public knowledge. Terms below a baseline are refused before they spend; a simulation only says so."""
+    """What the model is worth by public knowledge. Terms below a baseline are refused before they spend; a simulation
+    only says so."""
     from parley.decisions.forecasting import require_worth, worth
 
     try:

@@ -1,8 +1,8 @@
 """What the cells of an Arrow column mean, by the type that the column is declared to have.
 
-Formal guarantee: which number and which name a cell has is a function of that cell and the declared type. Nothing is asked of other cells:
-a gap makes no floats of whole numbers, and a batch of a file means what it means in the whole file. A type whose cells have no meaning
-here (`readable`) is refused by the schema, before any cell is looked at.
+Formal guarantee: which number and which name a cell has is a function of that cell and the declared type. Nothing is
+asked of other cells: a gap makes no floats of whole numbers, and a batch of a file means what it means in the whole
+file. A type whose cells have no meaning here (`readable`) is refused by the schema, before any cell is looked at.
 """
 
 from typing import Any
@@ -21,8 +21,17 @@ Listed = tuple[NDArray[np.int64], list[Any]]  # which of the cells listed each r
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
 _NUMBERS = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
-_OTHERS = (pa.types.is_null, pa.types.is_decimal, pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration)
-READABLE = "truth values, whole numbers, floats, decimals, text, bytes, dates, times or durations, also dictionary-encoded"
+_OTHERS = (
+    pa.types.is_null,
+    pa.types.is_decimal,
+    pa.types.is_date,
+    pa.types.is_time,
+    pa.types.is_timestamp,
+    pa.types.is_duration,
+)
+READABLE = (
+    "truth values, whole numbers, floats, decimals, text, bytes, dates, times or durations, also dictionary-encoded"
+)
 _NOTHING = object()  # stands for a cell beyond what Python's dates and times hold: it has neither name nor number
 
 
@@ -80,7 +89,8 @@ def listed(cells: pa.Array) -> Listed:
 
 
 def usual(kind: pa.DataType) -> pa.DataType:
-    """A type of the same values that Arrow can select rows of: views of text and bytes, and short decimals, have others.
+    """A type of the same values that Arrow can select rows of: views of text and bytes, and short decimals, have
+    others.
 
     >>> usual(pa.string_view()), usual(pa.decimal32(5, 2)), usual(pa.int8())
     (DataType(large_string), Decimal128Type(decimal128(5, 2)), DataType(int8))

@@ -17,7 +17,8 @@ PIECE = 1 << 20  # rows whose words are made at once
 
 @lru_cache(maxsize=4)
 def shuffled(rows: int, seed: int, owner: str, epoch: int) -> Places:
-    """The places 0 to rows - 1 in the order of an epoch: sorted by words of SHAKE-256, so that every party shuffles alike.
+    """The places 0 to rows - 1 in the order of an epoch: sorted by words of SHAKE-256, so that every party shuffles
+    alike.
 
     >>> sorted(shuffled(5, 0, "bank", 1).tolist())
     [0, 1, 2, 3, 4]
@@ -43,7 +44,8 @@ def largest_batch(rows: int, batches: int) -> int:
 
 
 def drawn(rows: int, seed: bytes, rate: float) -> Places:
-    """Every place with this probability, independently (never more: rounded down to a multiple of 2^-64), in ascending order.
+    """Every place with this probability, independently (never more: rounded down to a multiple of 2^-64), in ascending
+    order.
 
     Formal guarantee: so it is for whoever cannot tell SHAKE-256 of an unknown seed of 32 bytes from random words.
     """
@@ -53,7 +55,9 @@ def drawn(rows: int, seed: bytes, rate: float) -> Places:
 def _words(seed: bytes, size: int) -> NDArray[np.uint64]:
     """64-bit words that follow from the seed."""
     pieces = [
-        hashlib.shake_256(len(seed).to_bytes(8, "little") + seed + start.to_bytes(8, "little")).digest(8 * min(PIECE, size - start))
+        hashlib.shake_256(len(seed).to_bytes(8, "little") + seed + start.to_bytes(8, "little")).digest(
+            8 * min(PIECE, size - start)
+        )
         for start in range(0, size, PIECE)
     ]
     return np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64)

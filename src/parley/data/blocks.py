@@ -19,12 +19,14 @@ P = TypeVar("P")
 
 def sum_blocks(part: Callable[[P], Floats], blocks: Sequence[P]) -> Floats:
     """The sum of part(block), added up in the order of the blocks whatever thread computed them."""
-    with _blas().limit(limits=1, user_api="blas"):  # blocks are small: BLAS threads would cost more than they bring, and fight ours
+    # blocks are small: BLAS threads would cost more than they bring, and fight ours
+    with _blas().limit(limits=1, user_api="blas"):
         return add(_pool(os.getpid()).map(part, blocks) if len(blocks) > 1 and _cores() > 1 else map(part, blocks))
 
 
 def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
-    """The same where a piece is a place on a disk: few at a time, and on a cluster if joblib was told of one (`parallel_config`)."""
+    """The same where a piece is a place on a disk: few at a time, and on a cluster if joblib was told of one
+    (`parallel_config`)."""
     import joblib  # only tables on disk need it, and it takes a while to load
 
     readers = _cores() + 1  # one of them waits for the disk while the others compute
@@ -35,9 +37,11 @@ def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
 
 @contextmanager
 def joined(scheduler: str | None) -> Iterator[Callable[[], object] | None]:
-    """Connected to a Dask cluster. What is yielded is to be called in each thread whose sums over a disk shall be computed there.
+    """Connected to a Dask cluster. What is yielded is to be called in each thread whose sums over a disk shall be
+    computed there.
 
-    The cluster's machines read the table and send exact sums: they must be the owner's own, and so must the lines between them.
+    The cluster's machines read the table and send exact sums: they must be the owner's own, and so must the lines
+    between them.
     """
     if scheduler is None:
         yield None

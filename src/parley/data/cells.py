@@ -1,10 +1,12 @@
-"""What one cell means: its name, its number. Functions of that cell alone, so that no record changes how another one is read.
+"""What one cell means: its name, its number. Functions of that cell alone, so that no record changes how another one is
+read.
 
-Which type carries a cell may hang on other records: one gap, and a column's whole numbers come as floats; one word, and its decimals
-come as they were written. So a cell is named by its value, not by its type: 1, 1.0, True, Decimal("1.00") and "1" are one name.
+Which type carries a cell may hang on other records: one gap, and a column's whole numbers come as floats; one word, and
+its decimals come as they were written. So a cell is named by its value, not by its type: 1, 1.0, True, Decimal("1.00")
+and "1" are one name.
 
-Formal guarantee: `cell_name` and `cell_number` give the same for a cell and for what a wider column type makes of it, or nothing: a
-float from 2^53 on may stand for several whole numbers, so it has no name.
+Formal guarantee: `cell_name` and `cell_number` give the same for a cell and for what a wider column type makes of it,
+or nothing: a float from 2^53 on may stand for several whole numbers, so it has no name.
 """
 
 import math
@@ -18,7 +20,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-LONGEST = 1000  # characters of a cell that are looked at: a longer one is cut, or one record could slow down every round
+# characters of a cell that are looked at: a longer one is cut, or one record could slow down every round
+LONGEST = 1000
 EXACT = 2**53  # from here on floats skip whole numbers
 LARGEST_WHOLE = 10**100  # whole numbers have names below
 
@@ -77,7 +80,8 @@ def cell_name(cell: Any) -> str | None:
 
 
 def plain_name(name: str) -> str:
-    """The digits of a whole number that is written with decimals, as tools write codes in a column with gaps; other names as they are.
+    """The digits of a whole number that is written with decimals, as tools write codes in a column with gaps; other
+    names as they are.
 
     >>> plain_name("1.0"), plain_name("-3.00"), plain_name("1.5"), plain_name("v1.0"), plain_name("1.")
     ('1', '-3', '1.5', 'v1.0', '1.')
@@ -147,7 +151,8 @@ def _whole(cell: Any) -> int | None:
 
 
 def _prints(kind: Any) -> bool:
-    """Whether cells of this kind print as what they are: not lists and the like, nor what prints as its place in memory."""
+    """Whether cells of this kind print as what they are: not lists and the like, nor what prints as its place in
+    memory."""
     return kind.__hash__ is not None and (kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__)
 
 

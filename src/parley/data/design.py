@@ -131,7 +131,8 @@ class Design(Summable):
     X: Floats
     y: Floats
     weight: Floats
-    study: bool = False  # nobody outside sees how long sums over it take, so their work may depend on what the rows hold
+    # nobody outside sees how long sums over it take, so their work may depend on what the rows hold
+    study: bool = False
     secret: bool = False
 
     def __len__(self) -> int:

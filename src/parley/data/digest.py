@@ -1,4 +1,5 @@
-"""Which table it is: a digest of its contents, so that a ledger notices another one. It is never sent, and kept only sealed."""
+"""Which table it is: a digest of its contents, so that a ledger notices another one. It is never sent, and kept only
+sealed."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,8 @@
-"""How one feature becomes columns of numbers: names as places or as columns of 0 and 1, gaps filled and marked, numbers transformed.
+"""How one feature becomes columns of numbers: names as places or as columns of 0 and 1, gaps filled and marked, numbers
+transformed.
 
-Formal guarantee: each is a function of the cell, the terms and public knowledge; of the columns that one column of names becomes with
-one-hot coding, at most one is 1 and all others are 0.
+Formal guarantee: each is a function of the cell, the terms and public knowledge; of the columns that one column of
+names becomes with one-hot coding, at most one is 1 and all others are 0.
 """
 
 from abc import ABC, abstractmethod
@@ -60,7 +61,8 @@ class Encoding(ABC):
 
     @abstractmethod
     def ends(self, declared: Ends | None) -> list[Ends]:
-        """The least and the largest value in each of its columns, for declared bounds of the feature; infinite where nothing is known."""
+        """The least and the largest value in each of its columns, for declared bounds of the feature; infinite where
+        nothing is known."""
 
     def range(self, low: float, high: float) -> Ends:
         """Ends of its first column in the feature's own units."""
@@ -74,7 +76,9 @@ class Encoding(ABC):
         """The feature, coded, from an array in which names are their places and NaN is a gap."""
         gaps = np.isnan(values)
         if gaps.any() and not self.fills:
-            raise DataError(f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; expected finite numbers")
+            raise DataError(
+                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; expected finite numbers"
+            )
         return values
 
     @abstractmethod
@@ -173,7 +177,8 @@ class Numbers(Encoding):
         if declared is not None:
             return declared[0] / 2 + declared[1] / 2
         raise DataError(
-            f"model.missing: expected model.bounds.{self.column}, or a public sample with numbers in that column: what a missing cell "
+            f"model.missing: expected model.bounds.{self.column}, or a public sample with numbers in that column: "
+            f"what a missing cell "
             "counts as must not depend on private rows"
         )
 

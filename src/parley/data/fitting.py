@@ -32,10 +32,10 @@ def fit_preparation(
 ) -> tuple[Preparation, Design | None]:
     """The preparation that the terms and their public sample fix, and the public sample prepared by it.
 
-    `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample list the
-    features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a forecast, owners' rows are to the
-    whitening as the sample's are to that of rows drawn from them. Numbers that the terms pin are taken from their file, if they are what
-    is found here but for rounding (`pinned`).
+    `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample
+    list the features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a
+    forecast, owners' rows are to the whitening as the sample's are to that of rows drawn from them. Numbers that the
+    terms pin are taken from their file, if they are what is found here but for rounding (`pinned`).
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None
@@ -52,9 +52,14 @@ def fit_preparation(
     return fitted, fitted.design(public, PUBLIC)
 
 
-def chosen_features(terms: Terms, example: pd.DataFrame | None = None, public: pd.DataFrame | None = None) -> tuple[str, ...]:
-    """The columns that are learned from: the terms' list, else every numeric column of the public sample, else of the example."""
-    features = terms.model.features or _numeric_columns(terms, example if public is None else public, public is not None)
+def chosen_features(
+    terms: Terms, example: pd.DataFrame | None = None, public: pd.DataFrame | None = None
+) -> tuple[str, ...]:
+    """The columns that are learned from: the terms' list, else every numeric column of the public sample, else of the
+    example."""
+    features = terms.model.features or _numeric_columns(
+        terms, example if public is None else public, public is not None
+    )
     _require_features(terms.model, features)
     return features
 
@@ -91,13 +96,19 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         and model.target not in model.categories
         and len(found := categories.get(model.target, ())) > 2
     ):
-        raise DataError(f"{PUBLIC}: column {model.target!r} has {len(found)} different values, expected two classes: {HELP}")
+        raise DataError(
+            f"{PUBLIC}: column {model.target!r} has {len(found)} different values, expected two classes: {HELP}"
+        )
     for column in categories.keys() & model.bounds.keys() - {model.target}:
         if model.coding == "one-hot":
-            raise DataError(f"model.bounds.{column}: expected none beside coding = 'one-hot': the public sample has names there")
+            raise DataError(
+                f"model.bounds.{column}: expected none beside coding = 'one-hot': the public sample has names there"
+            )
     for column in model.transforms:
         if column in categories:
-            raise DataError(f"model.transforms.{column}: expected a column of numbers; the public sample has names there")
+            raise DataError(
+                f"model.transforms.{column}: expected a column of numbers; the public sample has names there"
+            )
     return categories
 
 
@@ -105,7 +116,9 @@ def _require_familiar(model: Model, found: list[str]) -> None:
     """Refuse a name that is nearly one of the public sample's."""
     near = difflib.get_close_matches(str(model.positive), found, n=1)
     if near and near[0] != model.positive and model.positive not in found:
-        raise DataError(f"model.positive = {model.positive!r}: the public sample does not have it; did you mean {near[0]!r}?")
+        raise DataError(
+            f"model.positive = {model.positive!r}: the public sample does not have it; did you mean {near[0]!r}?"
+        )
 
 
 def _unscaled(
@@ -157,7 +170,8 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
     classes = categories.get(model.target, ())
     if len(classes) < 2:
         raise DataError(
-            f"model.categories.{model.target}: expected the names of at least two classes, or a public sample that has them: which "
+            f"model.categories.{model.target}: expected the names of at least two classes, or a public sample that "
+            f"has them: which "
             "classes there are must not depend on private rows"
         )
     for name in model.class_weight:
@@ -166,7 +180,8 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
 
 
 def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None, pins: Pins | None) -> Preparation:
-    """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there are), whitening."""
+    """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there
+    are), whitening."""
     model = plain.model
     raw = np.column_stack([column for e in plain.encodings for column in e.columns(e.read(public, PUBLIC))])
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
@@ -195,24 +210,31 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None,
 
 
 def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation:
-    """The same with the points that the terms ask for: listed, rows of the public sample, or drawn evenly from within the bounds."""
+    """The same with the points that the terms ask for: listed, rows of the public sample, or drawn evenly from within
+    the bounds."""
     basis, constant = fitted.model.basis, fitted.model.has_intercept
     if basis is None:
         return fitted
     rng, points = np.random.default_rng(basis.seed), basis.points
     if not isinstance(points, int):
         if len(points[0]) != len(fitted.features):
-            raise DataError(f"model.basis.points: expected {len(fitted.features)} numbers a point, one for each feature")
+            raise DataError(
+                f"model.basis.points: expected {len(fitted.features)} numbers a point, one for each feature"
+            )
         rows = fitted.transform(np.array(points, dtype=np.float64))
     elif public is not None:
         rows = fitted.matrix(public, PUBLIC)
         if len(rows) < points:
-            raise DataError(f"model.basis.points = {points}: expected at most {len(rows)}, the rows of the public sample")
+            raise DataError(
+                f"model.basis.points = {points}: expected at most {len(rows)}, the rows of the public sample"
+            )
         rows = rows[rng.permutation(len(rows))[:points]]
     else:
         low, high = fitted.prepared_bounds
         if not (np.isfinite(fitted.low).all() and np.isfinite(fitted.high).all()):
-            raise DataError("model.basis.points: expected bounds of every feature, a public sample, or the points themselves")
+            raise DataError(
+                "model.basis.points: expected bounds of every feature, a public sample, or the points themselves"
+            )
         return replace(fitted, basis=rng.uniform(low, high, (points, len(low))))
     return replace(fitted, basis=np.ascontiguousarray(rows[:, :-1] if constant else rows))
 
@@ -220,7 +242,9 @@ def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation
 def _principal(standard: Floats, components: int) -> Floats:
     """The directions [features, components] in which the public sample spreads most."""
     if not components <= min(standard.shape):
-        raise DataError(f"model.components = {components}: expected at most {min(standard.shape)}, the size of the public sample")
+        raise DataError(
+            f"model.components = {components}: expected at most {min(standard.shape)}, the size of the public sample"
+        )
     with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
         from sklearn.decomposition import PCA  # a library that most terms need not wait for
 
@@ -230,8 +254,8 @@ def _principal(standard: Floats, components: int) -> Floats:
 def _whitening(standard: Floats) -> Floats:
     """A symmetric W [features, features] that gives the public sample's features z W second moments near the identity.
 
-    (M + r)^-1/2, M the moments and r their mean a feature times features/rows: directions whose spread so few rows cannot tell from
-    chance are not blown up.
+    (M + r)^-1/2, M the moments and r their mean a feature times features/rows: directions whose spread so few rows
+    cannot tell from chance are not blown up.
     """
     rows, features = standard.shape
     values, vectors = np.linalg.eigh(standard.T @ standard / rows)
@@ -265,7 +289,8 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
     small = np.flatnonzero(~(spread >= SMALLEST))
     if small.size:
         raise DataError(
-            f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation is {spread[small[0]]:g}; expected at least {SMALLEST:g}, "
+            f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation is {spread[small[0]]:g}; expected at "
+            f"least {SMALLEST:g}, "
             "so give the column in larger units"
         )
     return spread
@@ -278,8 +303,10 @@ def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
     wrong = np.flatnonzero(wide | narrow)
     if wrong.size:
         raise DataError(
-            f"{PUBLIC}: column {columns[wrong[0]]!r}: its values range from {ends[0, wrong[0]]:g} to {ends[1, wrong[0]]:g}; expected at "
-            f"most {LARGEST:g} in size and at least {SMALLEST:g} apart, so give the column in other units or declare model.bounds"
+            f"{PUBLIC}: column {columns[wrong[0]]!r}: its values range from {ends[0, wrong[0]]:g} to "
+            f"{ends[1, wrong[0]]:g}; expected at "
+            f"most {LARGEST:g} in size and at least {SMALLEST:g} apart, so give the column in other units or declare "
+            f"model.bounds"
         )
 
 
@@ -287,7 +314,9 @@ def _read_public(model: Model) -> pd.DataFrame:
     path = Path(str(model.public))
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
-        raise DataError(f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on")
+        raise DataError(
+            f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on"
+        )
     frame = with_target(frame, model.target, listed_classes(model), PUBLIC)
     if len(frame) < 2:
         raise DataError(f"{path}: expected at least two rows of public data that have a target")
@@ -295,16 +324,20 @@ def _read_public(model: Model) -> pd.DataFrame:
 
 
 def dropped_rows(model: Model) -> str | None:
-    """What there is to say of the public sample's rows without a target; None if all have one, or there is no sample."""
+    """What there is to say of the public sample's rows without a target; None if all have one, or there is no
+    sample."""
     if model.public is None:
         return None
     return dropped_words(read_table(Path(model.public)), model.target, listed_classes(model), PUBLIC)
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
-    """Every numeric column. In a private table a text column is refused rather than skipped: one odd cell must not drop a feature."""
+    """Every numeric column. In a private table a text column is refused rather than skipped: one odd cell must not drop
+    a feature."""
     if schema is None:
-        raise DataError("model.features: expected a list of columns, since there is no public sample or table to take them from")
+        raise DataError(
+            "model.features: expected a list of columns, since there is no public sample or table to take them from"
+        )
     excluded = {terms.model.target, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:

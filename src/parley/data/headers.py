@@ -1,10 +1,12 @@
-"""What may be known of a private table before anybody agreed on anything: the names of its columns and how many rows it has.
+"""What may be known of a private table before anybody agreed on anything: the names of its columns and how many rows it
+has.
 
-Formal guarantee: a `Header` depends on the line of names and the number of rows alone, both of which terms state in public. Where people
-have several rows, what counts is how many rows are among the first k of their person: that is read off the cells of one column, and
-depends on which rows belong together and on nothing else of them (`table.first_rows`). So replacing one person, by somebody who has no
-other row, leaves it as it is. Whether a column holds numbers or names can hang on a single cell: `column_kinds` is a function of its own,
-and whoever calls it for a private table makes that much public.
+Formal guarantee: a `Header` depends on the line of names and the number of rows alone, both of which terms state in
+public. Where people have several rows, what counts is how many rows are among the first k of their person: that is read
+off the cells of one column, and depends on which rows belong together and on nothing else of them (`table.first_rows`).
+So replacing one person, by somebody who has no other row, leaves it as it is. Whether a column holds numbers or names
+can hang on a single cell: `column_kinds` is a function of its own, and whoever calls it for a private table makes that
+much public.
 """
 
 from collections.abc import Sequence
@@ -47,7 +49,8 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
 
 
 def column_kinds(table: Table, columns: Sequence[str], name: str) -> dict[str, Kind]:
-    """Whether each column holds numbers or names, gaps apart. It looks at cells of columns that are not declared to hold numbers."""
+    """Whether each column holds numbers or names, gaps apart. It looks at cells of columns that are not declared to
+    hold numbers."""
     found = open_table(table)
     example = found.example
     require_columns(example, columns, name)

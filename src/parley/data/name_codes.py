@@ -1,4 +1,5 @@
-"""Names as numbers from 0 to 1, six bytes each, exactly: an answer is a vector of floats, and a name may be part of one."""
+"""Names as numbers from 0 to 1, six bytes each, exactly: an answer is a vector of floats, and a name may be part of
+one."""
 
 from collections.abc import Sequence
 

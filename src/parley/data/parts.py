@@ -1,4 +1,5 @@
-"""The rows of a table, part by part in one fixed order, whatever it lies in; and which of them count where people have several."""
+"""The rows of a table, part by part in one fixed order, whatever it lies in; and which of them count where people have
+several."""
 
 from collections.abc import Iterator, Sequence
 
@@ -41,7 +42,8 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
         return None
     if table.streams:
         raise DataError(
-            f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a person"
+            f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a "
+            f"person"
         )
     require_columns(table.example, [privacy.person], name)
     return first_rows(table.frame([privacy.person]), privacy.person, privacy.records_per_person, name)

@@ -1,12 +1,14 @@
-"""Public numbers that terms pin in a file, by its SHA-256: how columns become features, with the same bits at every party.
+"""Public numbers that terms pin in a file, by its SHA-256: how columns become features, with the same bits at every
+party.
 
-No rule makes directions of equal spread stable: which of them linear algebra finds hangs on the processor. So whoever writes the terms
-finds them once, and everybody takes them from the file instead, having checked that they are some that the public sample has.
+No rule makes directions of equal spread stable: which of them linear algebra finds hangs on the processor. So whoever
+writes the terms finds them once, and everybody takes them from the file instead, having checked that they are some that
+the public sample has.
 
-Formal guarantee: what a file can change is within `public_numbers.TOLERANCE` of what the public sample gives; directions are any
-orthonormal ones in which it spreads most, and of those equal spreads leave open which. Bounds, scales and every sensitivity are derived
-from the numbers that are used, and clipping enforces these (`preparation`); so a hostile file changes which features are learned from, and
-no guarantee.
+Formal guarantee: what a file can change is within `public_numbers.TOLERANCE` of what the public sample gives;
+directions are any orthonormal ones in which it spreads most, and of those equal spreads leave open which. Bounds,
+scales and every sensitivity are derived from the numbers that are used, and clipping enforces these (`preparation`); so
+a hostile file changes which features are learned from, and no guarantee.
 """
 
 import hashlib
@@ -32,12 +34,18 @@ Pins = Mapping[str, Floats]
 
 def pinned_text(preparation: Preparation) -> str:
     """The file: what is finite of the numbers, in digits that are read back to the same bits."""
-    arrays = {name: array.tolist() for name, array in preparation_numbers(preparation).items() if np.isfinite(array).all()}
-    return json.dumps({"format": FORMAT, "names": preparation_names(preparation), "arrays": arrays}, allow_nan=False) + "\n"
+    arrays = {
+        name: array.tolist() for name, array in preparation_numbers(preparation).items() if np.isfinite(array).all()
+    }
+    return (
+        json.dumps({"format": FORMAT, "names": preparation_names(preparation), "arrays": arrays}, allow_nan=False)
+        + "\n"
+    )
 
 
 def hangs_on_machine(model: Model) -> bool:
-    """Whether machines may find different numbers for these terms, and not by rounding alone: directions, and points seen along them."""
+    """Whether machines may find different numbers for these terms, and not by rounding alone: directions, and points
+    seen along them."""
     return model.components is not None or model.whitening is not None or model.basis is not None
 
 
@@ -56,7 +64,8 @@ def read_pins(model: Model) -> Pins | None:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     if model.preparation_sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise DataError(
-            f"{path}: its SHA-256 differs from model.preparation_sha256; expected the numbers that all parties agreed on"
+            f"{path}: its SHA-256 differs from model.preparation_sha256; expected the numbers that all parties agreed "
+            f"on"
         )
     try:
         return _arrays(json.loads(content))
@@ -65,12 +74,14 @@ def read_pins(model: Model) -> Pins | None:
 
 
 def pinned(fitted: Preparation, pins: Pins) -> Preparation:
-    """The preparation with the pinned numbers in the place of those that this machine computed, which they must be but for rounding."""
+    """The preparation with the pinned numbers in the place of those that this machine computed, which they must be but
+    for rounding."""
     own = {name: array for name, array in preparation_numbers(fitted).items() if np.isfinite(array).all()}
     found = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
     if found is not None:
         raise DataError(
-            f"model.preparation: the pinned numbers are not what the terms and the public sample give: {found} (there: the file); ask who "
+            f"model.preparation: the pinned numbers are not what the terms and the public sample give: {found} "
+            f"(there: the file); ask who "
             "wrote the terms to pin them again"
         )
     _require_ordered(pins)
@@ -86,18 +97,21 @@ def pinned(fitted: Preparation, pins: Pins) -> Preparation:
 
 
 def require_principal(rotation: Floats | None, standard: Floats, components: int) -> Floats:
-    """Pinned directions [features, components], if they are orthonormal and the sample's rows spread most along the first, most of what is
-    left along the second, and so on; where spreads are equal, any such will do."""
+    """Pinned directions [features, components], if they are orthonormal and the sample's rows spread most along the
+    first, most of what is left along the second, and so on; where spreads are equal, any such will do."""
     shape = standard.shape[1], components
     if rotation is None or rotation.shape != shape:
-        raise DataError(f"model.preparation: expected a rotation of {shape[0]} x {shape[1]} numbers beside model.components")
+        raise DataError(
+            f"model.preparation: expected a rotation of {shape[0]} x {shape[1]} numbers beside model.components"
+        )
     moments = np.atleast_2d(np.cov(standard, rowvar=False, bias=True))
     spreads = np.linalg.eigvalsh(moments)[::-1][:components]
     skew = float(np.abs(rotation.T @ rotation - np.eye(components)).max())
     off = float(np.abs(moments @ rotation - rotation * spreads).max())
     if not (skew <= TOLERANCE and off <= TOLERANCE * float(spreads[0])):
         raise DataError(
-            "model.preparation: the pinned directions are not principal components of the public sample: expected orthonormal ones along "
+            "model.preparation: the pinned directions are not principal components of the public sample: expected "
+            "orthonormal ones along "
             "which it spreads most; ask who wrote the terms to pin them again"
         )
     return rotation

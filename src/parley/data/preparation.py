@@ -1,12 +1,13 @@
-"""From a raw table to a design: coding, filling gaps, transforms, clipping to bounds, scaling, PCA - from the terms or public data only.
+"""From a raw table to a design: coding, filling gaps, transforms, clipping to bounds, scaling, PCA - from the terms or
+public data only.
 
-Formal guarantee: a prepared row is a function of that row, the terms and the public sample. No other private row touches it, so
-replacing one record of the table replaces one row of the design.
+Formal guarantee: a prepared row is a function of that row, the terms and the public sample. No other private row
+touches it, so replacing one record of the table replaces one row of the design.
 
-Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the cell held, and
-within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`. Subtracting the centre, dividing by the
-scale, clipping and rounding to a grid (`rounding.settle`) each keep the order of numbers, in floating point too; so what holds of the ends
-of an interval holds of all within.
+Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the
+cell held, and within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`.
+Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rounding.settle`) each keep the order
+of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
 """
 
 from collections.abc import Iterable, Mapping
@@ -80,11 +81,12 @@ class Preparation:
 
     @cached_property
     def feature_bound(self) -> Floats | None:
-        """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is unbounded.
+        """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is
+        unbounded.
 
-        Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`): such a group
-        measures what that one does, in every norm, so it has one number, its largest. A nearness lies between 0 and 1, whatever the
-        columns hold.
+        Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`):
+        such a group measures what that one does, in every norm, so it has one number, its largest. A nearness lies
+        between 0 and 1, whatever the columns hold.
         """
         if self.basis is not None:
             bound = np.ones(len(self.basis))
@@ -99,7 +101,8 @@ class Preparation:
 
     @cached_property
     def _groups(self) -> list[int]:
-        """The prepared columns in groups, by their sizes, of which at most one differs from 0: one-hot columns whose 0 remains 0."""
+        """The prepared columns in groups, by their sizes, of which at most one differs from 0: one-hot columns whose 0
+        remains 0."""
         sizes: list[int] = []
         for size in (size for encoding in self.encodings for size in encoding.groups):
             begun = sum(sizes)
@@ -108,7 +111,8 @@ class Preparation:
 
     @property
     def own_units(self) -> tuple[tuple[str, ...], Floats, Floats]:
-        """(names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, the constant last.
+        """(names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, the constant
+        last.
 
         What is clipped on the way is not seen by it. Features of a basis have no units, and remain as they are.
         """
@@ -130,7 +134,10 @@ class Preparation:
     def ranges(self) -> dict[str, tuple[float, float]]:
         """The bounds of every feature in its own units; of names, those of the numbers that they become."""
         first = np.cumsum([0, *(len(encoding.labels) for encoding in self.encodings)])[:-1]
-        return {e.column: e.range(float(self.low[i]), float(self.high[i])) for e, i in zip(self.encodings, first, strict=True)}
+        return {
+            e.column: e.range(float(self.low[i]), float(self.high[i]))
+            for e, i in zip(self.encodings, first, strict=True)
+        }
 
     @property
     def target_bound(self) -> float:
@@ -149,7 +156,8 @@ class Preparation:
 
     @property
     def prepared_bounds(self) -> tuple[Floats, Floats]:
-        """The least and the largest value of every column after preparation, as far as it is known; before any rotation."""
+        """The least and the largest value of every column after preparation, as far as it is known; before any
+        rotation."""
         return self._interval
 
     @cached_property
@@ -170,13 +178,15 @@ class Preparation:
     def columns(self, frame: Rows, name: str, secret: bool = False) -> Floats:
         """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way.
 
-        `secret`: which rows these are was drawn in secret, so that no step may depend on who else is among them (`data.rowwise`).
+        `secret`: which rows these are was drawn in secret, so that no step may depend on who else is among them
+        (`data.rowwise`).
         """
         require_columns(frame, self.features, name)
         return self._prepared((encoding.read(frame, name) for encoding in self.encodings), len(frame), secret)
 
     def transform(self, raw: Floats) -> Floats:
-        """The design matrix of raw features [n, features]: numbers, names as their places, NaN for gaps that are filled."""
+        """The design matrix of raw features [n, features]: numbers, names as their places, NaN for gaps that are
+        filled."""
         coded = (encoding.coded(values) for encoding, values in zip(self.encodings, raw.T, strict=True))
         return np.ascontiguousarray(self._prepared(coded, len(raw)).T)
 
@@ -185,7 +195,9 @@ class Preparation:
         made = np.empty((len(self.low) + 1, rows))  # and one for the constant
         columns = (column for e, coded in zip(self.encodings, features, strict=True) for column in e.columns(coded))
         with np.errstate(over="ignore"):  # clipped next
-            for x, column, centre, scale, low, high in zip(made, columns, self.centre, self.scale, *self._interval, strict=False):
+            for x, column, centre, scale, low, high in zip(
+                made, columns, self.centre, self.scale, *self._interval, strict=False
+            ):
                 if centre != 0 or scale != 1:
                     column = np.divide(np.subtract(column, centre, out=x), scale, out=x)
                 settle(column, low, high, x)
@@ -202,7 +214,8 @@ class Preparation:
         return made[: self.width]
 
     def near(self, columns: Floats, secret: bool = False) -> Floats:
-        """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1; without one, the columns."""
+        """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1; without
+        one, the columns."""
         if self.basis is None or self.model.basis is None:
             return columns
         scale = 2 * self.model.basis.width**2
@@ -212,7 +225,8 @@ class Preparation:
         return settle(nearness, 0.0, 1.0, nearness)
 
     def target(self, frame: Rows, name: str) -> Floats:
-        """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their places, 0, 1, 2, ..."""
+        """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their
+        places, 0, 1, 2, ..."""
         column = self.model.target
         require_columns(frame, [column], name)
         if self.model.predicts == "two classes":
@@ -261,7 +275,8 @@ class Preparation:
         return Design(np.ascontiguousarray(block.X), block.y, block.weight)
 
     def block(self, frame: Rows, name: str, secret: bool = False) -> Design:
-        """The same in the order of columns, for sums alone; rows without a target as zeros of weight 0. `secret`: as in `columns`."""
+        """The same in the order of columns, for sums alone; rows without a target as zeros of weight 0. `secret`: as in
+        `columns`."""
         require_columns(frame, [*self.features, self.model.target], name)
         columns, present = self.columns(frame, name, secret), has_target(frame, self.model, name)
         if present.all():
@@ -275,8 +290,11 @@ class Preparation:
         columns[:, ~present] = 0.0
         return Design(columns.T, y, weight, secret=secret)
 
-    def _gathered(self, parts: Iterable[tuple[int, Rows]], train: NDArray[np.bool_], name: str) -> tuple[Design, Design]:
-        """(training, held-out) rows in memory, written where they belong as they are read: nothing else of the table is ever held."""
+    def _gathered(
+        self, parts: Iterable[tuple[int, Rows]], train: NDArray[np.bool_], name: str
+    ) -> tuple[Design, Design]:
+        """(training, held-out) rows in memory, written where they belong as they are read: nothing else of the table is
+        ever held."""
         sizes = int(np.count_nonzero(train)), int(np.count_nonzero(~train))
         made = [Design(np.empty((size, self.width)), np.empty(size), np.empty(size)) for size in sizes]
         filled = [0, 0]

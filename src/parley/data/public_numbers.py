@@ -1,9 +1,10 @@
 """The numbers that terms and public knowledge fix before anything is asked: the same at every party, but for rounding.
 
-Machines round differently (other BLAS kernels, other processors), so equal to the last bit they are not; and where a public sample spreads
-equally in several directions, any turn among these is as good as another: machines then choose directions that have nothing to do with
-each other, and answers about such columns must never be added up. So parties compare the numbers themselves, before anything is spent. Not
-hashes of rounded numbers: honest parties on two sides of a rounding edge would be refused.
+Machines round differently (other BLAS kernels, other processors), so equal to the last bit they are not; and where a
+public sample spreads equally in several directions, any turn among these is as good as another: machines then choose
+directions that have nothing to do with each other, and answers about such columns must never be added up. So parties
+compare the numbers themselves, before anything is spent. Not hashes of rounded numbers: honest parties on two sides of
+a rounding edge would be refused.
 """
 
 import hashlib
@@ -18,7 +19,8 @@ from parley.data.preparation import Preparation
 from parley.validate import Floats
 
 TOLERANCE = 1e-6  # of a number's own unit (`_units`): what is borne between parties, far below what any noise hides
-ROUNDED = 2e-5  # of a step that is rounded to six digits: at an edge two machines take neighbouring ones; of what is calibrated
+# of a step that is rounded to six digits: at an edge two machines take neighbouring ones; of what is calibrated
+ROUNDED = 2e-5
 SEARCHED = 1e-3  # of what a search ends at
 FLOATS = 1e-12  # of a number itself: what rounding does to one that is large beside its unit
 
@@ -37,7 +39,10 @@ class Difference:
     off: float
 
     def __str__(self) -> str:
-        return f"{self.where} is {self.there:.6g} there and {self.here:.6g} here, {self.off:.2g} times what rounding explains"
+        return (
+            f"{self.where} is {self.there:.6g} there and {self.here:.6g} here, {self.off:.2g} times what rounding "
+            f"explains"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +65,9 @@ class PublicNumbers:
         """Other numbers in arrays of the same shapes."""
         ends = np.cumsum([array.size for array in self.arrays.values()])
         pieces = np.split(data, ends[:-1]) if len(ends) else []
-        arrays = {name: piece.reshape(array.shape) for (name, array), piece in zip(self.arrays.items(), pieces, strict=True)}
+        arrays = {
+            name: piece.reshape(array.shape) for (name, array), piece in zip(self.arrays.items(), pieces, strict=True)
+        }
         return PublicNumbers(arrays, self.names)
 
     def misfit(self, names: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> str | None:
@@ -76,8 +83,8 @@ class PublicNumbers:
     def difference(self, other: "PublicNumbers") -> str | None:
         """What of another party's lies further off than rounding explains, in words; None: nothing does.
 
-        Formal guarantee: None means that the names are these and every number is within `TOLERANCE` of its unit (`ROUNDED` of a step,
-        `SEARCHED` of a start).
+        Formal guarantee: None means that the names are these and every number is within `TOLERANCE` of its unit
+        (`ROUNDED` of a step, `SEARCHED` of a start).
         """
         found = self.misfit(other.names, other.shapes)
         if found is not None:
@@ -93,8 +100,16 @@ def preparation_numbers(preparation: Preparation) -> dict[str, Floats]:
     p = preparation
     found: dict[str, Floats] = {name: getattr(p, name) for name in COLUMNS}
     found |= {"target_bounds": np.array(p.target_bounds), "target_centre": np.array([p.target_centre])}
-    found |= {"target_scale": np.array([p.target_scale]), "fills": np.array([p.fills[column] for column in sorted(p.fills)])}
-    turned = {"rotation": p.rotation, "component_low": p.component_low, "component_high": p.component_high, "basis": p.basis}
+    found |= {
+        "target_scale": np.array([p.target_scale]),
+        "fills": np.array([p.fills[column] for column in sorted(p.fills)]),
+    }
+    turned = {
+        "rotation": p.rotation,
+        "component_low": p.component_low,
+        "component_high": p.component_high,
+        "basis": p.basis,
+    }
     return found | {name: array for name, array in turned.items() if array is not None}
 
 
@@ -105,8 +120,8 @@ def preparation_names(preparation: Preparation) -> dict[str, str]:
 
 
 def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
-    """In which unit each entry is measured: a column's numbers in its scale, those of a matrix in its largest entry, others in their own
-    size."""
+    """In which unit each entry is measured: a column's numbers in its scale, those of a matrix in its largest entry,
+    others in their own size."""
     found = {}
     for name, array in arrays.items():
         size = np.abs(np.where(np.isfinite(array), array, 0.0))
@@ -118,7 +133,8 @@ def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
             size = np.full(array.shape, abs(float(arrays["target_scale"][0])))
         elif name in ("component_low", "component_high"):
             size = np.maximum(np.abs(arrays["component_low"]), np.abs(arrays["component_high"]))
-            size = size + TOLERANCE * size.max(initial=0.0)  # one in which the sample does not spread at all is rounding alone
+            # one in which the sample does not spread at all is rounding alone
+            size = size + TOLERANCE * size.max(initial=0.0)
         found[name] = size
     return found
 

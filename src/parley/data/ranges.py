@@ -1,4 +1,5 @@
-"""How a table's own values lie beside agreed ranges. For the owner alone: nothing here is noised, and nothing here may leave."""
+"""How a table's own values lie beside agreed ranges. For the owner alone: nothing here is noised, and nothing here may
+leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ class Range:
 
 
 def ranges(table: Table, agreed: Mapping[str, tuple[float, float]], name: str, kept: Kept = None) -> dict[str, Range]:
-    """The range of every column that `agreed` names, in one pass over the rows that count; none for a table without rows."""
+    """The range of every column that `agreed` names, in one pass over the rows that count; none for a table without
+    rows."""
     if not agreed:
         return {}
     low, high = np.array(list(agreed.values())).T[:, :, None]

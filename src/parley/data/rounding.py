@@ -5,16 +5,17 @@ import numpy as np
 from parley.validate import Floats
 
 GRID = 2.0**-166  # the least power of two above SMALLEST
-SHIFT = 1.5 * 2**52 * GRID  # around it neighbouring floats lie GRID apart, so adding and subtracting it rounds to the grid
+# around it neighbouring floats lie GRID apart, so adding and subtracting it rounds to the grid
+SHIFT = 1.5 * 2**52 * GRID
 
 
 def settle(values: Floats, low: Floats | float, high: Floats | float, out: Floats | None = None) -> Floats:
     """Values clipped to [low, high], then rounded to the grid of `GRID` where they are small.
 
-    Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values never become
-    smaller ones. With S = `SHIFT`, v + S - S is a multiple of GRID for |v| <= 2^51 GRID: v + S lies where floats are GRID apart, and
-    the subtraction is exact. Beyond, all floats in play are multiples of GRID/2 or coarser, and only |v| <= GRID/2 comes back as 0.
-    From 2^-60 on, 1e-18, a value returns as it was.
+    Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values
+    never become smaller ones. With S = `SHIFT`, v + S - S is a multiple of GRID for |v| <= 2^51 GRID: v + S lies where
+    floats are GRID apart, and the subtraction is exact. Beyond, all floats in play are multiples of GRID/2 or coarser,
+    and only |v| <= GRID/2 comes back as 0. From 2^-60 on, 1e-18, a value returns as it was.
 
     >>> settle(np.array([0.1, -3e-51, 1e-300, -1e300]), -1e50, 1e50)
     array([ 1.e-01,  0.e+00,  0.e+00, -1.e+50])

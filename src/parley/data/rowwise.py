@@ -1,13 +1,15 @@
 """Arithmetic in which no row knows of another: for rows that were drawn in secret.
 
-What a row adds to an answer must not depend on who else was drawn. A product of matrices does: which instructions add up a row's terms,
-in which order, follows from how many rows there are and where the row stands, and so does its last digit; a theta with large entries that
-cancel, or a hinge's corner, turns that digit into another sign. So here are the few functions that a row's share needs, made of
-additions, subtractions, multiplications, divisions, roundings to whole numbers and comparisons of single elements alone.
+What a row adds to an answer must not depend on who else was drawn. A product of matrices does: which instructions add
+up a row's terms, in which order, follows from how many rows there are and where the row stands, and so does its last
+digit; a theta with large entries that cancel, or a hinge's corner, turns that digit into another sign. So here are the
+few functions that a row's share needs, made of additions, subtractions, multiplications, divisions, roundings to whole
+numbers and comparisons of single elements alone.
 
-Formal guarantee: what is returned for a row is a function of that row's numbers, of the parameters and of how many there are of each; the
-same to the bit whatever rows stand beside it, wherever it stands, on every processor. IEEE 754 fixes each operation's result for one
-element, and the order of a row's operations follows from the width alone (`folded`).
+Formal guarantee: what is returned for a row is a function of that row's numbers, of the parameters and of how many
+there are of each; the same to the bit whatever rows stand beside it, wherever it stands, on every processor. IEEE 754
+fixes each operation's result for one element, and the order of a row's operations follows from the width alone
+(`folded`).
 """
 
 import numpy as np
@@ -18,7 +20,8 @@ AT_ONCE = 1 << 16  # numbers multiplied at a time: they fit a core's own memory
 FARTHEST = 700.0  # beyond it, exponentials are taken to be those of its ends: 1e-304 and 1e304
 PER_LN2 = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 2977044471 * 2.0**-32, 1.9082149292705877e-10  # of the first every multiple up to 2^21 is exact
-# r coth(r/2) = 2 + r^2/6 - ...: in powers of r^2 by Bernoulli's numbers; for |r| <= ln(2)/2 what is left out is below 1e-17
+# r coth(r/2) = 2 + r^2/6 - ...: in powers of r^2 by Bernoulli's numbers; for |r| <= ln(2)/2 what is left out is below
+# 1e-17
 EVEN = (1 / 6, -1 / 360, 1 / 15120, -1 / 604800, 1 / 23950080, -691 / 653837184000)
 
 
@@ -87,7 +90,8 @@ def logistic(values: Floats) -> Floats:
 
 
 def _ratio(values: Floats) -> tuple[Floats, Floats]:
-    """(a, b), both positive, with e^x = a/b: x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with c = r coth(r/2)."""
+    """(a, b), both positive, with e^x = a/b: x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with c = r
+    coth(r/2)."""
     r: Floats = np.clip(values, -FARTHEST, FARTHEST)
     k = np.rint(r * PER_LN2)
     r -= k * LN2_HIGH

@@ -30,8 +30,11 @@ def split_by_column(frame: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]
     return {str(value): part.drop(columns=column).reset_index(drop=True) for value, part in groups}
 
 
-def split_dirichlet(frame: pd.DataFrame, column: str, owners: int, concentration: float, seed: int) -> list[pd.DataFrame]:
-    """Owners that differ: each value (or quartile, if numeric with many values) of `column` is dealt out by its own Dirichlet draw.
+def split_dirichlet(
+    frame: pd.DataFrame, column: str, owners: int, concentration: float, seed: int
+) -> list[pd.DataFrame]:
+    """Owners that differ: each value (or quartile, if numeric with many values) of `column` is dealt out by its own
+    Dirichlet draw.
 
     Small `concentration`: very different owners; large: alike. Every row goes to exactly one owner.
     """

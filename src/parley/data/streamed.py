@@ -1,9 +1,10 @@
 """Tables larger than memory: a folder of Parquet files, say, read piece by piece whenever a sum over the rows is asked.
 
-Formal guarantee: the sums carry the rounding bound of a table in memory (`summation_slack`). Rows are added up in blocks of `BLOCK`
-inside a piece, blocks inside a piece one after the other, then pieces. With N = ceil(n/BLOCK) blocks in all, a piece of M blocks and
-every piece but the last at least `PIECE` blocks long, a number passes at most (BLOCK - 1) + (M - 1) + (pieces - 1) <= BLOCK + N
-additions, because the other pieces hold at least PIECE blocks for each addition that they cost.
+Formal guarantee: the sums carry the rounding bound of a table in memory (`summation_slack`). Rows are added up in
+blocks of `BLOCK` inside a piece, blocks inside a piece one after the other, then pieces. With N = ceil(n/BLOCK) blocks
+in all, a piece of M blocks and every piece but the last at least `PIECE` blocks long, a number passes at most (BLOCK -
+1) + (M - 1) + (pieces - 1) <= BLOCK + N additions, because the other pieces hold at least PIECE blocks for each
+addition that they cost.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,10 +39,12 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class StreamedDesign(Summable):
-    """A prepared table on disk. Sums over its rows are all it offers: gradients and second moments, not the rows themselves.
+    """A prepared table on disk. Sums over its rows are all it offers: gradients and second moments, not the rows
+    themselves.
 
-    `kept` marks the rows that belong to it, None all; `prepare` makes a design of some rows of these `columns`, `width` numbers each, and
-    knows whether they were drawn in secret (`secret`): then rows are prepared, too, as if each were alone.
+    `kept` marks the rows that belong to it, None all; `prepare` makes a design of some rows of these `columns`, `width`
+    numbers each, and knows whether they were drawn in secret (`secret`): then rows are prepared, too, as if each were
+    alone.
     """
 
     table: TableSource
@@ -99,7 +102,8 @@ class StreamedDesign(Summable):
         return self
 
     def check(self) -> None:
-        """Prepare every row once, so that a cell that cannot be read is found now rather than in the middle of a run."""
+        """Prepare every row once, so that a cell that cannot be read is found now rather than in the middle of a
+        run."""
         self.untargeted  # noqa: B018 - counted in a pass over all rows
 
     @cached_property

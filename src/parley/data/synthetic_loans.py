@@ -1,7 +1,7 @@
 """A synthetic loan book: realistic enough to learn from, made of nobody's data.
 
-A latent creditworthiness drives score, income, utilisation and arrears; the grade follows from a noisy view of it; the interest
-rate follows the grade, the term and the purpose, plus what the lender could not see.
+A latent creditworthiness drives score, income, utilisation and arrears; the grade follows from a noisy view of it; the
+interest rate follows the grade, the term and the purpose, plus what the lender could not see.
 """
 
 import numpy as np

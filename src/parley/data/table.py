@@ -23,7 +23,8 @@ from parley.validate import Floats
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
-    """Refuse a table that lacks one of `columns`, with a suggestion where one is close, or declares it as what has no meaning here."""
+    """Refuse a table that lacks one of `columns`, with a suggestion where one is close, or declares it as what has no
+    meaning here."""
     present = Counter(column_names(frame))
     for column in columns:
         if column not in present:
@@ -42,7 +43,8 @@ def is_text(column: "pd.Series[Any]") -> bool:
 
 
 def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str | None = None) -> Floats:
-    """A numeric column as float64; text and infinities are refused with their row, and so are missing cells but for `gaps`: then NaN.
+    """A numeric column as float64; text and infinities are refused with their row, and so are missing cells but for
+    `gaps`: then NaN.
 
     `hint` says what to do where the column holds names.
     """
@@ -85,10 +87,12 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
 
 
 def codes(frame: Rows, column: str, categories: Sequence[str], name: str, gaps: bool = False) -> Floats:
-    """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the last.
+    """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the
+    last.
 
-    A missing cell is refused with its row, but for `gaps`: then it gets the number after that. The list comes from the terms or from
-    public data, so a code never depends on the private table. "1.0" is 1 where "1" is listed, and the other way round.
+    A missing cell is refused with its row, but for `gaps`: then it gets the number after that. The list comes from the
+    terms or from public data, so a code never depends on the private table. "1.0" is 1 where "1" is listed, and the
+    other way round.
     """
     place, called = _called(frame, column, name, gaps)
     if not gaps:
@@ -101,7 +105,8 @@ def codes(frame: Rows, column: str, categories: Sequence[str], name: str, gaps: 
 
 
 def _numbered(categories: Sequence[str]) -> dict[str, int]:
-    """The place of every name. Where nothing but truth values is listed, True is also true, and 1 as columns of truth values call it."""
+    """The place of every name. Where nothing but truth values is listed, True is also true, and 1 as columns of truth
+    values call it."""
     number = {category: code for code, category in enumerate(categories)}
     if not {*categories} <= TRUTH.keys():
         return number
@@ -121,33 +126,37 @@ def is_gap(frame: Rows, column: str, name: str, listed: Set[str] = frozenset()) 
     if values is not None:
         return np.isnan(values)
     place, cells = _listed_cells(frame, column, name)
-    gap = np.array([*(is_missing_word(cell) and cell_name(cell) not in listed for cell in cells), True])  # the last is for gaps
+    # the last is for gaps
+    gap = np.array([*(is_missing_word(cell) and cell_name(cell) not in listed for cell in cells), True])
     return np.asarray(gap[place])
 
 
 def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
-    """(which of the cells listed each row holds, -1 for a gap; their numbers, NaN for none; their names, None for none)."""
+    """(which of the cells listed each row holds, -1 for a gap; their numbers, NaN for none; their names, None for
+    none)."""
     place, cells = _cells(frame, column, name, gaps=True)
     return place, [cell_number(cell) for cell in cells], [cell_name(cell) for cell in cells]
 
 
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
-    """The first `limit` rows of every person, in the table's order. A person is whoever has one name in the column `person`."""
+    """The first `limit` rows of every person, in the table's order. A person is whoever has one name in the column
+    `person`."""
     return frame[first_rows(frame, person, limit, name)].reset_index(drop=True)
 
 
 def first_rows(frame: Rows, person: str, limit: int, name: str) -> NDArray[np.bool_]:
     """Which rows are among the first `limit` of their person [n].
 
-    Formal guarantee: if all rows of one person become rows of another, who had none, this stays as it is, to the row: it is a function of
-    which rows belong together, and neither of what people are called nor of any other cell.
+    Formal guarantee: if all rows of one person become rows of another, who had none, this stays as it is, to the row:
+    it is a function of which rows belong together, and neither of what people are called nor of any other cell.
     """
     people = groups(frame, person, name, "its person")
     return np.asarray(pd.Series(people).groupby(people).cumcount() < limit)
 
 
 def groups(frame: Rows, column: str, name: str, what: str) -> NDArray[np.int64]:
-    """Which rows belong together [n]: those with one name in this column, numbered in the order in which names come; all must have one."""
+    """Which rows belong together [n]: those with one name in this column, numbered in the order in which names come;
+    all must have one."""
     require_columns(frame, [column], name)
     place, called = _called(frame, column, name)
     _require_all(place, column, name, what)
@@ -177,7 +186,8 @@ def _called(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[ND
 def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
     """What is said of a cell that has no name."""
     return DataError(
-        f"{name}: column {column!r}, row {row}: expected a name: text, a whole number, or a float below 2^53{why}; larger numbers "
+        f"{name}: column {column!r}, row {row}: expected a name: text, a whole number, or a float below 2^53{why}; "
+        f"larger numbers "
         "keep theirs as integers, decimals or text"
     )
 
@@ -194,8 +204,8 @@ def _cells(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[NDA
 def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
     """(which of the listed cells each row holds, -1 for a missing one; the list).
 
-    Rows share an entry only where the column's type leaves no doubt that their cells have one name and one number: cells of mixed
-    types may be equal and yet be written differently, so they are listed one by one.
+    Rows share an entry only where the column's type leaves no doubt that their cells have one name and one number:
+    cells of mixed types may be equal and yet be written differently, so they are listed one by one.
     """
     series = _declared(frame, column, name)
     words = series if isinstance(series, pa.Array) else _text(series)
@@ -217,7 +227,8 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
 
 
 def _text(series: "pd.Series[Any]") -> pa.Array | None:
-    """A column of nothing but text and gaps as Arrow holds it; None for other columns. Cell by cell it would mean the same."""
+    """A column of nothing but text and gaps as Arrow holds it; None for other columns. Cell by cell it would mean the
+    same."""
     if series.dtype != object or not set(map(type, cells := series.to_numpy())) <= {str, NoneType}:
         return None
     try:

@@ -1,8 +1,10 @@
-"""Rows without a target. In a private table such a row counts, because the number of rows is public, and contributes nothing.
+"""Rows without a target. In a private table such a row counts, because the number of rows is public, and contributes
+nothing.
 
-Formal guarantee: whether a row has a target is a function of its own cell, the column's declared type and the terms. A row without one is
-prepared as zeros of weight 0, whatever its other cells hold: its gradient, its second moments and its part of a score are 0, which every
-bound on one record allows. So a table in which it has a target is a neighbour like any other.
+Formal guarantee: whether a row has a target is a function of its own cell, the column's declared type and the terms. A
+row without one is prepared as zeros of weight 0, whatever its other cells hold: its gradient, its second moments and
+its part of a score are 0, which every bound on one record allows. So a table in which it has a target is a neighbour
+like any other.
 """
 
 from collections.abc import Set
@@ -37,4 +39,8 @@ def with_target(public: pd.DataFrame, target: str, listed: Set[str], name: str) 
 def dropped_words(public: pd.DataFrame, target: str, listed: Set[str], name: str) -> str | None:
     """A sentence about a public sample's rows without a target; None if all have one."""
     missing = len(public) - len(with_target(public, target, listed, name))
-    return None if not missing else f"{missing:,} of the public sample's {len(public):,} rows have no target, and are left out."
+    return (
+        None
+        if not missing
+        else f"{missing:,} of the public sample's {len(public):,} rows have no target, and are left out."
+    )

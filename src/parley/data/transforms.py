@@ -1,9 +1,9 @@
 """What is done to a feature's numbers before anything else: monotone functions that take every finite number.
 
-Formal guarantee: a transformed number depends on that number alone, not on its place or its neighbours, and is the same to the bit on
-every machine. Each function is a series of additions, multiplications, divisions and roots, which IEEE 754 fixes to the last bit, element
-by element; a library's own logarithm may differ with the vector that a number is computed in. Below its domain a function stays at the
-domain's end: bounds clip there anyway (`Preparation`).
+Formal guarantee: a transformed number depends on that number alone, not on its place or its neighbours, and is the same
+to the bit on every machine. Each function is a series of additions, multiplications, divisions and roots, which IEEE
+754 fixes to the last bit, element by element; a library's own logarithm may differ with the vector that a number is
+computed in. Below its domain a function stays at the domain's end: bounds clip there anyway (`Preparation`).
 """
 
 from collections.abc import Callable
@@ -18,7 +18,8 @@ TERMS = 12  # of a series in at most 0.03: what is left out is below 1e-18
 
 
 def _log(x: Floats) -> Floats:
-    """ln x for x from 2^-1022 on: x = 2^e m with m from 0.7 to 1.42, and ln m = 2 atanh((m - 1)/(m + 1)). Within 1e-15 of it.
+    """ln x for x from 2^-1022 on: x = 2^e m with m from 0.7 to 1.42, and ln m = 2 atanh((m - 1)/(m + 1)). Within 1e-15
+    of it.
 
     >>> _log(np.array([1.0, 2.0])).tolist()
     [0.0, 0.6931471805599453]

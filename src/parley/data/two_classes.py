@@ -21,7 +21,9 @@ def signs(model: Model, categories: Categories, rows: Rows, name: str) -> Floats
     if not wrong.size:
         return np.where(y > 0, 1.0, -1.0)
     if model.target in categories:
-        raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected one of the two names that the terms list")
+        raise DataError(
+            f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected one of the two names that the terms list"
+        )
     values = np.unique(y).size
     more = f" (the column has {values} different values: {HELP})" if values > 2 else ""
     raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected a class, 1 or 0 (or -1){more}")

@@ -24,7 +24,9 @@ intercept = true
 holdout = 0.2                   # of each table this share is kept for scoring
 """
 
-PLANS = {  # how the budgets are spent, as `parley plan` proposed for each kind of noise, with a third of the rounds where that is as good
+# how the budgets are spent, as `parley plan` proposed for each kind of noise, with a third of the rounds where that is
+# as good
+PLANS = {
     ONE: """\
 [learning]
 algorithm = "averaged-subgradient"
@@ -54,17 +56,21 @@ clip = 4.29                     # no record's gradient counts for more than this
 
 
 def write_unions(folder: Path, seed: int, count: int = UNIONS) -> list[Union]:
-    """The tables of so many unions and a large bank, the public sample, and terms with one noise and with each owner's own."""
+    """The tables of so many unions and a large bank, the public sample, and terms with one noise and with each owner's
+    own."""
     unions = country(seed, count)
     public_sample(seed).to_csv(folder / "public.csv", index=False)
     _write_tables(folder, unions, seed)
     (folder / ONE).write_text(_terms("Credit unions, one noise for all", PLANS[ONE], unions, HOSTS), encoding="utf-8")
-    (folder / OWN).write_text(_terms("Credit unions, each with its own noise", PLANS[OWN], unions, ()), encoding="utf-8")
+    (folder / OWN).write_text(
+        _terms("Credit unions, each with its own noise", PLANS[OWN], unions, ()), encoding="utf-8"
+    )
     return unions
 
 
 def write_banks(folder: Path, seed: int) -> list[Union]:
-    """Three large banks' tables, and terms with one noise, which they host themselves; beside the unions' public sample."""
+    """Three large banks' tables, and terms with one noise, which they host themselves; beside the unions' public
+    sample."""
     banks = large_banks(seed)
     _write_tables(folder, banks, seed)
     terms = _terms("Three large banks", PLANS[ONE], banks, [bank.name for bank in banks])

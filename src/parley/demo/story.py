@@ -36,7 +36,8 @@ def learn(
     future: int = FUTURE,
     progress: Progress = lambda done, total: None,
 ) -> list[Chapter]:
-    """Train by the terms of every forecast, refine each model for every owner, and judge what came out beside what was foreseen."""
+    """Train by the terms of every forecast, refine each model for every owner, and judge what came out beside what was
+    foreseen."""
     owners = open_owners(expected[0].terms)
     models = [train(each.terms, owners, seed=seed, measure=False).model for each in expected]
     joined: list[list[Joined]] = [[] for _ in expected]

@@ -1,8 +1,10 @@
-"""Synthetic credit unions: loan books of one country whose regions differ, in who the members are and in what their loans cost.
+"""Synthetic credit unions: loan books of one country whose regions differ, in who the members are and in what their
+loans cost.
 
-Rates follow `synthetic_lending`, the market's law, plus what is special about a region and about a union: every coefficient of the rate
-(of standardised columns) is shifted by a normal number, and so is the level. Members differ too: regions lean to other scores, incomes and
-homes. How much, is in the constants below; the rate itself scatters by about 2.2 points around the best linear model.
+Rates follow `synthetic_lending`, the market's law, plus what is special about a region and about a union: every
+coefficient of the rate (of standardised columns) is shifted by a normal number, and so is the level. Members differ
+too: regions lean to other scores, incomes and homes. How much, is in the constants below; the rate itself scatters by
+about 2.2 points around the best linear model.
 """
 
 from collections.abc import Sequence
@@ -67,7 +69,8 @@ class Union:
 
 
 def country(seed: int, count: int = UNIONS) -> list[Union]:
-    """So many unions in six regions, sizes even on a logarithm, and a bank that is everywhere, so that it differs little."""
+    """So many unions in six regions, sizes even on a logarithm, and a bank that is everywhere, so that it differs
+    little."""
     rng = np.random.default_rng((seed, 1))
     columns = len(_market()[0])
     regions = {name: _law(rng, columns, REGION_SHIFT, REGION_LEVEL, LEANING) for name in REGIONS}
@@ -79,7 +82,9 @@ def country(seed: int, count: int = UNIONS) -> list[Union]:
         law = Law(common.leaning, common.shift + own.shift, common.level + own.level)
         unions.append(Union(f"{region}-{number}", int(size), law))
     everywhere = list(regions.values())
-    bank = Law(np.zeros(columns), np.mean([r.shift for r in everywhere], axis=0), float(np.mean([r.level for r in everywhere])))
+    bank = Law(
+        np.zeros(columns), np.mean([r.shift for r in everywhere], axis=0), float(np.mean([r.level for r in everywhere]))
+    )
     return [*unions, Union(BANK, LARGE, bank)]
 
 

@@ -1,4 +1,5 @@
-"""Owners asked for something else than a model, on this machine or elsewhere: the rounds, what they came to, and what they cost."""
+"""Owners asked for something else than a model, on this machine or elsewhere: the rounds, what they came to, and what
+they cost."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

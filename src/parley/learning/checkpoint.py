@@ -1,12 +1,13 @@
 """Where a run between machines stands, kept so that a learner that was killed goes on as if nothing had happened.
 
-The state before round k + 1 follows from the answers to round k and from who gave them. Under `straggler = "skip"` the owners' ledgers
-alone do not say who was in time, so the state that follows is stored, durably, before round k + 1 is asked. From then on the next
-question is fixed; a crash before that moment has asked nothing that depends on who was in time. A checkpoint is as long after the last
-round as after the first.
+The state before round k + 1 follows from the answers to round k and from who gave them. Under `straggler = "skip"` the
+owners' ledgers alone do not say who was in time, so the state that follows is stored, durably, before round k + 1 is
+asked. From then on the next question is fixed; a crash before that moment has asked nothing that depends on who was in
+time. A checkpoint is as long after the last round as after the first.
 
-It also keeps the end of every owner's ledger as last seen, by which an older copy of that ledger is told. Its own checksum tells
-accidents: a byte that changed on the disk, a number that somebody edited. Who means to forge a checkpoint can compute it anew.
+It also keeps the end of every owner's ledger as last seen, by which an older copy of that ledger is told. Its own
+checksum tells accidents: a byte that changed on the disk, a number that somebody edited. Who means to forge a
+checkpoint can compute it anew.
 """
 
 import hashlib
@@ -36,8 +37,8 @@ HASH = re.compile(r"[0-9a-f]{64}")
 class Checkpoint:
     """The state before round `state.round` of the agreement with this hash.
 
-    `answers` says how many answers of each owner went into it, `spent` what the owner had spent by its own last word, `heads` where its
-    ledger ended then.
+    `answers` says how many answers of each owner went into it, `spent` what the owner had spent by its own last word,
+    `heads` where its ledger ended then.
     """
 
     terms_hash: str
@@ -76,7 +77,8 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
         ) from None
     if not whole:
         raise SettingError(
-            f"{path}: changed since it was written, its checksum differs; put that of the run back, or move it away to begin again"
+            f"{path}: changed since it was written, its checksum differs; put that of the run back, or move it away "
+            f"to begin again"
         )
     if found is None:
         raise SettingError(f"{path}: a checkpoint of other terms; expected one of the terms {expected[:16]}…")
@@ -86,7 +88,8 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
 def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
     """The checkpoint, if a run by these terms can have stood there (ValueError)."""
     memory = content["memory"]
-    if isinstance(memory, list):  # as it once was: one array without a name; algorithms that need none kept a second copy of theta
+    # as it once was: one array without a name; algorithms that need none kept a second copy of theta
+    if isinstance(memory, list):
         memory = dict.fromkeys(start.memory, memory)
     if memory.keys() != start.memory.keys():
         raise ValueError

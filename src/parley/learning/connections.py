@@ -35,7 +35,9 @@ def open_federation(
         return Federation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     from parley.network.hosting.federation import SharedFederation
 
-    return SharedFederation(run.setup, peers, find_hosts(terms, owners), patience, warn, begin.heads, begin.answers), own
+    return SharedFederation(
+        run.setup, peers, find_hosts(terms, owners), patience, warn, begin.heads, begin.answers
+    ), own
 
 
 def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> tuple[list["Peer"], "Agreement | None"]:
@@ -68,7 +70,8 @@ def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> t
         settings = load_owner(address.own)
         if not name == settings.name == terms.learning.learner:
             raise SettingError(
-                f"{addresses}: owners.{name}: only the learner's own table ({terms.learning.learner!r}) can be in process"
+                f"{addresses}: owners.{name}: only the learner's own table ({terms.learning.learner!r}) can be in "
+                f"process"
             )
         owner = open_owner(settings)
         agreement = open_agreement(owner, Acceptances(settings.accepted), terms.hash)

@@ -1,7 +1,7 @@
 """Training between organisations: the same algorithm and the same loop, with owners that are elsewhere.
 
-The learner knows the terms and the public sample. It has no table, so there is no relative fitness. Each owner scores for itself; where
-the terms set a part of epsilon aside for it, owners also release a score, debited like every answer.
+The learner knows the terms and the public sample. It has no table, so there is no relative fitness. Each owner scores
+for itself; where the terms set a part of epsilon aside for it, owners also release a score, debited like every answer.
 """
 
 import time
@@ -75,7 +75,8 @@ class DeployedRun:
 
 
 def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
-    """What a learner without a table fixes before the first question; terms that limit nothing are refused now, not in the last round."""
+    """What a learner without a table fixes before the first question; terms that limit nothing are refused now, not in
+    the last round."""
     setup = resolve(terms)
     if not setup.parts:
         raise SettingError("owners: expected at least one")
@@ -100,12 +101,15 @@ class KeptRun:
             progress(state)
 
         setup = self._deployed.setup
-        return run(self._deployed.algorithm, self._peers, setup.aggregation, Asker.of(setup), self._begin.state, after_round)
+        return run(
+            self._deployed.algorithm, self._peers, setup.aggregation, Asker.of(setup), self._begin.state, after_round
+        )
 
     def catch_up(self, final: State) -> list[str]:
         """Hear once more from who was late, and keep what they said; who cannot be reached is named."""
         unheard = self._peers.catch_up()
-        if not self._deployed.finished(self._begin):  # somebody was asked since the last round: for a score, or why it was late
+        # somebody was asked since the last round: for a score, or why it was late
+        if not self._deployed.finished(self._begin):
             self._store(final)
         return unheard
 
@@ -117,7 +121,9 @@ class KeptRun:
 
     def _store(self, state: State) -> None:
         heads = {**self._begin.heads, **self._peers.heads}
-        Checkpoint(self._deployed.setup.hash, state, dict(self.used), self.last_spent(), heads).save(self._deployed.checkpoint)
+        Checkpoint(self._deployed.setup.hash, state, dict(self.used), self.last_spent(), heads).save(
+            self._deployed.checkpoint
+        )
 
 
 def learn(
@@ -127,10 +133,11 @@ def learn(
     own: Agreement | None = None,
     progress: Callable[[State], None] = lambda state: None,
 ) -> tuple[Result, list[str]]:
-    """All rounds from `begin` on, then the score if one is agreed on: the result, and who may have spent more than it could be asked about.
+    """All rounds from `begin` on, then the score if one is agreed on: the result, and who may have spent more than it
+    could be asked about.
 
-    The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its score asks the same
-    question again. `own` is the learner's own agreement if it owns a table too.
+    The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its
+    score asks the same question again. `own` is the learner's own agreement if it owns a table too.
     """
     require_prediction(deployed.setup.terms)
     began = time.perf_counter()

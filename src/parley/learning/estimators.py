@@ -36,21 +36,24 @@ from parley.validate import LARGEST, Floats, positive
 class _PrivateEstimator(JointModel):
     """Training on one table.
 
-    `norm` is what a row of X usually measures at most, in L2: longer rows are shortened to it. It must be known from elsewhere than the
-    rows; left out it is the root of twice the number of features, which suits features standardised by public means and deviations.
-    Inside, features are scaled so that `norm` becomes that root; `radius`, the size of the largest coefficient, refers to scaled features.
+    `norm` is what a row of X usually measures at most, in L2: longer rows are shortened to it. It must be known from
+    elsewhere than the rows; left out it is the root of twice the number of features, which suits features standardised
+    by public means and deviations. Inside, features are scaled so that `norm` becomes that root; `radius`, the size of
+    the largest coefficient, refers to scaled features.
 
-    Without an `algorithm` it is the best that needs no tuning: objective perturbation for logistic and softmax regression, one release of
-    second moments for linear regression, both without rounds and steps; averaged subgradients for the SVM. `clip`, `horizon` and
-    `step` are for algorithms with rounds (`clip` for second moments, too); `docs/terms.md` says what they mean.
+    Without an `algorithm` it is the best that needs no tuning: objective perturbation for logistic and softmax
+    regression, one release of second moments for linear regression, both without rounds and steps; averaged
+    subgradients for the SVM. `clip`, `horizon` and `step` are for algorithms with rounds (`clip` for second moments,
+    too); `docs/terms.md` says what they mean.
 
-    Formal guarantee: if `random_state` is None, `theta_` is epsilon-DP (replace-one; the number of rows and the set of class labels are
-    public), whatever norm the rows have. The fit is then a release like an owner's between organisations: exact noise (`SafeNoise`), every
-    answer debited from a ledger before it is used, and `released_` is true. That ledger lasts as long as the fit: each further fit costs
-    epsilon again, and nobody counts them. Where they must be counted, use `Owner` with a `Ledger` that is kept, and `train`.
+    Formal guarantee: if `random_state` is None, `theta_` is epsilon-DP (replace-one; the number of rows and the set of
+    class labels are public), whatever norm the rows have. The fit is then a release like an owner's between
+    organisations: exact noise (`SafeNoise`), every answer debited from a ledger before it is used, and `released_` is
+    true. That ledger lasts as long as the fit: each further fit costs epsilon again, and nobody counts them. Where they
+    must be counted, use `Owner` with a `Ledger` that is kept, and `train`.
 
-    With a seed the run is a study: its noise can be drawn again by whoever knows the seed, so its model guarantees nothing, and
-    `released_` is false.
+    With a seed the run is a study: its noise can be drawn again by whoever knows the seed, so its model guarantees
+    nothing, and `released_` is false.
     """
 
     kind: ClassVar[str]
@@ -114,7 +117,8 @@ class _PrivateEstimator(JointModel):
             return math.sqrt((2 * features + 1) * (2 if self.kind == "softmax-regression" else 1))
         if algorithm == "sufficient-statistics":
             numbers, square = features + 2, features + 2.0  # and the target; what z measures, squared
-            return square * (2 / math.pi * numbers + 1) / 2  # of a normal vector of that length, all products z_i z_j, i <= j
+            # of a normal vector of that length, all products z_i z_j, i <= j
+            return square * (2 / math.pi * numbers + 1) / 2
         return 10.0
 
     def _rows(self, X: Any) -> Floats:
@@ -127,7 +131,10 @@ def _study(terms: Terms, table: pd.DataFrame, seed: int) -> Result:
 
 def _release(terms: Terms, table: pd.DataFrame) -> Result:
     """The course of a release, with books that are closed when it is over."""
-    with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "fit.ledger", terms.owners[0].epsilon)) as ledger:
+    with (
+        TemporaryDirectory() as folder,
+        closing(Ledger(Path(folder) / "fit.ledger", terms.owners[0].epsilon)) as ledger,
+    ):
         owner = Owner("owner", table, ledger=ledger)
         owner.accept(terms)
         return learn_model(terms, [owner], RunSettings(measure=False))
@@ -136,7 +143,8 @@ def _release(terms: Terms, table: pd.DataFrame) -> Result:
 class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
     """Linear regression of one table under differential privacy.
 
-    `target_norm` is what a target usually measures at most, known from elsewhere than the rows; targets are divided by it inside.
+    `target_norm` is what a target usually measures at most, known from elsewhere than the rows; targets are divided by
+    it inside.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 2)); y = X @ [1.0, -2.0] + 0.5

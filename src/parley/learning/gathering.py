@@ -22,8 +22,8 @@ from parley.validate import whole
 def exchange_with(
     setup: Setup, parties: list[Owner], seed: int | None, speeds: Mapping[str, float] | None = None
 ) -> Iterator[Exchange]:
-    """How the owners are asked: each for its own noisy answer (on a virtual clock where nobody is waited for), or all for a sum to which
-    one noise is added.
+    """How the owners are asked: each for its own noisy answer (on a virtual clock where nobody is waited for), or all
+    for a sum to which one noise is added.
 
     Where they release, three hosts in this process draw it; their journals lie beside the first owner's ledger.
     """

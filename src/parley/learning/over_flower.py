@@ -1,7 +1,9 @@
-"""The learner as the ServerApp of a Flower federation: the same rounds, with Flower as the carrier (`network/exchange/flower.py`).
+"""The learner as the ServerApp of a Flower federation: the same rounds, with Flower as the carrier
+(`network/exchange/flower.py`).
 
-Run settings: terms, save, report and checkpoint (paths at the server), deadline (seconds). A run that was interrupted goes on where its
-checkpoint stands. The report is the object that `parley learner run --json` prints, less the latencies.
+Run settings: terms, save, report and checkpoint (paths at the server), deadline (seconds). A run that was interrupted
+goes on where its checkpoint stands. The report is the object that `parley learner run --json` prints, less the
+latencies.
 """
 
 import json
@@ -39,7 +41,9 @@ def main(grid: Grid, context: Context) -> None:
         result, _ = learn(run, federation, begin)
     finally:
         federation.close()
-    Path(str(settings["report"])).write_text(json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    Path(str(settings["report"])).write_text(
+        json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 APP = {

@@ -24,7 +24,8 @@ def open_owners(terms: Terms) -> list[Owner]:
 
 
 def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
-    """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
+    """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of
+    them."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
@@ -43,7 +44,8 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
 
 
 def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
-    """Refuse ledgers without room for these terms, those that are there and those that would be made, before any table is read."""
+    """Refuse ledgers without room for these terms, those that are there and those that would be made, before any table
+    is read."""
     require_ready(terms)
     _require_place(folder)
     if lifetime is not None and not (lifetime > 0 and math.isfinite(lifetime)):
@@ -86,7 +88,8 @@ def _ask_lifetime(path: Path, promised: Sequence[Reservation]) -> NoReturn:
     epsilon, delta = float(max(each.epsilon for each in promised)), float(max(each.delta for each in promised))
     more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
     raise LedgerError(
-        f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, makes it, with that budget for the table's whole life. These "
+        f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, makes it, with that budget for the table's "
+        f"whole life. These "
         f"terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
     )
 
@@ -94,7 +97,9 @@ def _ask_lifetime(path: Path, promised: Sequence[Reservation]) -> NoReturn:
 def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifetime_delta: float | None) -> None:
     """Refuse to make a ledger that could not hold these terms, and say which of the two options falls short."""
     epsilon, delta = float(promised.epsilon), float(promised.delta)
-    short = [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
+    short = (
+        [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
+    )
     if promised.delta > Fraction(str(lifetime_delta or 0)):
         short.append(f"a lifetime δ of {delta:g} or more, for their noise has a δ (--lifetime-delta {delta:g})")
     if short:
@@ -108,10 +113,13 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
     if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
         more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
         short = (
-            "; the noise of these terms has a δ, and --lifetime-delta falls short of it" if (lifetime_delta or 0.0) < delta else ""
+            "; the noise of these terms has a δ, and --lifetime-delta falls short of it"
+            if (lifetime_delta or 0.0) < delta
+            else ""
         )
         raise LedgerError(
-            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: so much do {first} and "
+            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: "
+            f"so much do {first} and "
             f"learning take together{short}. No ledger was made: its budget is for ever"
         )
 
@@ -121,15 +129,19 @@ def require_own_tables(terms: Terms, tables: Mapping[str, TableSource]) -> None:
     twice = same_table(tables)
     if twice is not None and terms.privacy.shared_records < 2:
         raise GuaranteeError(
-            f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same people, who were "
-            "promised one. Give each its own table, or set privacy.shared_records to how many owners may hold a person's record"
+            f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same "
+            f"people, who were "
+            "promised one. Give each its own table, or set privacy.shared_records to how many owners may hold a "
+            "person's record"
         )
 
 
 def table_of(part: OwnerTerms, data: Path | None) -> str:
     """Where the table of the owner that asks lies: as it says itself, or as the terms do."""
     if data is None and part.data is None:
-        raise SettingError(f"{part.name}: which table? Give --data TABLE; the terms name none (owners.{part.name}.data)")
+        raise SettingError(
+            f"{part.name}: which table? Give --data TABLE; the terms name none (owners.{part.name}.data)"
+        )
     return owner_table(part) if data is None else str(data)
 
 

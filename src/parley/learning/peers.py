@@ -1,8 +1,9 @@
 """Gossip between organisations without a centre: one owner's peer, which asks its own owner and hears its neighbours.
 
-The rounds are those of `Gossip`, line by line: this peer has one row of them, and mixes with what its neighbours say. So all peers together
-come to what one learner would, to the bit, from the same answers on the same machine. On different machines they compare, before anything
-is asked, the public numbers that they resolved, the length of a step and the start: these are the same but for rounding, or nothing begins.
+The rounds are those of `Gossip`, line by line: this peer has one row of them, and mixes with what its neighbours say.
+So all peers together come to what one learner would, to the bit, from the same answers on the same machine. On
+different machines they compare, before anything is asked, the public numbers that they resolved, the length of a step
+and the start: these are the same but for rounding, or nothing begins.
 """
 
 import time
@@ -69,7 +70,9 @@ class PeerGossip(Gossip):
         """As everybody's; what was said is remembered, for neighbours that hear it later."""
         after = super().update(state, combined, answers)
         board = self.neighbourhood.board
-        said = {f"{SAID} {step}": words[0] for step in STEPS if (words := board.read((state.round, step), 0)) is not None}
+        said = {
+            f"{SAID} {step}": words[0] for step in STEPS if (words := board.read((state.round, step), 0)) is not None
+        }
         return replace(after, memory={**after.memory, **said})
 
 
@@ -135,7 +138,9 @@ class PeerRun:
         numbers = np.zeros(self.setup.parameters)
         like = {f"{POINT} of {name}": numbers for name in self.whole.names}
         if self.setup.terms.privacy.score_epsilon is not None:
-            like |= {f"{SCORE} of {name}": np.zeros(part.stages[1].question.size) for name, part in self.setup.parts.items()}
+            like |= {
+                f"{SCORE} of {name}": np.zeros(part.stages[1].question.size) for name, part in self.setup.parts.items()
+            }
         return load_checkpoint(self.agreed_file, self.setup.terms, State(1, numbers, like | {OVER: np.zeros(1)}))
 
 
@@ -155,7 +160,8 @@ def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None 
 
 
 class OwnOwner:
-    """An `Exchange` with one's own owner alone. A question for everybody is asked of it, and the answers are passed on."""
+    """An `Exchange` with one's own owner alone. A question for everybody is asked of it, and the answers are passed
+    on."""
 
     def __init__(
         self, peer: PeerRun, federation: Federation, neighbourhood: Neighbourhood, scores: Mapping[str, Floats] | None
@@ -174,7 +180,10 @@ class OwnOwner:
             self.scores = self._neighbourhood.spread(self._peer.points_round + 1, own)
             for name, value in self.scores.items():
                 Scrutiny(parts[name], gaps=True).check_value(query, value)
-        return [Answer(query.id, name, parts[name].stage(query.round).question.records, self.scores[name]) for name in questions]
+        return [
+            Answer(query.id, name, parts[name].stage(query.round).question.records, self.scores[name])
+            for name in questions
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +196,8 @@ class PeerOutcome:
 
 
 class KeptPeer:
-    """A peer's rounds and its end, stored durably: what was said in a round is kept with its state before the next place is spoken at."""
+    """A peer's rounds and its end, stored durably: what was said in a round is kept with its state before the next
+    place is spoken at."""
 
     def __init__(self, peer: PeerRun, federation: Federation, neighbourhood: Neighbourhood, begin: Checkpoint) -> None:
         self._peer, self._federation, self._neighbourhood, self._begin = peer, federation, neighbourhood, begin
@@ -258,8 +268,8 @@ def learn_as_peer(
     report: Callable[[PeerOutcome], None],
     progress: Callable[[State], None] = lambda state: None,
 ) -> list[str]:
-    """All rounds from `begin` on, the points of all, the score if one is agreed on; `report` gets what came out. Then stay until the
-    neighbours have it all too; who was not heard to is named.
+    """All rounds from `begin` on, the points of all, the score if one is agreed on; `report` gets what came out. Then
+    stay until the neighbours have it all too; who was not heard to is named.
 
     Killed at any moment, a peer goes on with the same words. `told` are the neighbours that know that it has finished.
     """
@@ -300,7 +310,9 @@ def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
     radius = setup.limits.radius
     for name, point in points.items():
         if radius is not None and not (np.abs(point) <= radius).all():
-            raise ContradictionError(f"{name}: its point was told to lie outside the agreed box; ask its people, and those between")
+            raise ContradictionError(
+                f"{name}: its point was told to lie outside the agreed box; ask its people, and those between"
+            )
 
 
 def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOutcome]:
@@ -308,6 +320,13 @@ def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOut
     found = []
     for part in peer.setup.terms.owners:
         own, turns = part.name == peer.owner, len(peer.setup.schedule.rounds_of(part.name))
-        promised, step = upper(peer.setup.terms.promised_epsilon(part.name)), upper(peer.setup.part(part.name).step_epsilon)
-        found.append(OwnerOutcome(part.name, part.records, promised, spent if own else None, None, answers if own else turns, step))
+        promised, step = (
+            upper(peer.setup.terms.promised_epsilon(part.name)),
+            upper(peer.setup.part(part.name).step_epsilon),
+        )
+        found.append(
+            OwnerOutcome(
+                part.name, part.records, promised, spent if own else None, None, answers if own else turns, step
+            )
+        )
     return found

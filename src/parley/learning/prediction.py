@@ -1,8 +1,8 @@
 """Owners on this machine learn to predict a column: the rounds, and what came out of them.
 
-The way of one number: terms -> setup (bound, mechanism, cost of k answers) -> run -> Algorithm.questions -> Owner.answer (bounded,
-debited, noisy) -> aggregation -> Algorithm.update -> Result. A study of R replicates and a release take the same way; the study's
-arrays have one more axis.
+The way of one number: terms -> setup (bound, mechanism, cost of k answers) -> run -> Algorithm.questions ->
+Owner.answer (bounded, debited, noisy) -> aggregation -> Algorithm.update -> Result. A study of R replicates and a
+release take the same way; the study's arrays have one more axis.
 """
 
 import time
@@ -49,7 +49,8 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
     begin = algorithm.start(_origin(setup, settings.start, axes), axes)
     with exchange_with(setup, parties, settings.seed, settings.speeds) as exchange:
         final = run(algorithm, exchange, aggregation, Asker.of(setup), begin, after_round)
-        if study is not None and not settings.whole_path and final.round <= algorithm.horizon:  # somebody never answered
+        # somebody never answered
+        if study is not None and not settings.whole_path and final.round <= algorithm.horizon:
             study.record(algorithm.model(final))
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
     theta, late = algorithm.model(final).reshape(-1, setup.parameters), algorithm.late(final)
@@ -79,7 +80,9 @@ def _origin(setup: Setup, start: Floats | None, replicates: tuple[int, ...]) -> 
         return starting_point(setup)
     origin = np.asarray(start, dtype=np.float64)
     if origin.shape not in ((setup.parameters,), (*replicates, setup.parameters)):
-        raise SettingError(f"start: expected {setup.parameters} numbers, or as many for each replicate; got shape {origin.shape}")
+        raise SettingError(
+            f"start: expected {setup.parameters} numbers, or as many for each replicate; got shape {origin.shape}"
+        )
     return origin
 
 

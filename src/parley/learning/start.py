@@ -1,7 +1,7 @@
 """Where training starts: at zero, or at the best fit of the public sample. No private record is looked at.
 
-A public sample is finite: its plain optimum lies as far out in weak directions as chance takes it. So the fit has a ridge, chosen by
-cross-validation on rows held back by their place.
+A public sample is finite: its plain optimum lies as far out in weak directions as chance takes it. So the fit has a
+ridge, chosen by cross-validation on rows held back by their place.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +29,8 @@ MANY = 400  # parameters from which every fit is dear: then fewer folds and ridg
 
 @dataclass(frozen=True, eq=False)
 class PublicFit:
-    """The best model of some public rows; `cost` is that of rows that a fit has not seen, `spread` its standard error."""
+    """The best model of some public rows; `cost` is that of rows that a fit has not seen, `spread` its standard
+    error."""
 
     theta: Floats
     ridge: float
@@ -45,15 +46,18 @@ def starting_point(setup: Setup) -> Floats:
     fit = None if setup.public is None else public_fit(setup.risk, setup.public, setup.limits.radius, origin)
     if fit is None:
         raise DataError(
-            "learning.start: the public sample has no best fit to start from (classes that separate?); leave the key out"
+            "learning.start: the public sample has no best fit to start from (classes that separate?); leave the key "
+            "out"
         )
     return fit.theta
 
 
 def public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
-    """The best fit of public rows, its ridge chosen and its cost measured by cross-validation; None where no ridge gives an optimum.
+    """The best fit of public rows, its ridge chosen and its cost measured by cross-validation; None where no ridge
+    gives an optimum.
 
-    The folds' fits have a tenth fewer rows than the fit itself, so the cost errs on the high side by about a tenth of its excess.
+    The folds' fits have a tenth fewer rows than the fit itself, so the cost errs on the high side by about a tenth of
+    its excess.
     """
     return design.derived(("public fit", objective, radius), partial(_public_fit, objective, design, radius, origin))
 
@@ -78,12 +82,15 @@ def _public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, 
 
 
 def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
-    """For each fold, which places are held back: fixed by the number of rows alone, so that everybody holds back the same."""
+    """For each fold, which places are held back: fixed by the number of rows alone, so that everybody holds back the
+    same."""
     place = np.random.default_rng(0).permutation(rows) % count
     return [place == fold for fold in range(count) if (place == fold).any() and not (place == fold).all()]
 
 
-def ridge_fit(objective: EmpiricalRisk, design: Design, ridge: float, radius: float | None, near: Floats) -> Floats | None:
+def ridge_fit(
+    objective: EmpiricalRisk, design: Design, ridge: float, radius: float | None, near: Floats
+) -> Floats | None:
     """The minimiser with so much more regularisation, searched from `near`; None where there is none."""
     try:
         return replace(objective, regularisation=objective.regularisation + ridge).optimum([design], radius, 1e-5, near)
@@ -92,7 +99,12 @@ def ridge_fit(objective: EmpiricalRisk, design: Design, ridge: float, radius: fl
 
 
 def _held_back_costs(
-    objective: EmpiricalRisk, design: Design, parts: list[NDArray[np.bool_]], ridge: float, radius: float | None, origin: Floats
+    objective: EmpiricalRisk,
+    design: Design,
+    parts: list[NDArray[np.bool_]],
+    ridge: float,
+    radius: float | None,
+    origin: Floats,
 ) -> Floats | None:
     """For each fold, the terms' own cost of its rows at a model fitted without them; folds count alike."""
     costs, near = [], origin

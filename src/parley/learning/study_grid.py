@@ -1,9 +1,10 @@
 """Grids of studies: how relative fitness changes with sizes, budgets, horizons and scenarios, as one tidy table.
 
-Every cell runs `train` with all its replicates as one batch and the same seed (common random numbers, so that neighbouring cells differ by
-their settings and not by their luck). Cells of the same sizes share the prepared tables, their statistics and the optimum. Groups of cells
-are independent jobs for joblib, whose Dask or Ray backend spreads them over machines (`joblib.parallel_config(backend="dask")`; Ray's own
-`ray.util.joblib.register_ray()` makes `backend="ray"` known).
+Every cell runs `train` with all its replicates as one batch and the same seed (common random numbers, so that
+neighbouring cells differ by their settings and not by their luck). Cells of the same sizes share the prepared tables,
+their statistics and the optimum. Groups of cells are independent jobs for joblib, whose Dask or Ray backend spreads
+them over machines (`joblib.parallel_config(backend="dask")`; Ray's own `ray.util.joblib.register_ray()` makes
+`backend="ray"` known).
 """
 
 import itertools
@@ -39,7 +40,8 @@ class Cell:
 
 
 def vary(terms: Terms, **settings: Sequence[float]) -> list[Cell]:
-    """All combinations of these settings: `records` and `epsilon` (of every owner alike), `horizon`, `step`, `local_steps`, `clip`.
+    """All combinations of these settings: `records` and `epsilon` (of every owner alike), `horizon`, `step`,
+    `local_steps`, `clip`.
 
     >>> from parley.terms import Terms
     >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
@@ -78,7 +80,8 @@ def study(
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
 ) -> pd.DataFrame:
-    """Run every cell on consecutive blocks of `market` (W section IV): labels, sizes, budgets, and the relative fitness of its runs.
+    """Run every cell on consecutive blocks of `market` (W section IV): labels, sizes, budgets, and the relative fitness
+    of its runs.
 
     A study, not a release: it looks at all tables. `to_parquet` or `to_csv` of the result keeps it.
     """
@@ -92,7 +95,9 @@ def study(
     if largest > len(market):
         raise SettingError(f"cells: they ask for {largest} rows, the table has {len(market)}")
     total = sum(len(group) for group in groups.values())
-    tasks = (joblib.delayed(_run)(group, market.iloc[: sum(sizes)], replicates, seed) for sizes, group in groups.items())
+    tasks = (
+        joblib.delayed(_run)(group, market.iloc[: sum(sizes)], replicates, seed) for sizes, group in groups.items()
+    )
     rows: list[Row] = []
     for finished in _in_parallel(tasks, whole(jobs, "jobs")):
         rows.extend(finished)
@@ -101,7 +106,8 @@ def study(
 
 
 def _in_parallel(tasks: Iterable[Any], jobs: int) -> Iterator[list[Row]]:
-    """What each task returns: as it is finished where joblib's backend can hand it over then (Ray's cannot), else all in the end."""
+    """What each task returns: as it is finished where joblib's backend can hand it over then (Ray's cannot), else all
+    in the end."""
     backend, _ = get_active_backend()
     when = "generator_unordered" if backend.supports_return_generator else "list"
     yield from joblib.Parallel(n_jobs=jobs, return_as=when)(tasks)

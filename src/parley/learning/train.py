@@ -1,4 +1,5 @@
-"""Training by the terms: every owner answers noisy queries, the learner follows the algorithm. What comes out is the task's business."""
+"""Training by the terms: every owner answers noisy queries, the learner follows the algorithm. What comes out is the
+task's business."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,14 +22,16 @@ def train(
     start: Floats | None = None,
     speeds: Mapping[str, float] | None = None,
 ) -> Any:
-    """Train one joint model by these terms: a `Result`. Terms of another task than prediction give what its wing returns (`tasks`).
+    """Train one joint model by these terms: a `Result`. Terms of another task than prediction give what its wing
+    returns (`tasks`).
 
-    Owners with durable ledgers release: the terms must have been accepted by each (`Owner.accept`), there is one replicate, and
-    nothing computed from their tables but the noisy answers is looked at. Owners without take part in a study of `replicates`
-    parallel runs; `measure` adds relative fitness and task metrics, computed from the private tables, after every round or
-    (`whole_path` false: faster) after the last alone. `start` is where the search begins, something public: [P], or [replicates, P] in a
-    study; left out, it begins where the objective says. `speeds` (asynchronous terms): how many answers an owner gives in a unit of a
-    virtual clock's time, by name, 0: none ever; left out, owners are as fast as they have answers, and all give their last at once.
+    Owners with durable ledgers release: the terms must have been accepted by each (`Owner.accept`), there is one
+    replicate, and nothing computed from their tables but the noisy answers is looked at. Owners without take part in a
+    study of `replicates` parallel runs; `measure` adds relative fitness and task metrics, computed from the private
+    tables, after every round or (`whole_path` false: faster) after the last alone. `start` is where the search begins,
+    something public: [P], or [replicates, P] in a study; left out, it begins where the objective says. `speeds`
+    (asynchronous terms): how many answers an owner gives in a unit of a virtual clock's time, by name, 0: none ever;
+    left out, owners are as fast as they have answers, and all give their last at once.
 
     >>> import parley
     >>> book = parley.data.synthetic_lending(4000, seed=1)
@@ -43,4 +46,6 @@ def train(
     >>> result.owners[0].epsilon_spent, result.path.shape
     (1.0, (20, 8))
     """
-    return task_of(terms).run(terms, owners, RunSettings(replicates, seed, progress, measure, whole_path, start, speeds))
+    return task_of(terms).run(
+        terms, owners, RunSettings(replicates, seed, progress, measure, whole_path, start, speeds)
+    )

@@ -87,7 +87,10 @@ def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, r
     width = solved.theta.shape[-1]
     G = (solved.vectors * _inverse(solved.curvature)) @ solved.vectors.T
     sure = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
-    A, heard = (solved.vectors * solved.values) @ solved.vectors.T, np.maximum(solved.values, 0.0) * _inverse(solved.curvature)
+    A, heard = (
+        (solved.vectors * solved.values) @ solved.vectors.T,
+        np.maximum(solved.values, 0.0) * _inverse(solved.curvature),
+    )
     found, spreads = [], []
     for place, theta in enumerate(solved.theta):
         b, c = moments[:width, width + place], moments[width + place, width + place]

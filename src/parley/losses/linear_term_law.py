@@ -98,12 +98,18 @@ class LinearTermLaw:
             added = max(free * 2 ** (step / 2), LEAST * records)
             rate = self.rate(wanted, people, added + own)
             share = 1 / (curvature + added)  # scaled first: penalties may be huge
-            worth = numbers * (numbers + 1) * (share / rate) ** 2 + (USUAL_SIZE * added * share) ** 2 if rate > 0 else math.inf
+            worth = (
+                numbers * (numbers + 1) * (share / rate) ** 2 + (USUAL_SIZE * added * share) ** 2
+                if rate > 0
+                else math.inf
+            )
             if worth < best:
                 best, found = worth, (rate, added + own)
         return found
 
 
 @lru_cache(maxsize=1024)
-def _chosen(law: LinearTermLaw, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
+def _chosen(
+    law: LinearTermLaw, epsilon: Fraction, people: int, records: int, own: float, numbers: int
+) -> tuple[float, float]:
     return law._choose(epsilon, people, records, own, numbers)

@@ -116,7 +116,11 @@ class LocalUpdate:
         return 0 if self.paired and number % 2 else self.steps
 
     def direction(
-        self, gradient: Callable[[Floats], Floats], start: Floats, correction: Floats | None = None, steps: int | None = None
+        self,
+        gradient: Callable[[Floats], Floats],
+        start: Floats,
+        correction: Floats | None = None,
+        steps: int | None = None,
     ) -> Floats:
         """The mean direction of local steps from every start [..., P] in the box, along an owner's
         `LocallyUpdated.local_gradient`; with 0 steps the gradient at the start."""
@@ -189,12 +193,19 @@ class LocalUpdate:
         """
         often = 64 if self.proximal or self.reach else 32
         return (
-            slack * largest + self.record_rounding + often * UNIT * math.sqrt(self.parameters) * (self.radius / self.step + largest)
+            slack * largest
+            + self.record_rounding
+            + often * UNIT * math.sqrt(self.parameters) * (self.radius / self.step + largest)
         )
 
 
 def local_update(
-    terms: Terms, objective: EmpiricalRisk, preparation: Preparation, limits: Limits, norm: Norm, owner: str | None = None
+    terms: Terms,
+    objective: EmpiricalRisk,
+    preparation: Preparation,
+    limits: Limits,
+    norm: Norm,
+    owner: str | None = None,
 ) -> LocalUpdate:
     """The local updates of an owner by these terms (None: of one that has no number or length of steps of its own), or
     a `TermsError` if nothing limits what one record does to them."""
@@ -220,7 +231,9 @@ def local_update(
     )
 
 
-def _own_steps(terms: Terms, objective: EmpiricalRisk, preparation: Preparation, owner: str | None) -> tuple[float, int]:
+def _own_steps(
+    terms: Terms, objective: EmpiricalRisk, preparation: Preparation, owner: str | None
+) -> tuple[float, int]:
     """(length, number) of an owner's steps."""
     learning, own = terms.learning, None if owner is None else terms.owner(owner)
     step = local_step(learning.step, objective, preparation, terms)
@@ -244,11 +257,14 @@ def local_step(
     """
     algorithm, proximal = terms.learning.algorithm, terms.learning.proximal or 0.0
     if not objective.loss.smooth:
-        raise TermsError(f"model.kind: expected a smooth loss beside {algorithm}: steps on the hinge may drive tables apart")
+        raise TermsError(
+            f"model.kind: expected a smooth loss beside {algorithm}: steps on the hinge may drive tables apart"
+        )
     data = objective.largest_curvature(preparation)
     if data is None or not 0 < data < math.inf:
         raise TermsError(
-            f"model.bounds: expected bounds of every feature (declared, or from a public sample) beside {algorithm}: without "
+            f"model.bounds: expected bounds of every feature (declared, or from a public sample) beside {algorithm}: "
+            f"without "
             "them no local step is short enough for every table"
         )
     largest = data + proximal
@@ -258,6 +274,7 @@ def local_step(
         pull = " and the pull of learning.proximal" if proximal else ""
         raise TermsError(
             f"{key} = {step:g}: expected at most {2 * (1 - 1e-5) / largest:.6g} beside {algorithm}, 2 over the largest "
-            f"curvature that records within the bounds{pull} can have: longer local steps may drive neighbouring tables apart"
+            f"curvature that records within the bounds{pull} can have: longer local steps may drive neighbouring "
+            f"tables apart"
         )
     return step

@@ -90,7 +90,11 @@ class EmpiricalRisk(Objective):
         limits a record."""
 
     def optimum(
-        self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+        self,
+        designs: Sequence[Summable],
+        radius: float | None = None,
+        precision: float = 1e-10,
+        start: Floats | None = None,
     ) -> Floats | None:
         """The minimiser [P] of the cost over all rows of all designs within the box, searched from `start` [P]; None
         where none can be found."""
@@ -117,7 +121,10 @@ class EmpiricalRisk(Objective):
         features = preparation.feature_bound
         if features is None:
             return None
-        return self.loss.largest_curvature * preparation.model.largest_weight * float(np.sum(features**2)) + self.regularisation
+        return (
+            self.loss.largest_curvature * preparation.model.largest_weight * float(np.sum(features**2))
+            + self.regularisation
+        )
 
 
 def batched(part: Callable[[Design, Floats], Floats], design: Summable, theta: Floats) -> Floats:

@@ -91,7 +91,8 @@ class PerturbedCost:
         numbers = basis.shape[1] * preparation.width
         if numbers > LARGEST_HESSIAN:
             raise TermsError(
-                f"learning.algorithm: objective-perturbation is for at most {LARGEST_HESSIAN} parameters, these terms have {numbers}"
+                f"learning.algorithm: objective-perturbation is for at most {LARGEST_HESSIAN} parameters, these terms "
+                f"have {numbers}"
             )
         row = bound.value / (heaviest * (2**0.5 if law.several else 1.0))
         own = records * objective.regularisation / (row**2 * heaviest)
@@ -173,16 +174,18 @@ class PerturbedCost:
         """(floats near the exact random b [d], how far from it they may be in L2 beside their last digits)."""
         numbers = near_normal(2 * self.numbers + 1, draw)
         lengths = _norm(numbers[self.numbers :]), _norm(numbers[: self.numbers])
-        return numbers[: self.numbers] * (lengths[0] / self.rate), sum(lengths) * math.sqrt(self.numbers + 1) * 2.0**-65 / self.rate
+        return numbers[: self.numbers] * (lengths[0] / self.rate), sum(lengths) * math.sqrt(
+            self.numbers + 1
+        ) * 2.0**-65 / self.rate
 
     def _rounding(self, phi: Floats, linear: Floats, slack: float) -> float:
         """How far the computed gradient of F is from the exact one at most, b's own error `slack` and last digits
         included."""
         length, slant = _norm(phi), _norm(linear)
         sums = self.size * self._sum_slack + self._curvature_slack * length
-        return (sums + 8 * UNIT * (self.size + self.penalty * length + slant) + (self.numbers + 16) * UNIT * slant + slack) * (
-            1 + HAIR
-        )
+        return (
+            sums + 8 * UNIT * (self.size + self.penalty * length + slant) + (self.numbers + 16) * UNIT * slant + slack
+        ) * (1 + HAIR)
 
     def _search(self, design: Summable, linear: Floats, slack: float, start: Floats) -> tuple[Floats, float, Floats]:
         """(phi, how much the computed gradient of F measures there, the second derivative): Newton's method, until only
@@ -196,7 +199,9 @@ class PerturbedCost:
         gradient, curve = self._look(design, phi, linear)
         for step in range(MOST_STEPS):
             length = _norm(gradient) * (1 + 2 * self.numbers * UNIT)
-            if step >= (0 if design.studied is not None else STEPS) and length <= 0.5 * self._rounding(phi, linear, slack):
+            if step >= (0 if design.studied is not None else STEPS) and length <= 0.5 * self._rounding(
+                phi, linear, slack
+            ):
                 return phi, length, curve
             least = min(least, length)
             towards: Floats = -np.linalg.solve(curve, gradient).astype(np.float64)

@@ -68,7 +68,11 @@ class TwoClassScoring(Scoring):
 
     def sums(self, block: Design, scores: Floats) -> Floats:
         says, is_one = (scores > 0) & block.present, (block.y > 0) & block.present
-        hits, alarms, ones = np.count_nonzero(says & is_one, axis=1), np.count_nonzero(says, axis=1), np.count_nonzero(is_one)
+        hits, alarms, ones = (
+            np.count_nonzero(says & is_one, axis=1),
+            np.count_nonzero(says, axis=1),
+            np.count_nonzero(is_one),
+        )
         rows = len(block) - block.untargeted
         cells = np.stack([hits, alarms - hits, ones - hits, rows - ones - alarms + hits], axis=-1)
         return cells.astype(np.float64)
@@ -154,7 +158,8 @@ def scoring(preparation: Preparation) -> Scoring:
     if not (np.isfinite(preparation.target_bounds).all() and low < high):
         column = preparation.model.target
         raise TermsError(
-            f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: without them one row "
+            f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: "
+            f"without them one row "
             "could move a score at will"
         )
     return NumberScoring(low, high, preparation.target_scale)

@@ -9,7 +9,8 @@ from parley.validate import Floats
 
 CLEAR = 4.0  # standard errors by which a denominator must stand clear of zero: below, a ratio says nothing
 
-Figures = dict[str, tuple[Floats, Floats]]  # (values, standard errors) [...] of noisy shares [..., d]; NaN where meaningless
+# (values, standard errors) [...] of noisy shares [..., d]; NaN where meaningless
+Figures = dict[str, tuple[Floats, Floats]]
 
 
 def hit_figures(shares: Floats, deviation: float) -> Figures:
@@ -29,7 +30,10 @@ def hit_figures(shares: Floats, deviation: float) -> Figures:
     gradient = np.concatenate([of_right, of_wrong], axis=-1) / (cells // 2)
     ones = np.concatenate([np.ones_like(right), np.zeros_like(wrong)], axis=-1)
     figures = {}
-    for name, value, g in (("accuracy", right.sum(axis=-1), ones), ("balanced_accuracy", recall.mean(axis=-1), gradient)):
+    for name, value, g in (
+        ("accuracy", right.sum(axis=-1), ones),
+        ("balanced_accuracy", recall.mean(axis=-1), gradient),
+    ):
         figures[name] = np.clip(value, 0.0, 1.0), spread(g)
     return figures
 

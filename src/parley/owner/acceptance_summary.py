@@ -21,8 +21,8 @@ def acceptance_summary(
 ) -> list[str]:
     """What a person reads before accepting.
 
-    `key` is the learner's fingerprint, `relay` whether relays on this machine may ask, `peer` the owner's own name if its own peer asks
-    in the learner's place.
+    `key` is the learner's fingerprint, `relay` whether relays on this machine may ask, `peer` the owner's own name if
+    its own peer asks in the learner's place.
     """
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
@@ -32,7 +32,9 @@ def acceptance_summary(
         unless = f", except with probability {number(failure, side='above')} ({WIDER})"
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
-    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
+    callers = f"certificate of {learner!r}" + (
+        f" with the key {key[:16]}…" if key else ", any key that the authority signed"
+    )
     task = agreement.setup.task
     columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *task.columns(model)))
     known = accepted(owner, terms)
@@ -48,7 +50,8 @@ def acceptance_summary(
         *_steps(agreement),
         *_arrivals(agreement),
         *sentences(agreement),
-        f"What it promises every {task.unit} in the table ({Adjacency.REPLACE_ONE}): ε = {number(reservation.epsilon, side='above')}, "
+        f"What it promises every {task.unit} in the table ({Adjacency.REPLACE_ONE}): ε = "
+        f"{number(reservation.epsilon, side='above')}, "
         f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
         f"Who believed something about a {task.unit} with 50.0% ends between {percent(low, 'below')} and "
         f"{percent(high, 'above')}{unless}." + task.several,
@@ -62,7 +65,8 @@ def _neighbours(terms: Terms, owner: str) -> str:
     joined = edges(terms.learning.topology or "complete", everybody)
     near = [name for name in everybody if (owner, name) in joined or (name, owner) in joined]
     return (
-        f"Its own peer mixes the answers with what it hears and tells the peers of {', '.join(map(printable, near))} the mixture; in the "
+        f"Its own peer mixes the answers with what it hears and tells the peers of {', '.join(map(printable, near))} "
+        f"the mixture; in the "
         "end all owners know everybody's point."
     )
 
@@ -82,8 +86,10 @@ def _counted(agreement: Agreement) -> list[str]:
     if terms.privacy.person is not None and task.unit == Task.unit:
         most = "row" if terms.privacy.records_per_person == 1 else f"{terms.privacy.records_per_person:,} rows"
         said.append(
-            f"Of everybody the first {most} count, by the cells of {printable(terms.privacy.person)!r}; how many that makes is public. "
-            "Replacing a person by somebody with as many rows, and no others in the table, leaves it as it is: that is what is promised "
+            f"Of everybody the first {most} count, by the cells of {printable(terms.privacy.person)!r}; how many that "
+            f"makes is public. "
+            "Replacing a person by somebody with as many rows, and no others in the table, leaves it as it is: that "
+            "is what is promised "
             "about. How many rows each person has is not protected."
         )
     if terms.task == PREDICTION:
@@ -101,7 +107,8 @@ def _noisy(agreement: Agreement) -> str:
             f"laplace noise for ε = {number(terms.score_epsilon, side='above')}, which training goes without"
         )
     return (
-        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise{scored}. "
+        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with "
+        f"{terms.privacy.mechanism} noise{scored}. "
         "Nothing else."
     )
 
@@ -113,10 +120,13 @@ def _shared(agreement: Agreement) -> list[str]:
     if terms.privacy.score_epsilon is not None:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
     return [
-        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}{scored}. Your exact sum, without noise, leaves in "
+        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}{scored}. Your exact sum, "
+        f"without noise, leaves in "
         "three shares, one pair to each host. Nothing else.",
-        f"Hosts: {words(terms)}. One of them alone reads nothing; any two of these parties together can read your exact sum.",
-        f"What the learner gets: the sum of all owners with one {terms.privacy.mechanism} noise, which the hosts draw and none knows"
+        f"Hosts: {words(terms)}. One of them alone reads nothing; any two of these parties together can read your "
+        f"exact sum.",
+        f"What the learner gets: the sum of all owners with one {terms.privacy.mechanism} noise, which the hosts draw "
+        f"and none knows"
         + (f" (the score's is laplace noise for ε = {number(terms.score_epsilon, side='above')})." if scored else "."),
     ]
 
@@ -126,11 +136,14 @@ def _whose(owner: Owner, terms: Terms) -> str:
     if not terms.noise.common:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
-    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as no two hosts act together"
+    return (
+        f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as no two hosts act together"
+    )
 
 
 def _steps(agreement: Agreement) -> list[str]:
-    """Where answers are about batches, or updates as the literature counts them: what one of them costs, beside what all do."""
+    """Where answers are about batches, or updates as the literature counts them: what one of them costs, beside what
+    all do."""
     learning, part = agreement.setup.terms.learning, agreement.part
     if learning.batches is None and learning.local_steps is None:
         return []
@@ -148,7 +161,8 @@ def _steps(agreement: Agreement) -> list[str]:
     people = f", a person with {rows:,} of them in up to {min(rows * entered, answers):,}" if rows > 1 else ""
     scored = "" if privacy.score_epsilon is None else " and the score"
     return [
-        f"Per step and in total: one answer alone costs ε = {step}{at}; a record is in {often}{people}. The total over all epochs{scored}, "
+        f"Per step and in total: one answer alone costs ε = {step}{at}; a record is in {often}{people}. The total "
+        f"over all epochs{scored}, "
         f"ε = {total}{at}, is what is promised and debited."
     ]
 
@@ -159,8 +173,10 @@ def _arrivals(agreement: Agreement) -> list[str]:
         return []
     answers = len(agreement.part.training.rounds)
     return [
-        f"Answers are used as they come: this owner is asked again as soon as it has answered, at most {answers:,} times, and its noise is "
-        "for exactly so many. An answer that comes too late to be used costs as much. When its answers come the learner sees, and no part "
+        f"Answers are used as they come: this owner is asked again as soon as it has answered, at most {answers:,} "
+        f"times, and its noise is "
+        "for exactly so many. An answer that comes too late to be used costs as much. When its answers come the "
+        "learner sees, and no part "
         "of this promise is about that."
     ]
 
@@ -175,13 +191,15 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
     cost = reservation.epsilon if held is None else reservation.rho
     if cost is None and not known:
         return (
-            f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already. What these terms cost in "
+            f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already. "
+            f"What these terms cost in "
             "zCDP is not known, so this ledger cannot take them."
         )
     now = "nothing more" if known else number(cost or 0, side="above")
     deltas = f" Of its δ = {number(lifetime[1])}, {number(reserved[1], side='above')} is reserved already."
     return (
-        f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already and {now} would be now"
+        f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already and "
+        f"{now} would be now"
         f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not."
         + (deltas if lifetime[1] > 0 and held is None else "")
     )

@@ -34,7 +34,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
         found.append(
             TermsWarning(
                 "hosts",
-                f"The learner, {printable(learners[0].name)}, is one of the three hosts: with one more, {others}, it reads every owner's "
+                f"The learner, {printable(learners[0].name)}, is one of the three hosts: with one more, {others}, it "
+                f"reads every owner's "
                 "exact sums, without noise.",
             )
         )
@@ -44,7 +45,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
         found.append(
             TermsWarning(
                 "hosts",
-                f"{who} among the hosts ({names}). The guarantee holds while no two hosts act together, and a host that is an owner too is "
+                f"{who} among the hosts ({names}). The guarantee holds while no two hosts act together, and a host "
+                f"that is an owner too is "
                 "not one of the owners who may: with any other host it reads every owner's exact sums.",
             )
         )
@@ -52,15 +54,18 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
 
 
 def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[TermsWarning]:
-    """Hosts that are known by their names alone; `pinned` are those whose keys this party's own settings give, in `place`."""
+    """Hosts that are known by their names alone; `pinned` are those whose keys this party's own settings give, in
+    `place`."""
     unknown = [printable(host.name) for host in terms.hosts if host.key is None and host.name not in pinned]
     if not unknown:
         return []
     return [
         TermsWarning(
             "hosts.key",
-            f"Neither the terms nor {place} say which key {listed(unknown)} must show. Whoever holds the authority's key can certify "
-            "itself under these names, be sent what two hosts are sent, and read exact sums without noise. Compare fingerprints over the "
+            f"Neither the terms nor {place} say which key {listed(unknown)} must show. Whoever holds the authority's "
+            f"key can certify "
+            "itself under these names, be sent what two hosts are sent, and read exact sums without noise. Compare "
+            "fingerprints over the "
             f"phone (parley certs show) and put them into the terms, or into {place}.",
         )
     ]

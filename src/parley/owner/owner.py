@@ -32,7 +32,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Terms that an owner's table was prepared for: the common setup, this owner's part of it, and the prepared rows."""
+    """Terms that an owner's table was prepared for: the common setup, this owner's part of it, and the prepared
+    rows."""
 
     setup: Setup
     part: Part
@@ -56,14 +57,15 @@ class Contribution:
 class Owner:
     """One organisation with its private table.
 
-    With a durable `ledger` its answers are releases: noise is exact (`SafeNoise`) and a query holds one parameter. Without one the
-    owner takes part in studies only: noise is seeded NumPy noise, replicates are an axis, and nothing it says may leave the machine.
+    With a durable `ledger` its answers are releases: noise is exact (`SafeNoise`) and a query holds one parameter.
+    Without one the owner takes part in studies only: noise is seeded NumPy noise, replicates are an axis, and nothing
+    it says may leave the machine.
 
-    Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP for
-    replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: every answer is a mean
-    whose sensitivity is enforced by clipping or by bounds (`queries`), with the noise of its stage (`setup.Part`), queries chosen
-    adaptively. With records shared by kappa owners the noise is that of eps_l/kappa, and the debit of eps_l covers the other copies. All
-    answers under one agreement are about one table.
+    Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP
+    for replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: every
+    answer is a mean whose sensitivity is enforced by clipping or by bounds (`queries`), with the noise of its stage
+    (`setup.Part`), queries chosen adaptively. With records shared by kappa owners the noise is that of eps_l/kappa, and
+    the debit of eps_l covers the other copies. All answers under one agreement are about one table.
     """
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
@@ -76,7 +78,9 @@ class Owner:
             self.table = open_table(table)
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
-            raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out")
+            raise GuaranteeError(
+                f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out"
+            )
         self._replicates: tuple[int, ...] = ()
         self._prepared: dict[str, Agreement] = {}
         self._accepted: set[str] = set()
@@ -106,7 +110,8 @@ class Owner:
         return known
 
     def resolve(self, terms: Terms) -> Setup:
-        """The setup of these terms, from its columns where the terms list none. A public sample is not read again for other budgets."""
+        """The setup of these terms, from its columns where the terms list none. A public sample is not read again for
+        other budgets."""
         for known in self._prepared.values():
             before = known.setup.terms
             if _columns_of(before) == _columns_of(terms):
@@ -114,7 +119,8 @@ class Owner:
         return resolve(terms, self.example)
 
     def accept(self, agreed: Terms | Setup) -> Agreement:
-        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table it is refused."""
+        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table
+        it is refused."""
         agreement = self.prepare(agreed)
         cells, schema = (None, None) if self._digest is None else (self._digest.cells, self._digest.schema)
         self.ledger.accept(reservation(agreement.setup.terms, self.name, agreement.setup.schedule), cells, schema)
@@ -126,20 +132,24 @@ class Owner:
         return reservation(terms, self.name)
 
     def answer(self, query: Query) -> Answer:
-        """The noisy answer, or a `Refusal` that spends nothing. All answers are kept: who asks in process may start again at round 1."""
+        """The noisy answer, or a `Refusal` that spends nothing. All answers are kept: who asks in process may start
+        again at round 1."""
         return self.answer_with_account(query, prune=False)[0]
 
     def answer_with_account(self, query: Query, prune: bool = True) -> tuple[Answer, Account]:
-        """The same, and where the agreement stands afterwards. `prune`: the learner keeps its state, of long answers the latest do.
+        """The same, and where the agreement stands afterwards. `prune`: the learner keeps its state, of long answers
+        the latest do.
 
-        Check and bound; then add noise, and in one ledger transaction debit and record. Only what was recorded is returned. A value that
-        is not finite, which no table can cause, would end here, before the ledger is written to.
+        Check and bound; then add noise, and in one ledger transaction debit and record. Only what was recorded is
+        returned. A value that is not finite, which no table can cause, would end here, before the ledger is written to.
         """
         agreement = self.agreement(query.terms_hash)
         stage = agreement.part.check(query, self._replicates)
         mechanism = stage.series.mechanism
         if isinstance(mechanism, SharedNoise):  # what its ledger holds of it is for hosts alone
-            raise GuaranteeError(f"{self.name}: by these terms answers are shared, not released; `contribute` shares them")
+            raise GuaranteeError(
+                f"{self.name}: by these terms answers are shared, not released; `contribute` shares them"
+            )
 
         def release() -> Callable[[], Floats]:
             bounded = stage.question.bounded(query, agreement.tables, self._replicates, self._seed(stage))
@@ -152,7 +162,8 @@ class Owner:
         return Answer(query.id, self.name, stage.question.records, value), account
 
     def contribute(self, query: Query) -> tuple[Contribution, Account]:
-        """The bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement stands afterwards.
+        """The bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement stands
+        afterwards.
 
         Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again,
         the answer is computed again and must come out the same (`sharing.Shares`).
@@ -161,7 +172,9 @@ class Owner:
         stage = agreement.part.check(query, self._replicates)
         noise = stage.series.mechanism
         if not isinstance(noise, SharedNoise):
-            raise GuaranteeError(f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none")
+            raise GuaranteeError(
+                f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none"
+            )
         key, made = self.ledger.secret, list[Shares]()
 
         def release() -> Callable[[], Floats]:
@@ -186,7 +199,8 @@ class Owner:
         return Contribution(query.id, noise, words, shares), account
 
     def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
-        """The bounded answer as a sum in grid units. A release computes it once for a question, as long as nothing else is asked."""
+        """The bounded answer as a sum in grid units. A release computes it once for a question, as long as nothing else
+        is asked."""
         content, words = self._encoded
         if content != query.content or not self.releases:
             stage, key = agreement.part.stage(query.round), self.ledger.secret
@@ -211,11 +225,14 @@ class Owner:
         return self._prepared[terms_hash]
 
     def simulate(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
-        """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared once."""
+        """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared
+        once."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in studies")
         if self.table.streams:
-            raise DataError(f"{self.name}: a folder of Parquet files is streamed, which is for releases; studies need one file")
+            raise DataError(
+                f"{self.name}: a folder of Parquet files is streamed, which is for releases; studies need one file"
+            )
         copy = Owner(self.name, self.table, noise=self.noise if self.noise.safe else FastNoise(seed))
         copy._replicates = (replicates,)
         copy._prepared = self._prepared  # the table is prepared once for all studies
@@ -226,19 +243,23 @@ class Owner:
         terms = setup.terms
         same = _prepared_by(terms, self.name)
         for known in self._prepared.values():
-            # The same object, not one like it: a public sample may have changed under its name, and bounds come from the setup.
+            # The same object, not one like it: a public sample may have changed under its name, and bounds come from
+            # the setup.
             if known.setup.preparation is setup.preparation and _prepared_by(known.setup.terms, self.name) == same:
                 return known.tables
         expected = setup.task.features(terms, self.example)
         if expected is not None and expected != setup.preparation.features:
-            raise DataError(f"{self.name}: its columns differ from those of the other owners; list model.features in the terms")
+            raise DataError(
+                f"{self.name}: its columns differ from those of the other owners; list model.features in the terms"
+            )
         train, held_out = setup.preparation.designs(self.table, terms, self.name)
         return Tables(train, held_out) if self.releases else Tables(train.for_studies(), held_out.for_studies())
 
     def _require_foreign_sample(self, terms: Terms) -> None:
         if terms.model.public is not None and self.table.holds(Path(terms.model.public)):
             raise DataError(
-                f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must hold nobody's "
+                f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must "
+                f"hold nobody's "
                 "private rows"
             )
 
@@ -263,21 +284,24 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
     budget = terms.promised_epsilon(name), Fraction(str(terms.privacy.delta))
     schedule = make_schedule(terms) if schedule is None else schedule
     last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
-    gaps = (
-        terms.learning.straggler == "skip" or not schedule.everybody or terms.noise.aborts
-    )  # a round may be aborted before it is heard of
+    # a round may be aborted before it is heard of
+    gaps = terms.learning.straggler == "skip" or not schedule.everybody or terms.noise.aborts
     rho = _rho(terms, name, uses(terms.learning, schedule.rounds_of(name)))
     return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps, rho)
 
 
 def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
-    """What training and score cost together as zCDP (`setup.Part` has their noise), with a margin; None if the mechanism has none, or hosts
-    draw the noise: of finitely many bits, so that some of its delta is the probability that it fails, as that of names is. It knows no
-    secret draws either."""
+    """What training and score cost together as zCDP (`setup.Part` has their noise), with a margin; None if the
+    mechanism has none, or hosts draw the noise: of finitely many bits, so that some of its delta is the probability
+    that it fails, as that of names is. It knows no secret draws either."""
     privacy = terms.privacy
     if terms.noise.approximate or terms.learning.poisson or task_of(terms).fails(terms):
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)
-    score = Fraction(0) if privacy.score_epsilon is None else series_rho("laplace", terms.score_epsilon, Fraction(0), 1, kappa)
+    score = (
+        Fraction(0)
+        if privacy.score_epsilon is None
+        else series_rho("laplace", terms.score_epsilon, Fraction(0), 1, kappa)
+    )
     return None if training is None or score is None else (training + score) * (1 + 2 * RHO_TOLERANCE)

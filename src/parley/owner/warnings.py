@@ -1,7 +1,9 @@
-"""What a person should see before accepting terms: the figures that bound a record, in words, and what about them looks wrong.
+"""What a person should see before accepting terms: the figures that bound a record, in words, and what about them looks
+wrong.
 
-For the owner's own eyes: warnings are raised by looking at its table, so they are shown to whoever accepts and neither logged nor sent.
-They hold shares and ratios, never a record's value. No warning does not mean no attack: the guarantee does not rest on them.
+For the owner's own eyes: warnings are raised by looking at its table, so they are shown to whoever accepts and neither
+logged nor sent. They hold shares and ratios, never a record's value. No warning does not mean no attack: the guarantee
+does not rest on them.
 """
 
 import hashlib
@@ -39,13 +41,16 @@ OTHERS = 0.25  # share of rows whose name is none of the agreed
 COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
 FAMILIAR = 0.05  # share of public rows that the private table holds once
-PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)")
+PEOPLE = re.compile(
+    r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)"
+)
 
 UNTARGETED = "rows have no target: they count, and contribute nothing"
 
 
 def figures(agreement: Agreement) -> dict[str, Any]:
-    """What limits a record, as numbers; a record bound of None where records are counted and nothing else limits them."""
+    """What limits a record, as numbers; a record bound of None where records are counted and nothing else limits
+    them."""
     terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
     own, mechanism = agreement.setup.task.figures(agreement), training.series.mechanism
     if own is not None:
@@ -79,7 +84,8 @@ def sentences(agreement: Agreement) -> list[str]:
     limit = (
         ""
         if found["record_bound"] is None
-        else f"What one {task.record} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; "
+        else f"What one {task.record} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by "
+        f"{by} (clip: {clip}; "
         f"weights: {weights or '1 for all'}; parameters: {radius}). "
     )
     said = [
@@ -92,20 +98,23 @@ def sentences(agreement: Agreement) -> list[str]:
     if found["public_sha256"] is not None:
         name = printable(Path(str(terms.model.public)).name)
         said.append(
-            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
+            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private "
+            f"rows belong in it."
         )
         dropped = dropped_rows(terms.model)
         said += [] if dropped is None else [dropped]
     if found["preparation_sha256"] is not None:
         said.append(
-            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives here, but for rounding; "
+            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives "
+            f"here, but for rounding; "
             "everybody uses the same."
         )
     return said
 
 
 def noise_choice(setup: Setup, name: str) -> str | None:
-    """Where records are clipped in another norm than the mechanism's: which mechanism needs less noise for it, and how much."""
+    """Where records are clipped in another norm than the mechanism's: which mechanism needs less noise for it, and how
+    much."""
     terms = setup.terms
     if terms.privacy.clip_norm is None:
         return None
@@ -122,7 +131,10 @@ def noise_choice(setup: Setup, name: str) -> str | None:
     at = "" if terms.privacy.delta > 0 else f" (gaussian noise at δ = {USUAL_DELTA:g}, which these terms do not grant)"
     mine = "laplace" if MECHANISMS[terms.privacy.mechanism].grid else terms.privacy.mechanism
     verdict = "these terms use the cheaper one" if mine == cheaper else f"{cheaper} noise would be cheaper"
-    return f"Clipped in {terms.privacy.clip_norm.upper()}, an answer has a standard deviation of {figures} in each number{at}: {verdict}."
+    return (
+        f"Clipped in {terms.privacy.clip_norm.upper()}, an answer has a standard deviation of {figures} in each "
+        f"number{at}: {verdict}."
+    )
 
 
 def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
@@ -169,14 +181,23 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
 def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWarning | None:
     """An agreed range that is far from the table's own."""
     agreed, own = high - low, seen.high - seen.low
-    about, start = f"model.bounds.{column}", f"The range of {printable(column)!r}, {number(low)} to {number(high)}, is far "
+    about, start = (
+        f"model.bounds.{column}",
+        f"The range of {printable(column)!r}, {number(low)} to {number(high)}, is far ",
+    )
     if not np.isfinite(agreed):
         return None
     if seen.outside > CUT or own > NARROW * agreed:
-        rest = f"from your table's: {percent(seen.outside)} of its rows lie beyond it, and it spans {_times(own, agreed)} as much. "
+        rest = (
+            f"from your table's: {percent(seen.outside)} of its rows lie beyond it, and it spans "
+            f"{_times(own, agreed)} as much. "
+        )
         return TermsWarning(about, start + rest + "A range that fits nobody makes people alike, or singles some out.")
     if agreed > WIDE * own > 0:
-        rest = f"wider than your table: {_times(agreed, own)} as wide. The noise covers what nobody here has; are the units right?"
+        rest = (
+            f"wider than your table: {_times(agreed, own)} as wide. The noise covers what nobody here has; are the "
+            f"units right?"
+        )
         return TermsWarning(about, start + rest)
     return None
 
@@ -191,7 +212,8 @@ def budget_warning(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
     epsilon = number(float(loud[worst]))
     return TermsWarning(
         f"owners.{worst}.epsilon",
-        f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may turn even odds about "
+        f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may "
+        f"turn even odds about "
         f"a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
     )
 
@@ -201,7 +223,8 @@ def weight_warnings(class_weight: Any) -> list[TermsWarning]:
     return [
         TermsWarning(
             f"model.class_weight.{name}",
-            f"Records of class {name} count {number(weight)} times. Weights far from 1 make answers speak of one class, or of nobody.",
+            f"Records of class {name} count {number(weight)} times. Weights far from 1 make answers speak of one "
+            f"class, or of nobody.",
         )
         for name, weight in sorted(class_weight.items())
         if not 1 / WEIGHT <= weight <= WEIGHT
@@ -216,7 +239,10 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
     positive = float(rows.sum(lambda block: np.array([np.count_nonzero((block.y > 0) & block.present)]))[0])
     if 0 < positive < len(rows) - rows.untargeted or rows.untargeted == len(rows):
         return []
-    said = f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written so in your table?"
+    said = (
+        f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written "
+        f"so in your table?"
+    )
     return [TermsWarning("model.positive", said)]
 
 
@@ -234,7 +260,8 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
             said = f"{rows} hold none of the names that are told apart in {printable(column)!r}"
             found.append(
                 TermsWarning(
-                    f"model.categories.{column}", f"{said}. Are they written so there: capitals, spaces, another language?"
+                    f"model.categories.{column}",
+                    f"{said}. Are they written so there: capitals, spaces, another language?",
                 )
             )
     return found
@@ -263,7 +290,8 @@ def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
         return []
     if clip < usual:
         said = (
-            f"is {_times(usual, clip)} smaller than what a record measures. Nearly every record is cut to one size, and an answer counts "
+            f"is {_times(usual, clip)} smaller than what a record measures. Nearly every record is cut to one size, "
+            f"and an answer counts "
             "records rather than averages them."
         )
     else:
@@ -275,24 +303,35 @@ def usual_size(agreement: Agreement) -> float:
     """What a record measures on average where training starts; NaN without records."""
     design, question = agreement.tables.train, agreement.part.training.question
     start = agreement.setup.objective.start(agreement.setup.preparation)
-    total = design.sum(lambda block: np.array([question.record_sizes(block, start).sum()])) if len(design) else np.array([np.nan])
+    total = (
+        design.sum(lambda block: np.array([question.record_sizes(block, start).sum()]))
+        if len(design)
+        else np.array([np.nan])
+    )
     return float(total[0] / max(len(design), 1))
 
 
 def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     """Rows that look like several of one person, where the terms take every row for a person of its own."""
-    if terms.privacy.person is not None or task_of(terms).unit != Task.unit:  # units are told apart by a column of their own
+    # units are told apart by a column of their own
+    if terms.privacy.person is not None or task_of(terms).unit != Task.unit:
         return []
     about, found = "privacy.person", []
     meaning = (
-        "The terms protect single rows. If a person may have several, privacy.person must name the column that tells people apart."
+        "The terms protect single rows. If a person may have several, privacy.person must name the column that "
+        "tells people apart."
     )
     used = {*(terms.model.features or ()), terms.model.target}
     try:
         for column in frame.columns:
-            repeated = frame[column].duplicated().mean() if column not in used and PEOPLE.search(str(column).lower()) else 0.0
+            repeated = (
+                frame[column].duplicated().mean() if column not in used and PEOPLE.search(str(column).lower()) else 0.0
+            )
             if repeated > 0:
-                rows = f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which sounds like people."
+                rows = (
+                    f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, "
+                    f"which sounds like people."
+                )
                 found.append(TermsWarning(about, f"{rows} {meaning}"))
         copies = float(frame.duplicated().mean()) if len(frame) else 0.0
     except (TypeError, NotImplementedError):  # cells that cannot be compared
@@ -311,7 +350,10 @@ def familiar_warnings(agreement: Agreement) -> list[TermsWarning]:
     share = float(np.isin(_rows(agreement.setup.public), own[counts == 1]).mean())  # rows that many share say nothing
     if not share > FAMILIAR:
         return []
-    said = f"{percent(share)} of the public sample's rows are in your table, once each. A public sample must hold nobody's private rows."
+    said = (
+        f"{percent(share)} of the public sample's rows are in your table, once each. A public sample must hold "
+        f"nobody's private rows."
+    )
     return [TermsWarning("model.public", said)]
 
 
@@ -327,14 +369,22 @@ def _range_words(agreement: Agreement) -> list[str]:
     said = []
     for column, (low, high) in agreed_ranges(agreement).items():
         limits = f"{number(low)} to {number(high)}" if np.isfinite([low, high]).all() else "none"
-        said.append(f"{printable(column)} {limits}" + (f" ({len(names[column])} names and others)" if column in names else ""))
+        said.append(
+            f"{printable(column)} {limits}" + (f" ({len(names[column])} names and others)" if column in names else "")
+        )
     return said
 
 
 def _times(large: float, small: float) -> str:
     """How many times `small` goes into `large`, in words."""
     ratio = large / small if small > 0 else np.inf
-    return "beyond measure" if not np.isfinite(ratio) else f"{ratio:.2g} times" if ratio > 1e6 else f"{number(ratio, 3)} times"
+    return (
+        "beyond measure"
+        if not np.isfinite(ratio)
+        else f"{ratio:.2g} times"
+        if ratio > 1e6
+        else f"{number(ratio, 3)} times"
+    )
 
 
 def _known(value: float) -> float | None:

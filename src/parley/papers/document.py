@@ -86,7 +86,8 @@ class Document:
     exhibits: tuple[Exhibit, ...]
     findings: tuple[str, tuple[str, ...]] | None = None
     prefix: str = ""  # of pictures' names, where at most one is drawn at a time
-    adjacency: Adjacency | None = Adjacency.REPLACE_ONE  # of every epsilon in it; None: exhibits say it, each for itself
+    # of every epsilon in it; None: exhibits say it, each for itself
+    adjacency: Adjacency | None = Adjacency.REPLACE_ONE
 
     @property
     def folder(self) -> str:

@@ -8,7 +8,9 @@ from parley.papers.wu2019.document import wu2019
 from parley.papers.wu2019_thesis.document import wu2019_thesis
 from parley.papers.zawacki2024.document import zawacki2024
 
-reproduce_app = typer.Typer(no_args_is_help=True, help="A source document's numbers again: published beside recomputed.")
+reproduce_app = typer.Typer(
+    no_args_is_help=True, help="A source document's numbers again: published beside recomputed."
+)
 reproduce_app.command("wu2019")(wu2019)
 reproduce_app.command("aarhus2020")(aarhus2020)
 reproduce_app.command("pejo2018")(pejo2018)

@@ -166,7 +166,10 @@ def _list(document: Document, as_json: bool) -> None:
     """What there is, how to ask for it, and what it takes."""
     if as_json:
         facts = ("option", "word", "line", "options", "data")
-        print_json({"exhibits": [{name: getattr(exhibit, name) for name in facts} for exhibit in document.exhibits]}, inside=False)
+        print_json(
+            {"exhibits": [{name: getattr(exhibit, name) for name in facts} for exhibit in document.exhibits]},
+            inside=False,
+        )
         return
     for exhibit in document.exhibits:
         asked = f"--{exhibit.option} {exhibit.word}" if exhibit.option else exhibit.word

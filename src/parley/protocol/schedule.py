@@ -1,4 +1,5 @@
-"""Who is asked in which round: public, and known before the first. So each owner's noise is calibrated for its own number of answers."""
+"""Who is asked in which round: public, and known before the first. So each owner's noise is calibrated for its own
+number of answers."""
 
 import hashlib
 import itertools
@@ -12,8 +13,8 @@ from parley.terms.asynchronous import answers_of
 
 @dataclass(frozen=True)
 class Schedule:
-    """`turns`[k - 1]: the names asked in round k; None: everybody, always. `own`: how many answers each owner gives where nobody waits
-    for the others: rounds are then each owner's own, 1 to that number."""
+    """`turns`[k - 1]: the names asked in round k; None: everybody, always. `own`: how many answers each owner gives
+    where nobody waits for the others: rounds are then each owner's own, 1 to that number."""
 
     names: tuple[str, ...]
     horizon: int
@@ -57,7 +58,8 @@ def agreed_answers(terms: Terms, name: str) -> int:
 
 
 def uses(learning: Learning, rounds: Sequence[int]) -> int:
-    """How many of these rounds' answers one record can be in at most: all, or where batches are a partition one an epoch.
+    """How many of these rounds' answers one record can be in at most: all, or where batches are a partition one an
+    epoch.
 
     >>> uses(Learning(algorithm="private-sgd", batches=10, epochs=3), range(1, 12))
     2
@@ -70,14 +72,18 @@ def uses(learning: Learning, rounds: Sequence[int]) -> int:
 
 
 def make_schedule(terms: Terms) -> Schedule:
-    """The schedule of these terms: with a `stride` s an owner is asked in rounds 1, 1 + s, 1 + 2 s, ...; with `participation` every round
-    asks that share of the owners, dealt from a shuffled pack that is shuffled anew when it is used up, so that all have their turn equally
-    often, give or take one. Where a step takes two rounds (`Learning.pace`), both ask the same owners, and strides count steps.
+    """The schedule of these terms: with a `stride` s an owner is asked in rounds 1, 1 + s, 1 + 2 s, ...; with
+    `participation` every round asks that share of the owners, dealt from a shuffled pack that is shuffled anew when it
+    is used up, so that all have their turn equally often, give or take one. Where a step takes two rounds
+    (`Learning.pace`), both ask the same owners, and strides count steps.
 
-    The draw is public. It hides nobody, so no guarantee gets better by it: an owner pays for the rounds in which it is asked.
+    The draw is public. It hides nobody, so no guarantee gets better by it: an owner pays for the rounds in which it is
+    asked.
 
-    >>> owners = [{"name": name, "records": 10, "epsilon": 1.0, "stride": stride} for name, stride in (("a", 1), ("b", 3))]
-    >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "learning": {"horizon": 5}, "privacy": {"clip": 1.0},
+    >>> named = {"a": 1, "b": 3}.items()
+    >>> owners = [{"name": name, "records": 10, "epsilon": 1.0, "stride": stride} for name, stride in named]
+    >>> model = {"kind": "linear-svm", "target": "y"}
+    >>> terms = Terms.from_dict({"model": model, "learning": {"horizon": 5}, "privacy": {"clip": 1.0},
     ...                          "owners": owners})
     >>> make_schedule(terms).rounds_of("b")
     (1, 4)
@@ -91,7 +97,10 @@ def make_schedule(terms: Terms) -> Schedule:
     strides = [part.stride or 1 for part in terms.owners]
     if all(stride == 1 for stride in strides):
         return Schedule(names, horizon)
-    turns = [tuple(name for name, stride in zip(names, strides, strict=True) if k % stride == 0) for k in range(horizon // pace)]
+    turns = [
+        tuple(name for name, stride in zip(names, strides, strict=True) if k % stride == 0)
+        for k in range(horizon // pace)
+    ]
     return Schedule(names, horizon, _repeated(turns, pace))
 
 

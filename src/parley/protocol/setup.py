@@ -1,6 +1,7 @@
 """Terms and public knowledge, resolved once: what everybody computes alike before the first question is asked.
 
-The way of one number begins here: terms -> setup -> an owner's stage (bound, mechanism, cost of k answers) -> its answer.
+The way of one number begins here: terms -> setup -> an owner's stage (bound, mechanism, cost of k answers) -> its
+answer.
 """
 
 import hashlib
@@ -80,7 +81,8 @@ class Setup(Context):
     def _resolved(self, name: str) -> tuple[Stage, ...]:
         """An owner's stages. Those alike have the same, resolved once: only draws of batches know an owner's name.
 
-        Alike are owners of whom the terms say the same, whatever it is, but for names, files and what they think things are worth.
+        Alike are owners of whom the terms say the same, whatever it is, but for names, files and what they think things
+        are worth.
         """
         owner = self.terms.owner(name)
         agreed = tuple(getattr(owner, key) for key in type(owner).model_fields if key not in OWN)
@@ -99,7 +101,8 @@ class Setup(Context):
         return Setup(terms, self.preparation, self.public, task_of(terms).objective(terms.model), make_schedule(terms))
 
     def variance_at(self, name: str, epsilon: float) -> float:
-        """Of an owner's own noise in training, if all of that could cost this epsilon and the others stayed as they are."""
+        """Of an owner's own noise in training, if all of that could cost this epsilon and the others stayed as they
+        are."""
         question = self.part(name).training.question
         if question.own_noise is not None:  # it depends on epsilon itself
             terms = self.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
@@ -120,7 +123,9 @@ class Setup(Context):
         """What noise hosts would draw for all owners together."""
         names = self.schedule.names
         plans = list(self.plans(names[0]))
-        return SharedLaws(self.terms, self.schedule, plans, [[self.question(plan, name) for name in names] for plan in plans])
+        return SharedLaws(
+            self.terms, self.schedule, plans, [[self.question(plan, name) for name in names] for plan in plans]
+        )
 
     def question(self, plan: StagePlan, name: str) -> Question:
         """The rules of a stage's questions for one owner."""
@@ -136,8 +141,8 @@ class Setup(Context):
 
 
 def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None) -> Setup:
-    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them;
-    `redraw` is for forecasts (`data.fitting`)."""
+    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing
+    public lists them; `redraw` is for forecasts (`data.fitting`)."""
     require_ready(terms)
     task = task_of(terms)
     preparation, public = task.preparation(terms, example, redraw)
@@ -145,7 +150,8 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
 
 
 def pin(terms: Terms, path: Path) -> Terms:
-    """The terms with the public numbers that are found here written to a file, by whose SHA-256 all parties use them (`data.pinned`)."""
+    """The terms with the public numbers that are found here written to a file, by whose SHA-256 all parties use them
+    (`data.pinned`)."""
     text = pinned_text(resolve(terms.changed(model={"preparation": None, "preparation_sha256": None})).preparation)
     path.write_text(text, encoding="utf-8")
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -153,17 +159,19 @@ def pin(terms: Terms, path: Path) -> Terms:
 
 
 def require_ready(terms: Terms) -> None:
-    """Refuse terms by which nothing can be released, and those of which a part is to be asked, and paid, before anything is learned: their
-    epsilon is not what learning may cost."""
+    """Refuse terms by which nothing can be released, and those of which a part is to be asked, and paid, before
+    anything is learned: their epsilon is not what learning may cost."""
     if (why := task_of(terms).unreleased(terms)) is not None:
         raise TermsError(why)
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
-            "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY writes those "
+            "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY "
+            "writes those "
             "to learn by"
         )
     if terms.privacy.difference_epsilon is not None:
         raise TermsError(
-            "privacy.difference_epsilon: these terms ask how much owners differ before they learn; parley differences TERMS --write READY "
+            "privacy.difference_epsilon: these terms ask how much owners differ before they learn; parley differences "
+            "TERMS --write READY "
             "writes those to learn by"
         )

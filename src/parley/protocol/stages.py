@@ -58,11 +58,13 @@ class StagePlan:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One kind of question, asked of one owner in some rounds, and how its answers are released. Costs of stages add up.
+    """One kind of question, asked of one owner in some rounds, and how its answers are released. Costs of stages add
+    up.
 
-    Formal guarantee: k answers, the last of them to round r, cost at most what `series` says of `uses`(r, k) releases. Where the answers of
-    an epoch are about disjoint rows, all of an epoch cost a person no more than one release (`queries.minibatch`, `accounting.in_pieces`);
-    k answers fall into at most k epochs, and into no more than there were turns in until round r.
+    Formal guarantee: k answers, the last of them to round r, cost at most what `series` says of `uses`(r, k) releases.
+    Where the answers of an epoch are about disjoint rows, all of an epoch cost a person no more than one release
+    (`queries.minibatch`, `accounting.in_pieces`); k answers fall into at most k epochs, and into no more than there
+    were turns in until round r.
     """
 
     question: Question
@@ -93,8 +95,8 @@ class Stage:
 class Part:
     """What is fixed for one owner: training, and after it the score if one is agreed on.
 
-    Formal guarantee: the answers of all stages together are (epsilon, delta)-DP: those of one stage by its series, and stages add up by
-    simple composition (held-out rows are other rows, but maybe the same people's).
+    Formal guarantee: the answers of all stages together are (epsilon, delta)-DP: those of one stage by its series, and
+    stages add up by simple composition (held-out rows are other rows, but maybe the same people's).
     """
 
     name: str
@@ -126,7 +128,9 @@ class Part:
         for stage in self.stages:
             if number in stage.rounds:
                 return stage
-        raise OutOfOrder(f"round {number} was asked: expected one in which {self.name} has its turn, up to round {self.rounds}")
+        raise OutOfOrder(
+            f"round {number} was asked: expected one in which {self.name} has its turn, up to round {self.rounds}"
+        )
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> Stage:
         """The stage that answers this query; a refusal before any record is touched if none does."""
@@ -137,7 +141,8 @@ class Part:
         return stage
 
     def cost(self, number: int, answers: int) -> Fraction:
-        """The epsilon spent by this many answers, the last of them to round `number`. A score is asked once, so all but it are training."""
+        """The epsilon spent by this many answers, the last of them to round `number`. A score is asked once, so all but
+        it are training."""
         training = self.training
         if self.stage(number) is training:
             return training.series.spent_after(training.uses(number, answers))
@@ -145,7 +150,8 @@ class Part:
 
 
 def make_stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:
-    """The stage, if its noise can be drawn and booked: what cannot is refused now, before anything is reserved for ever."""
+    """The stage, if its noise can be drawn and booked: what cannot is refused now, before anything is reserved for
+    ever."""
     series.mechanism.event  # noqa: B018 - refuses noise of an impossible size
     series.mechanism.tail(0.5, question.size)  # and a scale that no sampler holds
     return Stage(question, rounds, series)

@@ -1,7 +1,9 @@
-"""What owners do together by some terms. In the trunk: learn to predict a column. Everything else is a wing, which hands over one `Task`.
+"""What owners do together by some terms. In the trunk: learn to predict a column. Everything else is a wing, which
+hands over one `Task`.
 
-A wing is a folder of `tasks/`. Its `terms` says what terms must hold, its `task` registers the one object below; the catalogue of terms has
-the line that leads there, and both are loaded when terms name them. No other room knows what a wing is about.
+A wing is a folder of `tasks/`. Its `terms` says what terms must hold, its `task` registers the one object below; the
+catalogue of terms has the line that leads there, and both are loaded when terms name them. No other room knows what a
+wing is about.
 """
 
 from abc import ABC, abstractmethod
@@ -44,8 +46,8 @@ class RunSettings:
 
 
 class Task(ABC):
-    """Prediction, and what a wing overrides of it: how tables are prepared, whom a guarantee is about, what is asked, how it runs, and how
-    it reads. Where a method returns None, the trunk goes on as for prediction."""
+    """Prediction, and what a wing overrides of it: how tables are prepared, whom a guarantee is about, what is asked,
+    how it runs, and how it reads. Where a method returns None, the trunk goes on as for prediction."""
 
     name: ClassVar[str] = PREDICTION
     unit: ClassVar[str] = "person"  # whom or what a guarantee is about
@@ -53,7 +55,8 @@ class Task(ABC):
     several: ClassVar[str] = ""  # what is promised to who has several units, where that is not said elsewhere
     instead: ClassVar[str] = ""  # what a person should do with these terms who wants a prediction
     questions: ClassVar[Mapping[str, type[Question]]] = KINDS
-    commands: ClassVar[Mapping[str, str]] = {}  # module:function of commands of the trunk that a wing does in its own way
+    # module:function of commands of the trunk that a wing does in its own way
+    commands: ClassVar[Mapping[str, str]] = {}
 
     # What terms and public knowledge fix
     def unreleased(self, terms: Terms) -> str | None:

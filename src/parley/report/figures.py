@@ -1,4 +1,5 @@
-"""Figures. Each function takes plain numbers and returns a matplotlib figure; nothing here knows where they come from."""
+"""Figures. Each function takes plain numbers and returns a matplotlib figure; nothing here knows where they come
+from."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -19,22 +20,35 @@ TOGETHER, ALONE, LIMIT = "#1f6f78", "#c8743c", "#8a94a0"
 EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis
 
 
-def fitness_path(path: Floats, title: str = "How close to the model without privacy", forecast: Floats | None = None) -> Figure:
-    """Relative fitness after each round [T, replicates]: median and quartile band (W figures 2 and 7); the forecast mean [T] dashed."""
+def fitness_path(
+    path: Floats, title: str = "How close to the model without privacy", forecast: Floats | None = None
+) -> Figure:
+    """Relative fitness after each round [T, replicates]: median and quartile band (W figures 2 and 7); the forecast
+    mean [T] dashed."""
     figure, axes = _canvas()
     rounds = np.arange(1, len(path) + 1)
     q25, median, q75 = np.quantile(path, [0.25, 0.5, 0.75], axis=1)
     once = len(path) == 1  # a line needs two points
     if path.shape[1] > 1 and once:
         axes.errorbar(
-            rounds, median, [median - q25, q75 - median], color=TOGETHER, alpha=0.5, capsize=6, label="middle half of the runs"
+            rounds,
+            median,
+            [median - q25, q75 - median],
+            color=TOGETHER,
+            alpha=0.5,
+            capsize=6,
+            label="middle half of the runs",
         )
     elif path.shape[1] > 1:
         axes.fill_between(rounds, q25, q75, color=TOGETHER, alpha=0.22, linewidth=0, label="middle half of the runs")
     dot = "o" if once else None
-    axes.plot(rounds, median, color=TOGETHER, linewidth=2, marker=dot, label="median" if path.shape[1] > 1 else "this run")
+    axes.plot(
+        rounds, median, color=TOGETHER, linewidth=2, marker=dot, label="median" if path.shape[1] > 1 else "this run"
+    )
     if forecast is not None:
-        axes.plot(rounds, forecast, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), marker=dot, label="forecast (mean)")
+        axes.plot(
+            rounds, forecast, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), marker=dot, label="forecast (mean)"
+        )
     if (q25 > 0).all():
         axes.set_yscale("log")
     axes.set_xlim(*((0.5, 1.5) if once else (1, len(path))))
@@ -59,14 +73,21 @@ def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: 
     axes.set_xlabel("false alarms")
     axes.set_ylabel("misses")
     axes.legend(frameon=False, labelcolor=INK)
-    title = f"What an attacker can reach at ε = {epsilon:g}" + (f", δ = {delta:g}" if delta else "") + f" ({Adjacency.REPLACE_ONE})"
+    title = (
+        f"What an attacker can reach at ε = {epsilon:g}"
+        + (f", δ = {delta:g}" if delta else "")
+        + f" ({Adjacency.REPLACE_ONE})"
+    )
     axes.set_title(title, loc="left", color=INK, fontweight="bold")
     return figure
 
 
 def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Figure:
-    """Panels of curves, each a mapping with title, over ("epsilon" or "scale") and curves (label, alpha, spread, x, y)."""
-    figure = Figure(figsize=(7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4), layout="constrained", facecolor="white")
+    """Panels of curves, each a mapping with title, over ("epsilon" or "scale") and curves (label, alpha, spread, x,
+    y)."""
+    figure = Figure(
+        figsize=(7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4), layout="constrained", facecolor="white"
+    )
     colours = {2.0: INK, 1.999: ALONE, 1.95: "#b59a2a", 1.9: TOGETHER}
     for place, panel in enumerate(panels, start=1):
         axes = decorate(figure.add_subplot(1, len(panels), place))

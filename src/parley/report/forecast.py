@@ -27,7 +27,8 @@ def headline(result: Forecast) -> str:
     """Relative fitness, and what its interval covers."""
     fitness = result.relative_fitness
     return (
-        f"Expected relative fitness ψ = {number(fitness.mean)}  ({result.coverage}: {number(fitness.low)} to {number(fitness.high)}, "
+        f"Expected relative fitness ψ = {number(fitness.mean)}  ({result.coverage}: {number(fitness.low)} to "
+        f"{number(fitness.high)}, "
         "for what the pilot leaves open)"
     )
 
@@ -39,7 +40,9 @@ def details(result: Forecast) -> list[str]:
         low, _, high = result.run_quartiles
         said.append(f"half of all runs end between {number(low)} and {number(high)}")
     said.append(f"excess training cost {number(result.excess_cost.mean)}; by {METHODS[result.method]}")
-    expected = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None)
+    expected = ", ".join(
+        f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None
+    )
     said += [f"on the pilot's rows: {expected}"] if expected else []
     said += [] if result.target_words is None else [result.target_words]
     return said if result.coding is None else [*said, result.coding.words()]
@@ -60,7 +63,8 @@ def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
         said.append(f"Not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
     if result.plan_gain is not None:
         said.append(
-            f"A plan would come {number(result.plan_gain, 2)} times as near to the best model, or nearer: parley plan {file}."
+            f"A plan would come {number(result.plan_gain, 2)} times as near to the best model, or nearer: parley plan "
+            f"{file}."
         )
     return said
 
@@ -78,9 +82,12 @@ def owner_rows(result: Forecast) -> list[list[str]]:
 
 
 def for_whom(result: Forecast, file: str = "TERMS") -> str:
-    """Who is better off joining whatever owners differ by, by how much, who is not, and for whom that cannot be said yet. Beside it, how
-    many are expected to gain, which is what the table of kinds of noise counts."""
-    by = {verdict: [owner for owner in result.owners if owner.verdict == verdict] for verdict in ("join", "stay", "unknown")}
+    """Who is better off joining whatever owners differ by, by how much, who is not, and for whom that cannot be said
+    yet. Beside it, how many are expected to gain, which is what the table of kinds of noise counts."""
+    by = {
+        verdict: [owner for owner in result.owners if owner.verdict == verdict]
+        for verdict in ("join", "stay", "unknown")
+    }
     better, count = by["join"], len(result.owners)
     said = f"Better for {'none' if not better else len(better)} of {count} owners"
     if better:
@@ -101,7 +108,9 @@ def for_whom(result: Forecast, file: str = "TERMS") -> str:
 def assumption(result: Forecast) -> str:
     """A sentence that says what the forecast gains rest on."""
     law = result.joining
-    rests = "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
+    rests = (
+        "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
+    )
     apart = (
         f" Together costs own customers more than the {number(result.worth.together, 5)} above, by what owners differ."
         if any(number(owner.together, 5) != number(result.worth.together, 5) for owner in result.owners)
@@ -121,7 +130,10 @@ def better_without(result: Forecast) -> str | None:
     if not left_out:
         return None
     names = _names(left_out)
-    return f"For the joint model's test cost better without {names}: noise of so small a budget adds more than the records bring."
+    return (
+        f"For the joint model's test cost better without {names}: noise of so small a budget adds more than the "
+        f"records bring."
+    )
 
 
 def plan_rows(proposal: Proposal) -> list[list[str]]:
@@ -156,11 +168,18 @@ def plan_advice(proposal: Proposal) -> str:
     if best is None:
         return "Nothing was chosen, because nothing can be judged: the terms stay as they are."
     if not best.relative_fitness < 0.95 * proposal.nobody:
-        return "At these budgets no choice is better than the model that asks nobody; ask for more records or larger budgets."
+        return (
+            "At these budgets no choice is better than the model that asks nobody; ask for more records or larger "
+            "budgets."
+        )
     if best is proposal.choices[0]:
         return "The terms are as good as any of these."
     lines = ["[learning]", f'algorithm = "{best.algorithm}"']
-    lines += [f"horizon = {best.horizon}"] if best.batches is None else [f"batches = {best.batches}", f"epochs = {best.epochs}"]
+    lines += (
+        [f"horizon = {best.horizon}"]
+        if best.batches is None
+        else [f"batches = {best.batches}", f"epochs = {best.epochs}"]
+    )
     lines += [] if best.optimiser is None else [f'optimiser = "{best.optimiser}"']
     lines += [] if best.step is None else [f"step = {best.step:g}"]
     for key in ("local_steps", "proximal", "variates", "average", "decay", "momentum", "start"):
@@ -175,7 +194,8 @@ def plan_advice(proposal: Proposal) -> str:
 
 
 def unjudged_lines(proposal: Proposal) -> list[str]:
-    """Ways to spend the budgets that the planner could not judge, and why; with one noise for all too, where that was planned beside."""
+    """Ways to spend the budgets that the planner could not judge, and why; with one noise for all too, where that was
+    planned beside."""
     of_one = () if proposal.shared is None else proposal.shared.unjudged
     reasons: dict[str, list[str]] = {}
     for label, why in (
@@ -183,13 +203,20 @@ def unjudged_lines(proposal: Proposal) -> list[str]:
         *((f"one noise: {e.label}", e.why) for e in of_one),
     ):
         reasons.setdefault(why, []).append(label)
-    return [f"Not judged, so never chosen: {'; '.join(dict.fromkeys(labels))}. Why: {why}." for why, labels in reasons.items()]
+    return [
+        f"Not judged, so never chosen: {'; '.join(dict.fromkeys(labels))}. Why: {why}."
+        for why, labels in reasons.items()
+    ]
 
 
 def inside_rows(view: "InsideView") -> list[list[str]]:
     """What three models would cost one owner's customers."""
     rows = [[f"{view.rows:,} own rows of {view.owner}, each judged by models it is not in", "expected cost", "90 %"]]
-    words = {"alone": "alone", "together": "the joint model as it is", "personal": "its personal model, from the joint one"}
+    words = {
+        "alone": "alone",
+        "together": "the joint model as it is",
+        "personal": "its personal model, from the joint one",
+    }
     for name, label in words.items():
         estimate = getattr(view, name)
         rows.append([label, number(estimate.mean), f"{number(estimate.low)} to {number(estimate.high)}"])
@@ -207,7 +234,9 @@ def inside_sentences(view: "InsideView") -> list[str]:
         else f"{number(view.least)} that make it worth it"
     )
     stays = (
-        f"less than the {asks}" if view.least else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
+        f"less than the {asks}"
+        if view.least
+        else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
     )
     join = "Join" if gain.low > view.least else "Join, though no sure gain"
     advice = {
@@ -220,7 +249,8 @@ def inside_sentences(view: "InsideView") -> list[str]:
     }["nothing" if view.nothing else view.verdict]
     level = f"a test that errs in {LEVEL:.0%} of owners that do not"
     law = (
-        f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for all is not about them, "
+        f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for "
+        f"all is not about them, "
         "and this advice rests on own rows alone."
         if view.law.differs
         else f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."

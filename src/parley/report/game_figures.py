@@ -21,9 +21,11 @@ def negotiation(
     spend: Mapping[str, tuple[Floats, Floats]],
     budget: str = f"own budget {EPSILON}",
 ) -> Figure:
-    """Left: each owner's payoff against its own budget, the others' as agreed, with its choice. Right: quality against spend.
+    """Left: each owner's payoff against its own budget, the others' as agreed, with its choice. Right: quality against
+    spend.
 
-    `payoffs` holds one curve an owner over `epsilons`, `chosen` the budgets of those who join, `spend` curves (money, relative fitness).
+    `payoffs` holds one curve an owner over `epsilons`, `chosen` the budgets of those who join, `spend` curves (money,
+    relative fitness).
     """
     figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot(1, 2, 1))
@@ -37,7 +39,14 @@ def negotiation(
             lowest = min(lowest, height)
     axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
     axes.annotate(
-        "stay out", (epsilons[-1], 0), ha="right", va="bottom", color=MUTED, fontsize=9, xytext=(-2, 2), textcoords="offset points"
+        "stay out",
+        (epsilons[-1], 0),
+        ha="right",
+        va="bottom",
+        color=MUTED,
+        fontsize=9,
+        xytext=(-2, 2),
+        textcoords="offset points",
     )
     top = max(float(curve.max()) for curve in payoffs.values())
     lowest = min(lowest, top)  # where nobody joins, all lies below zero
@@ -54,7 +63,8 @@ def negotiation(
 
 
 def _look(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:
-    """(colour, width, label) of an owner's curve: the first ones by name, a crowd's others alike, with one label for all of them."""
+    """(colour, width, label) of an owner's curve: the first ones by name, a crowd's others alike, with one label for
+    all of them."""
     if place < NAMED:
         return OWNERS[place], 1.8, name if joins else f"{name} (stays out)"
     return LIMIT, 0.7, f"{owners - NAMED} more owners" if place == NAMED else None
@@ -71,8 +81,11 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
         axes.plot(counts, payoff[kind], color=colour, linewidth=2.2, label=label)
     axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
     top = max(float(curve.max()) for curve in payoff.values())
-    reach = max(top, max(-float(curve[-1]) for curve in payoff.values()), 1e-12)  # what few owners lose may be far below
-    axes.set_ylim(max(min(float(curve.min()) for curve in payoff.values()), -reach) - 0.1 * reach, max(top, 0.0) + 0.15 * reach)
+    # what few owners lose may be far below
+    reach = max(top, max(-float(curve[-1]) for curve in payoff.values()), 1e-12)
+    axes.set_ylim(
+        max(min(float(curve.min()) for curve in payoff.values()), -reach) - 0.1 * reach, max(top, 0.0) + 0.15 * reach
+    )
     for word, above in (("join", True), ("stay out", False)):
         axes.annotate(
             word,

@@ -18,7 +18,8 @@ SHOWN = 9  # owners in a table, from the smallest to the largest
 
 @dataclass(frozen=True)
 class Joined:
-    """One owner that joins: what its personal model was forecast to save, and what it saved. Mean squared errors, a row."""
+    """One owner that joins: what its personal model was forecast to save, and what it saved. Mean squared errors, a
+    row."""
 
     name: str
     records: int
@@ -109,22 +110,35 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
     rows = [["owner", "rows", "forecast", "one noise", "held out, 90 %", "own noise", "right?"]]
     others = {owner.name: owner for owner in own.owners}
     for owner in some(one.owners):
-        ends = " to ".join(f"{round(100 * end / owner.alone)}" for end in (owner.held_out.low, owner.held_out.high)) + " %"
+        ends = (
+            " to ".join(f"{round(100 * end / owner.alone)}" for end in (owner.held_out.low, owner.held_out.high)) + " %"
+        )
         saved = [share(owner.foreseen.mean / owner.foreseen_alone), share(owner.gain / owner.alone), ends]
         beside = others[owner.name]
-        rows.append([owner.name, f"{owner.records:,}", *saved, share(beside.gain / beside.alone), "yes" if owner.right else "no"])
+        rows.append(
+            [
+                owner.name,
+                f"{owner.records:,}",
+                *saved,
+                share(beside.gain / beside.alone),
+                "yes" if owner.right else "no",
+            ]
+        )
     return rows
 
 
 def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
-    """For how many owners joining is forecast to be worth its price, whether for the largest, and of how many gains that is sure."""
+    """For how many owners joining is forecast to be worth its price, whether for the largest, and of how many gains
+    that is sure."""
     worth = [said.gain.mean > price for said, price in zip(expected.owners, prices, strict=True)]
     place = int(np.argmax([part.records for part in expected.terms.owners]))
     largest = expected.terms.owners[place]
     sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unknown"))
     return (
-        f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners; for {largest.name}, with {largest.records:,} rows, "
-        f"it is{'' if worth[place] else ' not'}. However much owners differ, {sure} gain; of {open_} it cannot be said for sure."
+        f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners; for {largest.name}, with "
+        f"{largest.records:,} rows, "
+        f"it is{'' if worth[place] else ' not'}. However much owners differ, {sure} gain; of {open_} it cannot be "
+        f"said for sure."
     )
 
 
@@ -133,7 +147,8 @@ def verdict(chapter: Chapter, noise: str) -> str:
     count = len(chapter.owners)
     return (
         f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.forecast_to_pay}), saving "
-        f"{share(chapter.saved)} of the error on average (forecast: {share(chapter.foreseen)}). The forecast was right for "
+        f"{share(chapter.saved)} of the error on average (forecast: {share(chapter.foreseen)}). The forecast was "
+        f"right for "
         f"{chapter.right} of {count}; the same answer for all would have been right for {chapter.constant} at best."
     )
 
@@ -143,7 +158,8 @@ def without_anybody(chapter: Chapter) -> str:
     saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
     paying = sum(owner.public > owner.price for owner in chapter.owners)
     return (
-        f"The public sample's best fit in the joint model's place, which takes nobody else, would save {share(saved)} on average, and more "
+        f"The public sample's best fit in the joint model's place, which takes nobody else, would save {share(saved)} "
+        f"on average, and more "
         f"than the price for {paying} of {len(chapter.owners)}."
     )
 
@@ -156,7 +172,8 @@ def on_held_out(chapter: Chapter) -> str:
         sum(owner.held_out.high < 0 for owner in chapter.owners),
     )
     return (
-        f"On their own held-out rows the personal models are better for {better} of {len(chapter.owners)} ({surely} beyond chance, {worse} "
+        f"On their own held-out rows the personal models are better for {better} of {len(chapter.owners)} ({surely} "
+        f"beyond chance, {worse} "
         "worse beyond chance)."
     )
 
@@ -168,7 +185,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     unpaid = f"Unpaid, {joining} of {count} join" + ("" if large.participates else f", {name} not among them") + "."
     if not joining:
         unpaid = (
-            "Unpaid, no coalition lasts: whoever has rows enough leaves, the noise weighs more on the others, and they leave too."
+            "Unpaid, no coalition lasts: whoever has rows enough leaves, the noise weighs more on the others, "
+            "and they leave too."
         )
     said = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]
@@ -179,7 +197,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
         else f"and {name} still stays out: bringing it in costs more than it is worth"
     )
     said.append(
-        f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} ({Adjacency.REPLACE_ONE}). "
+        f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} "
+        f"({Adjacency.REPLACE_ONE}). "
         f"They cost {money(paid.deal.spend)}, "
         f"{moved}."
     )
@@ -197,7 +216,8 @@ def large_owners_sentence(chapter: Chapter) -> str:
         return f"{names}: joining was forecast to pay for {chapter.forecast_to_pay} and pays for {chapter.paying}."
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
     return (
-        f"{names}: do not bother. Each knows its customers well enough; joining would save {share(expected)} of the error at most by the "
+        f"{names}: do not bother. Each knows its customers well enough; joining would save {share(expected)} of the "
+        f"error at most by the "
         f"forecast, and saved {share(best.gain / best.alone)} at most."
     )
 

@@ -19,19 +19,28 @@ SHARES = (-0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2)
 
 
 def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None = None) -> Figure:
-    """A panel for each way of learning together, side by side on one scale; behind them, narrow, owners that are all `large`."""
+    """A panel for each way of learning together, side by side on one scale; behind them, narrow, owners that are all
+    `large`."""
     widths = [4.0] * len(chapters) + ([1.5] if large else [])
     figure = Figure(figsize=(2.5 + 1.1 * sum(widths), 4.9), layout="constrained", facecolor="white")
     panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths, squeeze=False)[0]
     for axes, (name, chapter) in zip(panels, chapters, strict=False):
         gaining = f"{chapter.paying} of {len(chapter.owners)} gain"
         _panel(
-            decorate(axes), chapter, name, f"{gaining}; {share(chapter.saved)} saved on average; {chapter.right} forecasts right"
+            decorate(axes),
+            chapter,
+            name,
+            f"{gaining}; {share(chapter.saved)} saved on average; {chapter.right} forecasts right",
         )
         _sizes(axes)
     if large:
         count = len(large.owners)
-        _panel(decorate(panels[-1]), large, f"{count} large banks", "do not bother" if not large.paying else f"{large.paying} gain")
+        _panel(
+            decorate(panels[-1]),
+            large,
+            f"{count} large banks",
+            "do not bother" if not large.paying else f"{large.paying} gain",
+        )
         panels[-1].set_xticks(range(count), [""] * count)
         panels[-1].set_xlim(-0.6, count - 0.4)
         panels[-1].set_xlabel(f"{large.owners[0].records:,} rows each")
@@ -44,7 +53,13 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
     panels[0].set_ylabel("error that joining saves, of the error alone")
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=13)
     figure.legend(
-        handles=_legend(), loc="outside lower left", ncols=5, frameon=False, labelcolor=INK, fontsize=9, handletextpad=0.4
+        handles=_legend(),
+        loc="outside lower left",
+        ncols=5,
+        frameon=False,
+        labelcolor=INK,
+        fontsize=9,
+        handletextpad=0.4,
     )
     return figure
 
@@ -54,7 +69,9 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str) -> None:
     owners = sorted(chapter.owners, key=lambda owner: owner.records)
     sizes = [float(owner.records) for owner in owners]
     x = sizes if len(set(sizes)) == len(sizes) else [float(place) for place in range(len(sizes))]
-    low, mean, high = ([getattr(owner.foreseen, end) / owner.foreseen_alone for owner in owners] for end in ("low", "mean", "high"))
+    low, mean, high = (
+        [getattr(owner.foreseen, end) / owner.foreseen_alone for owner in owners] for end in ("low", "mean", "high")
+    )
     axes.axhline(0, color=LIMIT, linewidth=1.0)
     axes.fill_between(x, low, high, color=TOGETHER, alpha=0.14, linewidth=0)
     axes.plot(x, mean, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
@@ -62,7 +79,9 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str) -> None:
         style = {"color": TOGETHER} if owner.pays else {"facecolor": "white", "edgecolor": MUTED, "linewidth": 1.2}
         axes.scatter(place, owner.gain / owner.alone, s=42, zorder=4, **style)
         if not owner.right:
-            axes.scatter(place, owner.gain / owner.alone, s=120, zorder=3, facecolor="none", edgecolor=ALONE, linewidth=1.6)
+            axes.scatter(
+                place, owner.gain / owner.alone, s=120, zorder=3, facecolor="none", edgecolor=ALONE, linewidth=1.6
+            )
     largest = owners[-1]
     if largest.records > 2 * owners[0].records:
         at = (largest.records, largest.gain / largest.alone)
@@ -93,7 +112,9 @@ def _legend() -> list[Line2D | Patch]:
     """The handles of the legend: what each mark means."""
 
     def dot(label: str, face: str, edge: str, size: float = 6.5) -> Line2D:
-        return Line2D([], [], marker="o", linestyle="", markersize=size, markerfacecolor=face, markeredgecolor=edge, label=label)
+        return Line2D(
+            [], [], marker="o", linestyle="", markersize=size, markerfacecolor=face, markeredgecolor=edge, label=label
+        )
 
     return [
         dot("saves more than it costs", TOGETHER, TOGETHER),

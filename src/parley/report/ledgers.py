@@ -1,4 +1,5 @@
-"""An owner's books as a table and a line, a host's as a table, from what `serving.statement` and `hosting.statement` say of them."""
+"""An owner's books as a table and a line, a host's as a table, from what `serving.statement` and `hosting.statement`
+say of them."""
 
 from fractions import Fraction
 from typing import Any
@@ -34,14 +35,17 @@ def lifetime_line(content: dict[str, Any]) -> str:
     if rho is not None:
         unreserved = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
         return (
-            f"lifetime ε = {number(lifetime['epsilon'])} ({content['adjacency']}), δ = {number(lifetime['delta'])}, held as zCDP, "
-            f"ρ = {number(rho['lifetime'], side='below')}: {number(rho['reserved'], side='above')} reserved, {unreserved} left for further "
+            f"lifetime ε = {number(lifetime['epsilon'])} ({content['adjacency']}), δ = {number(lifetime['delta'])}, "
+            f"held as zCDP, "
+            f"ρ = {number(rho['lifetime'], side='below')}: {number(rho['reserved'], side='above')} reserved, "
+            f"{unreserved} left for further "
             f"terms; the agreements' ε add up to {number(reserved['epsilon'], side='above')}, "
             f"{number(content['epsilon_spent'], side='above')} of it spent"
         )
     left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
     said = (
-        f"lifetime ε = {number(lifetime['epsilon'])} ({content['adjacency']}): {number(reserved['epsilon'], side='above')} reserved, "
+        f"lifetime ε = {number(lifetime['epsilon'])} ({content['adjacency']}): "
+        f"{number(reserved['epsilon'], side='above')} reserved, "
         f"{number(content['epsilon_spent'], side='above')} spent, {number(left, side='below')} left for further terms"
     )
     if lifetime["delta"] > 0:

@@ -26,11 +26,19 @@ WISHES = f"In the best company, each with the budget it likes best (ε: {Adjacen
 
 def wish_rows(result: Negotiation) -> list[list[str]]:
     """What each owner would choose there, what that is worth to it, and what it lacks."""
-    rows = [["owner", "would choose ε", "gain in test cost", "worth to it", "without noise", "privacy costs it", "lacks"]]
+    rows = [
+        ["owner", "would choose ε", "gain in test cost", "worth to it", "without noise", "privacy costs it", "lacks"]
+    ]
     for wish in result.wishes():
         money = [number(each, 3) for each in (wish.worth, wish.most, wish.privacy_cost)]
         rows.append(
-            [wish.name, number(wish.wants), number(wish.gain, 3), *money, number(wish.short, 3) if wish.short else "nothing"]
+            [
+                wish.name,
+                number(wish.wants),
+                number(wish.gain, 3),
+                *money,
+                number(wish.short, 3) if wish.short else "nothing",
+            ]
         )
     return rows
 
@@ -44,7 +52,8 @@ def moves(result: Negotiation) -> list[str]:
     if moved:
         least = min(moved, key=lambda wish: wish.short)
         said.append(
-            f"Nearest to joining is {least.name}: it lacks {number(least.short, 3)}, and would come for a payment of that, or if its "
+            f"Nearest to joining is {least.name}: it lacks {number(least.short, 3)}, and would come for a payment of "
+            f"that, or if its "
             f"privacy cost it {least.bearable:.0%} of what its terms say. "
             f"All {len(moved)} that gain lack {number(sum(wish.short for wish in moved), 3)}."
         )
@@ -54,13 +63,16 @@ def moves(result: Negotiation) -> list[str]:
         top = max(useless, key=lambda wish: wish.most)
         hosts = "" if result.terms.noise.common else ', one noise for all (privacy.noise = "shared")'
         said.append(
-            f"For {who}{more} the joint model at these budgets would be no better than an own one, so no cheaper privacy of its own alone "
-            f"helps. Less noise would: larger budgets of the others{hosts}, or more owners. Without any noise it would be worth "
+            f"For {who}{more} the joint model at these budgets would be no better than an own one, so no cheaper "
+            f"privacy of its own alone "
+            f"helps. Less noise would: larger budgets of the others{hosts}, or more owners. Without any noise it "
+            f"would be worth "
             f"{number(top.most, 3)} to {top.name}; its privacy may not cost it more than that."
         )
     if willing and len(willing) < len(found):
         said.append(
-            f"By itself would come: {', '.join(wish.name for wish in willing[:6])}; but a joint model takes two that hold on."
+            f"By itself would come: {', '.join(wish.name for wish in willing[:6])}; but a joint model takes two that "
+            f"hold on."
         )
     return [*said, "Payments that bring owners in: parley negotiate TERMS --target PSI."]
 

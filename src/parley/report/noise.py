@@ -1,4 +1,5 @@
-"""Where noise is drawn, as a table and in words: plain numbers in, as the JSON of a forecast or a negotiation has them."""
+"""Where noise is drawn, as a table and in words: plain numbers in, as the JSON of a forecast or a negotiation has
+them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,19 +34,27 @@ def decision(noise: Mapping[str, Any], hosted: bool) -> str:
     times = own["relative_fitness"] / one["relative_fitness"] if one["relative_fitness"] > 0 else float("inf")
     if abs(times - 1) < ALIKE:
         return (
-            "Where the noise is drawn hardly matters by these terms: the rounds, the step and the clip decide here (parley plan)."
+            "Where the noise is drawn hardly matters by these terms: the rounds, the step and the clip decide here "
+            "(parley plan)."
         )
     if not times > 1:
         return (
-            "One noise for all would be worse: everybody would get the smallest epsilon. Each owner's own noise serves better here."
+            "One noise for all would be worse: everybody would get the smallest epsilon. Each owner's own noise "
+            "serves better here."
         )
     before, after = (_gaining(kind) for kind in (own, one))
     hosts = "" if hosted else '; name three hosts and set privacy.noise = "shared"'
     if not after:
-        return f"Nobody is expected to gain by joining, with either kind of noise; with one for all ψ is {number(times, 3)} times smaller."
+        return (
+            f"Nobody is expected to gain by joining, with either kind of noise; with one for all ψ is "
+            f"{number(times, 3)} times smaller."
+        )
     if after > before:
         few, all_of = f"{before} of {len(own['gains'])}" if before else "nobody", f"{after} of {len(one['gains'])}"
-        return f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all: join with that{hosts}."
+        return (
+            f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all: join with "
+            f"that{hosts}."
+        )
     return f"Joining pays either way, and one noise for all makes ψ {number(times, 3)} times smaller{hosts}."
 
 
@@ -64,7 +73,8 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
-        f"If three hosts can be found, one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = {best['delta']:g}, "
+        f"If three hosts can be found, one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = "
+        f"{best['delta']:g}, "
         f"{best['horizon']} rounds{step}{clip}: ψ = {number(best['relative_fitness'])}.",
         *(
             [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
@@ -85,17 +95,21 @@ def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def weakest_link(result: Mapping[str, Any]) -> list[str]:
-    """What comes of a game with one common epsilon, in sentences; `result`: the JSON of a negotiation with shared noise."""
+    """What comes of a game with one common epsilon, in sentences; `result`: the JSON of a negotiation with shared
+    noise."""
     said = []
     if result["equilibria"] is not None:
         low, high = (number(end) for end in result["equilibria"])
         said.append(
-            f"Every common ε from {low} to {high} is an equilibrium of these members; the largest is the best for all of them."
+            f"Every common ε from {low} to {high} is an equilibrium of these members; the largest is the best for all "
+            f"of them."
         )
     asked = result["best_coalition"]
     names, epsilon = ", ".join(asked["owners"]), number(asked["epsilon"])
     said.append(f"For the least test cost, if each insists on what it likes best: ask {names} at ε = {epsilon}.")
     if result["members_gain"] is not None and result["spend"] > 0:
         verb = "covers" if result["members_gain"] >= result["spend"] else "does not cover"
-        said.append(f"What the members have more than without payments, {number(result['members_gain'])}, {verb} the bill.")
+        said.append(
+            f"What the members have more than without payments, {number(result['members_gain'])}, {verb} the bill."
+        )
     return said

@@ -19,7 +19,11 @@ class Section:
         parts = [f"<h2>{escape(self.heading)}</h2>", *(f"<p>{escape(text)}</p>" for text in self.paragraphs)]
         if self.table:
             head, *rows = self.table
-            parts.append("<div class='wide'><table><thead><tr>" + "".join(f"<th>{escape(c)}</th>" for c in head) + "</tr></thead>")
+            parts.append(
+                "<div class='wide'><table><thead><tr>"
+                + "".join(f"<th>{escape(c)}</th>" for c in head)
+                + "</tr></thead>"
+            )
             parts += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
             parts.append("</table></div>")
         if self.figure:
@@ -38,7 +42,8 @@ _PAGE = Template("""<!doctype html>
 <title>$title</title>
 <style>
  :root { color-scheme: light; }
- body { margin: 0; background: #f4f6f8; color: #1c2733; font: 16px/1.55 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }
+ body { margin: 0; background: #f4f6f8; color: #1c2733;
+   font: 16px/1.55 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }
  header { background: #1f6f78; color: white; padding: 2.2rem 1rem 1.8rem; }
  header > *, main, footer { max-width: 46rem; margin-inline: auto; }
  h1 { margin-block: 0 .4rem; font-size: 1.9rem; line-height: 1.2; }

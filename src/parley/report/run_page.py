@@ -8,12 +8,27 @@ from parley.learning.outcome.guarantee import SIMULATION, guarantee, kind_of_run
 from parley.report import figures
 from parley.report.forecast import baseline_line
 from parley.report.page import Section, page
-from parley.report.training import interval_line, interval_rows, owner_rows, quality_rows, score_rows, score_title, undefined_line
+from parley.report.training import (
+    interval_line,
+    interval_rows,
+    owner_rows,
+    quality_rows,
+    score_rows,
+    score_title,
+    undefined_line,
+)
 
 SETTINGS = (
     ("model.kind", "model.target", "model.features", "model.public", "model.holdout"),
     ("learning.algorithm", "learning.horizon", "learning.step"),
-    ("privacy.mechanism", "privacy.clip", "privacy.delta", "privacy.noise", "privacy.person", "privacy.records_per_person"),
+    (
+        "privacy.mechanism",
+        "privacy.clip",
+        "privacy.delta",
+        "privacy.noise",
+        "privacy.person",
+        "privacy.records_per_person",
+    ),
 )
 
 
@@ -25,20 +40,29 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
         path = result.path
         drawn = "" if path is None else figures.svg(figures.fitness_path(np.asarray(path)))
         text = (
-            f"Relative fitness is how far the training cost lies above the best possible one; mean of {result.replicates} run(s)."
+            f"Relative fitness is how far the training cost lies above the best possible one; mean of "
+            f"{result.replicates} run(s)."
         )
         why = undefined_line(result)
-        sections.append(Section("How good is the model?", [text] if why is None else [text, why], quality_rows(result), drawn))
+        sections.append(
+            Section("How good is the model?", [text] if why is None else [text, why], quality_rows(result), drawn)
+        )
     if result.intervals is not None:
         sections.append(Section("How sure are the coefficients?", [interval_line(result)], interval_rows(result)))
     if result.scores is not None:
         sections.append(
-            Section(score_title(result), ["Figures on held-out rows, each with one standard error."], score_rows(result.scores))
+            Section(
+                score_title(result),
+                ["Figures on held-out rows, each with one standard error."],
+                score_rows(result.scores),
+            )
         )
     if expected is not None:
         below = expected.sentence()
         verdict = "" if below is None else f"Not worth a budget: {below}."
-        sections.append(Section("What would nobody's data give?", [baseline_line(expected), *([verdict] if verdict else [])]))
+        sections.append(
+            Section("What would nobody's data give?", [baseline_line(expected), *([verdict] if verdict else [])])
+        )
     sections.append(Section("What was agreed on", ["All keys: docs/terms.md."], _settings(result)))
     if not result.released:
         sections.append(Section("What this is not", [SIMULATION]))

@@ -48,7 +48,8 @@ def progress_bar(label: str) -> Iterator[Bar]:
 
 
 def print_json(content: Mapping[str, Any], *, inside: bool) -> None:
-    """One JSON object on stdout. `inside` goes with it: whether anything in it was computed from private rows without safe noise.
+    """One JSON object on stdout. `inside` goes with it: whether anything in it was computed from private rows without
+    safe noise.
 
     Every command has to say so, hence no default: who passes an object on can tell by one field whether it may leave.
     """
@@ -56,13 +57,19 @@ def print_json(content: Mapping[str, Any], *, inside: bool) -> None:
 
 
 def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | None = None) -> Table:
-    """A table whose first row is its head; the first column holds names, the others numbers. `bold` is the row to point out.
+    """A table whose first row is its head; the first column holds names, the others numbers. `bold` is the row to point
+    out.
 
     Cells are shown as they are: what somebody wrote into a title is no markup.
     """
     head, *body = rows
     table = Table(
-        title=Text(title) if title else None, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        box=None,
+        pad_edge=False,
     )
     for place, name in enumerate(head):
         table.add_column(Text(name), justify="left" if place == 0 else "right", overflow="fold")  # nothing is cut off

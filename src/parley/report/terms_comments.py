@@ -14,9 +14,11 @@ def head_lines(made: Draft) -> list[str]:
     if made.proposal is not None:
         best = made.proposal.best
         lines.append(
-            "NOT planned: nothing can be judged. Rounds, step and clip are where a plan would begin, and nobody knows what they are worth."
+            "NOT planned: nothing can be judged. Rounds, step and clip are where a plan would begin, and nobody knows "
+            "what they are worth."
             if best is None
-            else f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)}. After a change: parley plan, once "
+            else f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)}. After a "
+            f"change: parley plan, once "
             "more."
         )
         lines += unjudged_lines(made.proposal)
@@ -28,7 +30,9 @@ def next_steps(made: Draft, file: Path) -> list[str]:
     terms = made.terms
     budget = f"--lifetime {max(part.epsilon for part in terms.owners):g}"
     budget += f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
-    first, ready, planned = (shlex.quote(str(each)) for each in (file, _beside(file, "ready"), _beside(file, "planned")))
+    first, ready, planned = (
+        shlex.quote(str(each)) for each in (file, _beside(file, "ready"), _beside(file, "planned"))
+    )
     owner = terms.owners[0].name
     if terms.privacy.scale_epsilon is not None:
         return [
@@ -59,5 +63,6 @@ def with_hosts(made: Draft) -> list[str]:
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
     return [
-        f"One noise is better here: the same command with --hosts {names}, or three others of whom no two would collude, writes such terms."
+        f"One noise is better here: the same command with --hosts {names}, or three others of whom no two would "
+        f"collude, writes such terms."
     ]

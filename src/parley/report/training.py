@@ -19,7 +19,9 @@ def owner_rows(result: Result) -> Rows:
     for o in result.owners:
         promised, spent = (number(epsilon, side="above") for epsilon in (o.epsilon, o.epsilon_spent))
         late = f" + {o.late:,} late" if o.late else ""
-        rows.append([o.name, f"{o.records:,}", promised, spent, f"{o.answers:,}{late}{score}", percent(o.clipped_share)])
+        rows.append(
+            [o.name, f"{o.records:,}", promised, spent, f"{o.answers:,}{late}{score}", percent(o.clipped_share)]
+        )
     return rows
 
 
@@ -34,14 +36,20 @@ def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unhea
         at_least = o.name in unheard and o.epsilon_spent is not None
         spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
         late = f", {o.late} late" if o.late else ""
-        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {len(turns.rounds_of(o.name))}{late}"]
+        figures = [
+            f"{o.records:,}",
+            number(o.epsilon, side="above"),
+            spent,
+            f"{o.answers} of {len(turns.rounds_of(o.name))}{late}",
+        ]
         seconds = latency.get(o.name)
         rows.append([o.name, *figures, "–" if seconds is None else f"{1e3 * seconds:.1f} ms"])
     return rows
 
 
 def ring_rows(result: Result) -> Rows:
-    """The owners of a run without a centre, of whom each hears its own accounts alone: what the terms say of everybody."""
+    """The owners of a run without a centre, of whom each hears its own accounts alone: what the terms say of
+    everybody."""
     rows = [["owner", "records", "ε promised", "answers"]]
     return rows + [[o.name, f"{o.records:,}", number(o.epsilon, side="above"), f"{o.answers:,}"] for o in result.owners]
 
@@ -53,7 +61,10 @@ def ring_line(result: Result, name: str) -> str:
     said += "What the others spent only they are told; their answers are as many as the terms have."
     if not result.terms.held_out_rows(name):
         return said
-    return f"{said}\nIs the model better for {name}? On its own held-out rows: parley score MODEL TERMS --owner {name} --data TABLE"
+    return (
+        f"{said}\nIs the model better for {name}? On its own held-out rows: parley score MODEL TERMS --owner "
+        f"{name} --data TABLE"
+    )
 
 
 def aborted_line(result: Result) -> str | None:
@@ -61,7 +72,10 @@ def aborted_line(result: Result) -> str | None:
     if not result.aborted_rounds:
         return None
     shown = ", ".join(map(str, result.aborted_rounds[:12])) + (" …" if len(result.aborted_rounds) > 12 else "")
-    return f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. What they cost is spent."
+    return (
+        f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. What they "
+        f"cost is spent."
+    )
 
 
 def consensus_line(result: Result) -> str | None:
@@ -114,8 +128,10 @@ def interval_line(result: Result) -> str:
         + _clip_words(result)
     )
     drowned = (
-        " In some direction the moments do not stand clear of the noise and were lifted: the model is drawn towards 0 there. With a "
-        "constant and a column for every name of a category that is always so, since those add up; such intervals mean little."
+        " In some direction the moments do not stand clear of the noise and were lifted: the model is drawn towards 0 "
+        "there. With a "
+        "constant and a column for every name of a category that is always so, since those add up; such intervals "
+        "mean little."
     )
     return words + (drowned if sure is not None and sure.repaired else "")
 
@@ -129,13 +145,17 @@ def _clip_words(result: Result) -> str:
     shares = [each.clipped_share for each in result.owners if each.clipped_share is not None]
     if clip is None or (free is not None and free.value <= clip) or (shares and not max(shares) > 0):
         return ""
-    said = f" {percent(max(shares))} of an owner's records were, at most." if shares else f" A clip of {number(clip)} may cut some."
+    said = (
+        f" {percent(max(shares))} of an owner's records were, at most."
+        if shares
+        else f" A clip of {number(clip)} may cut some."
+    )
     if free is None:
         return said + " Bounds of every column would imply a clip that cuts nobody."
     largest = number(free.value, 3, side="above")
     return (
-        said
-        + f" Within the columns' bounds no record measures more than {largest}: without privacy.clip none is cut, under more noise."
+        said + f" Within the columns' bounds no record measures more than {largest}: without privacy.clip none is cut, "
+        f"under more noise."
     )
 
 

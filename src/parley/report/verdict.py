@@ -27,12 +27,16 @@ def headline(verdict: Verdict) -> str:
     words = {"together": "the joint model", "alone": "its own model", "personal": "its personal model"}
     gain = verdict.personal_gain
     if verdict.one_class:
-        said = f"{verdict.owner}'s own rows show one class alone, so it has nothing to compare with: the joint model costs "
+        said = (
+            f"{verdict.owner}'s own rows show one class alone, so it has nothing to compare with: the joint model "
+            f"costs "
+        )
         return f"{said}{number(verdict.cost_together)} there.{_few(verdict)}"
     sure = "" if gain.low > 0 or gain.high < 0 else ", which may be chance"
     adds = "saves" if gain.mean > 0 else "costs"
     return (
-        f"Better for {verdict.owner}'s own rows: {best} ({words[best]}). Joining {adds} it {number(abs(gain.mean))} a row with the "
+        f"Better for {verdict.owner}'s own rows: {best} ({words[best]}). Joining {adds} it {number(abs(gain.mean))} a "
+        f"row with the "
         f"personal model (90 %: {_interval(gain)}){sure}.{_few(verdict)}"
     )
 
@@ -55,14 +59,17 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     few = sum(v.rows < FEW for v in verdicts)
     rests = f" {few} of the verdicts rest on fewer than {FEW} rows." if few else ""
     return (
-        f"Joining pays for {better} of {len(verdicts)} owners on their own rows with personal models ({surely} beyond chance; "
+        f"Joining pays for {better} of {len(verdicts)} owners on their own rows with personal models ({surely} beyond "
+        f"chance; "
         f"{worse} lose beyond chance); the joint model as it is for {joint}.{rests}"
     )
 
 
 def personal_sentence(owner: str, how: RidgeModel) -> str:
     """How a personal model came about."""
-    parts = " and ".join(f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005)
+    parts = " and ".join(
+        f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
+    )
     return f"{owner}'s personal model: its own rows, {parts}; cost {number(how.loss)} in cross-validation."
 
 

@@ -43,6 +43,8 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
             rows.append([part.name, "–", "–", "–"])
         else:
             latency = f"{1e3 * status.seconds:.0f} ms" if status.answers else "–"
-            rows.append([part.name, str(status.round or "–"), latency, number(float(status.statement.left), side="below")])
+            rows.append(
+                [part.name, str(status.round or "–"), latency, number(float(status.statement.left), side="below")]
+            )
     every = f"{'round' if terms.learning.waits else 'answer'} {done} of {steps_of(terms)}"
     return terminal_table(rows, every)

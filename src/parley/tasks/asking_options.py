@@ -22,23 +22,30 @@ if TYPE_CHECKING:
 Agreement = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Only write the agreement by which this is asked, for owners elsewhere to accept; ask nobody."
+        metavar="FILE",
+        help="Only write the agreement by which this is asked, for owners elsewhere to accept; ask nobody.",
     ),
 ]
 Ledgers = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Release: debit every owner's ledger, DIR/NAME.ledger. Without, this is a simulation."),
+    typer.Option(
+        metavar="DIR", help="Release: debit every owner's ledger, DIR/NAME.ledger. Without, this is a simulation."
+    ),
 ]
 Lifetime = Annotated[
     float | None,
-    typer.Option(metavar="EPS", help="With --ledgers: make the ledgers that are missing, with this lifetime budget, for ever."),
+    typer.Option(
+        metavar="EPS", help="With --ledgers: make the ledgers that are missing, with this lifetime budget, for ever."
+    ),
 ]
 LifetimeDelta = Annotated[
     float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
 ]
 Addresses = Annotated[
     Path | None,
-    typer.Option(metavar="ADDRESSES", help="Ask owners that are elsewhere, addresses.toml; they accepted the agreement."),
+    typer.Option(
+        metavar="ADDRESSES", help="Ask owners that are elsewhere, addresses.toml; they accepted the agreement."
+    ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")]
 Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late in a round.")]
@@ -49,7 +56,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def require_one_way(options: RunOptions) -> None:
     """Refuse a release, a simulation and owners elsewhere at once."""
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
-        raise SettingError("--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own")
+        raise SettingError(
+            "--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own"
+        )
     if options.ledgers is not None and options.seed is not None:
         raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
 
@@ -95,7 +104,9 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
 def show_unheard(names: Sequence[str]) -> None:
     """Say which owners elsewhere were not heard of at the end."""
     for name in names:
-        console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
+        console.print(
+            f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False
+        )
 
 
 def cost_sentence(asked: Terms, released: bool) -> str:
@@ -105,7 +116,10 @@ def cost_sentence(asked: Terms, released: bool) -> str:
     epsilon, delta = number(asked.owners[0].epsilon, side="above"), number(asked.privacy.delta, side="above")
     cost = f"ε = {epsilon}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
     if not released:
-        return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}. {INSIDE}"
+        return (
+            f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs "
+            f"{cost}. {INSIDE}"
+        )
     return f"Released: {cost}, debited in its ledger before anything left."
 
 

@@ -12,7 +12,8 @@ from parley.validate import Floats
 
 
 class WholeTable(Summable):
-    """Records of a task's own, `called` so in messages. What takes rows of numbers is refused: moments, designs, batches."""
+    """Records of a task's own, `called` so in messages. What takes rows of numbers is refused: moments, designs,
+    batches."""
 
     called: ClassVar[str]
 

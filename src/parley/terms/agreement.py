@@ -1,7 +1,7 @@
 """The agreement: one TOML file that says what is learned, how, and on what privacy terms.
 
-Every key is checked, an unknown key is refused, and all parties compute the same hash of what they agreed on. Where the files
-lie (`data`, `public`, `preparation`) is each party's own business and not part of the hash.
+Every key is checked, an unknown key is refused, and all parties compute the same hash of what they agreed on. Where the
+files lie (`data`, `public`, `preparation`) is each party's own business and not part of the hash.
 """
 
 import hashlib
@@ -96,16 +96,21 @@ class Terms(Section):
             raise ValueError(f"privacy.clip_norm|expected the mechanism's own norm, or algorithm = {able}")
         learning.rules.check(self)
         boxed = self.model.radius is not None or not learning.rules.iterative or self.model.classifies
-        if self.privacy.clip is None and not boxed and self.task == PREDICTION:  # others bound records by rules of their own
+        # others bound records by rules of their own
+        if self.privacy.clip is None and not boxed and self.task == PREDICTION:
             raise ValueError(
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
                 "nothing limits what one record can do"
             )
         if learning.start == "public" and self.model.public is None:
-            raise ValueError("learning.start|expected model.public beside it: the sample whose best fit training starts from")
+            raise ValueError(
+                "learning.start|expected model.public beside it: the sample whose best fit training starts from"
+            )
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
-                raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
+                raise ValueError(
+                    f"model.holdout|expected a share that leaves {owner.name!r} at least one training record"
+                )
         check_score(self)
         check_delta(self)
         check_scales(self)
@@ -169,8 +174,8 @@ class Terms(Section):
     ) -> "Terms":
         """These terms with some keys changed, checked like any others (`TermsError`).
 
-        `hosts` are the names of all (who hosts already keeps its key); `everyone` changes all owners alike, `owners` some by their names;
-        with `only`, these owners remain.
+        `hosts` are the names of all (who hosts already keeps its key); `everyone` changes all owners alike, `owners`
+        some by their names; with `only`, these owners remain.
 
         >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
         ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
@@ -214,7 +219,13 @@ class Terms(Section):
         if content["privacy"]["noise"] == EACH_OWNER:
             del content["privacy"]["noise"]
             del content["hosts"]
-        for key, usual in (("coding", "integer"), ("missing", "refuse"), ("transforms", {}), ("centres", {}), ("scales", {})):
+        for key, usual in (
+            ("coding", "integer"),
+            ("missing", "refuse"),
+            ("transforms", {}),
+            ("centres", {}),
+            ("scales", {}),
+        ):
             if content["model"][key] == usual:
                 del content["model"][key]
         return json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -233,12 +244,14 @@ class Terms(Section):
         """Between organisations everybody must hold the same public sample, so the terms must say which one it is."""
         if self.model.public is not None and self.model.public_sha256 is None:
             raise TermsError(
-                "model.public_sha256: missing; between organisations the terms must say which public sample all parties hold "
+                "model.public_sha256: missing; between organisations the terms must say which public sample all "
+                "parties hold "
                 "(sha256sum FILE)"
             )
         if self.model.preparation is not None and self.model.preparation_sha256 is None:
             raise TermsError(
-                "model.preparation_sha256: missing; between organisations the terms must say which public numbers all parties use "
+                "model.preparation_sha256: missing; between organisations the terms must say which public numbers all "
+                "parties use "
                 "(sha256sum FILE)"
             )
 
@@ -264,11 +277,15 @@ class Terms(Section):
 
     @property
     def difference_epsilon(self) -> Fraction:
-        """What of every owner's epsilon is set aside to tell how much owners differ, before anything is learned; 0: none."""
-        return Fraction(0) if self.privacy.difference_epsilon is None else Fraction(str(self.privacy.difference_epsilon))
+        """What of every owner's epsilon is set aside to tell how much owners differ, before anything is learned; 0:
+        none."""
+        return (
+            Fraction(0) if self.privacy.difference_epsilon is None else Fraction(str(self.privacy.difference_epsilon))
+        )
 
     def training_epsilon(self, name: str) -> Fraction:
-        """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as people wrote it."""
+        """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as
+        people wrote it."""
         return self.promised_epsilon(name) - self.score_epsilon
 
     def promised_epsilon(self, name: str) -> Fraction:

@@ -93,7 +93,9 @@ class OneRelease(AlgorithmRules):
         if learning.step != "auto":
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
         if not self.repeatable and learning.horizon != 1:
-            raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
+            raise ValueError(
+                "horizon|expected 1: this algorithm releases once; repeating it under one budget is never better"
+            )
         if learning.start is not None:
             raise ValueError("start|expected none: statistics are solved, not stepped towards")
 

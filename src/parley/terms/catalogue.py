@@ -1,7 +1,8 @@
 """What terms can name - models, algorithms, mechanisms - and the few facts about each that checks of terms need.
 
-Everything else about them lives where it is computed: `losses/`, `learning/`, `privacy/mechanisms/`, and for tasks other than prediction in
-a wing of its own, `tasks/`. A new one is a line here and a file there; an algorithm has its rules in `terms/algorithms/`, too.
+Everything else about them lives where it is computed: `losses/`, `learning/`, `privacy/mechanisms/`, and for tasks
+other than prediction in a wing of its own, `tasks/`. A new one is a line here and a file there; an algorithm has its
+rules in `terms/algorithms/`, too.
 """
 
 from collections import ChainMap
@@ -12,14 +13,16 @@ Predicts = Literal["number", "two classes", "classes"]
 Norm = Literal["l1", "l2"]
 
 
-PREDICTION = "prediction"  # what owners do together where terms name nothing else: learn to predict a column from others
+# what owners do together where terms name nothing else: learn to predict a column from others
+PREDICTION = "prediction"
 
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """`home`: the package of the wing, whose `terms` says what terms must hold and whose `task` does the rest; both are loaded when
-    terms name it. `kind` and `algorithm`: what terms call it; `keys`: of `[model]`, read by it alone; `whole`: whether a record's own parts
-    are held out, and no record as a whole; `names`: whether it may release names, which needs a delta whatever the noise."""
+    """`home`: the package of the wing, whose `terms` says what terms must hold and whose `task` does the rest; both are
+    loaded when terms name it. `kind` and `algorithm`: what terms call it; `keys`: of `[model]`, read by it alone;
+    `whole`: whether a record's own parts are held out, and no record as a whole; `names`: whether it may release names,
+    which needs a delta whatever the noise."""
 
     home: str
     kind: str | None = None
@@ -31,10 +34,10 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps;
-    `local_updates`: whether it is known how far one record moves local steps on it; `perturbs`: whether objective perturbation is proved
-    private on it; `squared`: whether second moments say everything about its loss; `task`: what it is for; `algorithm`: the one that need
-    not be named beside it."""
+    """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no
+    jumps; `local_updates`: whether it is known how far one record moves local steps on it; `perturbs`: whether
+    objective perturbation is proved private on it; `squared`: whether second moments say everything about its loss;
+    `task`: what it is for; `algorithm`: the one that need not be named beside it."""
 
     predicts: Predicts
     penalty: float = 0.0
@@ -57,8 +60,9 @@ class AlgorithmFacts:
 
 @dataclass(frozen=True)
 class MechanismFacts:
-    """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`: whether it is
-    another mechanism's law on whole numbers, so that no plan gains by it; `task`: what alone it is for, if anything."""
+    """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`:
+    whether it is another mechanism's law on whole numbers, so that no plan gains by it; `task`: what alone it is for,
+    if anything."""
 
     approximate: bool
     norm: Norm = "l1"
@@ -81,7 +85,8 @@ class NoiseFacts:
 
 NOISES = {
     "each-owner": NoiseFacts(),  # every owner adds its own
-    "shared": NoiseFacts(summed=True, hosts=3, common=True, aborts=True, approximate=True),  # once, by hosts of whom none knows it
+    # once, by hosts of whom none knows it
+    "shared": NoiseFacts(summed=True, hosts=3, common=True, aborts=True, approximate=True),
 }
 
 TASKS = {
@@ -110,7 +115,9 @@ MODELS = {
     "one-vs-all": ModelFacts("classes", local_updates=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
     "delayed-dynamics": ModelFacts("number", local_updates=False, task="dynamics"),
-    "matrix-factorization": ModelFacts("number", penalty=10.0, local_updates=False, task="ratings", algorithm="item-factors"),
+    "matrix-factorization": ModelFacts(
+        "number", penalty=10.0, local_updates=False, task="ratings", algorithm="item-factors"
+    ),
 }
 
 ALGORITHMS = {

@@ -1,4 +1,5 @@
-"""How the terms want columns read: how names are coded, what a missing cell counts as, which numbers are transformed first."""
+"""How the terms want columns read: how names are coded, what a missing cell counts as, which numbers are transformed
+first."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ Policy = Literal["refuse", "fill"]  # of missing cells
 Transform = Literal["log", "log1p", "sqrt", "signed-log1p"]
 
 DOMAINS: dict[Transform, tuple[float, bool]] = {"log": (0.0, False), "log1p": (-1.0, False), "sqrt": (0.0, True)}
-"""(the least value that a transform takes, whether that value itself is one); every other transform takes all numbers."""
+"""(the least value that a transform takes, whether that value itself is one); every other one takes all numbers."""
 
 
 def _filled(value: Any) -> Any:

@@ -25,11 +25,16 @@ _SECTIONS: dict[str, type[Section]] = {
 
 
 def _called(place: list[Any], depth: int, content: Any) -> str:
-    """A step on the way to a key: owners and hosts by their names, where those read as names and differ; else by their place, from 1."""
+    """A step on the way to a key: owners and hosts by their names, where those read as names and differ; else by their
+    place, from 1."""
     part = place[depth]
     if not isinstance(part, int):
         return str(part)
-    names = [_name(each) for each in content[place[0]]] if depth == 1 and place[0] in ("owners", "hosts") and content else []
+    names = (
+        [_name(each) for each in content[place[0]]]
+        if depth == 1 and place[0] in ("owners", "hosts") and content
+        else []
+    )
     name = names[part] if part < len(names) else ""
     known = re.fullmatch(PARTY, name) and names.count(name) == 1 and place[2:] != ["name"]
     return name if known else str(part + 1)
@@ -42,14 +47,18 @@ def _name(entry: Any) -> str:
 
 
 def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) -> str:
-    """What may be chosen, the likeliest of it for a slip of the pen, and why a law of noise that is known here is not among it."""
+    """What may be chosen, the likeliest of it for a slip of the pen, and why a law of noise that is known here is not
+    among it."""
     if place == ("privacy", "mechanism"):
         model = content.get("model") if isinstance(content, dict) else None
         facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
         own = None if facts is None else facts.task
         expected = listed({name: None for name, noise in ALL_MECHANISMS.items() if noise.task in (None, own)})
         if isinstance(value, str) and "stable" in value.lower():
-            return f"{expected}; stable noise is for studies alone, since no sampler of it is safe to release with ({STABLE})"
+            return (
+                f"{expected}; stable noise is for studies alone, since no sampler of it is safe to release with "
+                f"({STABLE})"
+            )
     near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1, cutoff=0.6)
     return f"{expected}; did you mean {near[0]!r}?" if near else expected
 
@@ -61,7 +70,8 @@ def _of_a_task(key: tuple[Any, ...]) -> str | None:
 
 
 def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -> list[str]:
-    """Every error once, in sentences. A list that is too short for want of entries that are wrong themselves is not one more."""
+    """Every error once, in sentences. A list that is too short for want of entries that are wrong themselves is not one
+    more."""
     places = [error["loc"] for error in errors]
     echoes = [
         error["type"] == "too_short"
@@ -73,7 +83,8 @@ def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -
 
 
 def explain(error: Any, root: type[Section], content: Any = None) -> str:
-    """One pydantic error of the `root` section as: key = value: what was expected. `content` is what was read, for the names in it."""
+    """One pydantic error of the `root` section as: key = value: what was expected. `content` is what was read, for the
+    names in it."""
     if error["loc"][:2] == ("learning", "step"):
         return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
@@ -119,6 +130,8 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
         "dict_type": "a table of keys",
         "model_type": "a table of keys",
         "string_too_short": "a name",
-        "string_pattern_mismatch": "letters, digits, '-', '_' and '.'" if place[-1] == "name" else "64 hexadecimal digits",
+        "string_pattern_mismatch": "letters, digits, '-', '_' and '.'"
+        if place[-1] == "name"
+        else "64 hexadecimal digits",
     }.get(kind, error["msg"][:1].lower() + error["msg"][1:])
     return f"{key} = {value!r}: expected {expected}"

@@ -16,8 +16,8 @@ SHOWN = {"algorithm", "horizon", "step", "mechanism"}  # written even where they
 def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> None:
     """Write a terms file; paths inside it become relative to its folder, comments of the original are lost.
 
-    Keys that say what a file without them means are left out, so the hash stays. `notes` are comments by key ("privacy.clip"; of owners the
-    first one gets them), `head` is text above everything.
+    Keys that say what a file without them means are left out, so the hash stays. `notes` are comments by key
+    ("privacy.clip"; of owners the first one gets them), `head` is text above everything.
     """
     folder = str(path.resolve().parent)
     content = terms.model_dump(mode="json", exclude_none=True, exclude_unset=True)
@@ -33,7 +33,11 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
     for name, kind in (("owners", OwnerTerms), ("hosts", Host)):
         for place, part in enumerate(content.get(name, ())):
             told = (notes or {}) if place == 0 else {}
-            lines += ["", f"[[{name}]]", *_entries({key: part[key] for key in kind.model_fields if key in part}, name, told)]
+            lines += [
+                "",
+                f"[[{name}]]",
+                *_entries({key: part[key] for key in kind.model_fields if key in part}, name, told),
+            ]
     path.write_text("\n".join(lines).lstrip("\n") + "\n", encoding="utf-8")
 
 
@@ -64,4 +68,5 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{_value(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_value(inner) for inner in value) + "]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML knows no surrogates, and wants DEL escaped
+    # TOML knows no surrogates, and wants DEL escaped
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,5 @@
-"""What keys of the terms are made of: numbers in the range that arithmetic can bear, names from the catalogue, sections."""
+"""What keys of the terms are made of: numbers in the range that arithmetic can bear, names from the catalogue,
+sections."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, NoReturn, TypeVar

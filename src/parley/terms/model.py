@@ -13,9 +13,11 @@ from parley.validate import SMALLEST, in_range
 
 
 class Basis(Section):
-    """Features by how near a record is to some public points: exp(-|x - c|^2/(2 width^2)), in the units of scaled columns."""
+    """Features by how near a record is to some public points: exp(-|x - c|^2/(2 width^2)), in the units of scaled
+    columns."""
 
-    points: Count | tuple[tuple[Bearable, ...], ...]  # how many are drawn, or they themselves in the features' own units
+    # how many are drawn, or they themselves in the features' own units
+    points: Count | tuple[tuple[Bearable, ...], ...]
     width: Positive
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
 
@@ -122,7 +124,8 @@ class Model(Section):
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
             if not (in_range(low) and in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
-                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least {SMALLEST:g} apart"
+                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least "
+                    f"{SMALLEST:g} apart"
                 )
         for column, names in self.categories.items():
             if len(set(names)) < max(len(names), 1):
@@ -135,29 +138,38 @@ class Model(Section):
             raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
         if self.preparation is not None and self.public is None and self.basis is None:
             raise ValueError(
-                "preparation|expected a `public` sample or a `basis` beside it: without either nothing is found that could be pinned"
+                "preparation|expected a `public` sample or a `basis` beside it: without either nothing is found that "
+                "could be pinned"
             )
         self._can_read()
         self._can_scale()
         if self.whitening is not None and (self.public is None or self.components is not None):
-            raise ValueError("whitening|expected a `public` sample beside it, whose second moments it takes, and no `components`")
+            raise ValueError(
+                "whitening|expected a `public` sample beside it, whose second moments it takes, and no `components`"
+            )
         return self
 
     def _can_scale(self) -> None:
         """Refuse centres and scales of columns that a public sample, or nothing, is scaled by."""
         for key, given in (("centres", self.centres), ("scales", self.scales)):
             if given and self.public is not None:
-                raise ValueError(f"{key}|expected none beside a `public` sample: it says how columns are centred and scaled")
+                raise ValueError(
+                    f"{key}|expected none beside a `public` sample: it says how columns are centred and scaled"
+                )
             for column in given:
                 if column in self.categories and (self.coding == "one-hot" or self.classifies):
                     raise ValueError(f"{key}.{column}|expected a column of numbers, not one of categories")
                 if column == self.target and (self.classifies or not self.has_intercept):
-                    raise ValueError(f"{key}.{column}|expected a feature, or the target of a regression with an intercept")
+                    raise ValueError(
+                        f"{key}.{column}|expected a feature, or the target of a regression with an intercept"
+                    )
 
     def _can_read(self) -> None:
         """Refuse columns that cannot be read as the terms say."""
         if isinstance(self.missing, dict) and self.target in self.missing:
-            raise ValueError(f"missing.{self.target}|expected none for the target: a record without one teaches nothing")
+            raise ValueError(
+                f"missing.{self.target}|expected none for the target: a record without one teaches nothing"
+            )
         for column, transform in self.transforms.items():
             if column == self.target:
                 raise ValueError(f"transforms.{column}|expected a feature: predictions are in the target's own units")
@@ -169,7 +181,9 @@ class Model(Section):
                 )
         for column in self.categories:
             if self.coding == "one-hot" and column in self.bounds and column != self.target:
-                raise ValueError(f"bounds.{column}|expected none beside coding = 'one-hot': each category is a column of 0 and 1")
+                raise ValueError(
+                    f"bounds.{column}|expected none beside coding = 'one-hot': each category is a column of 0 and 1"
+                )
         if self.positive is None:
             return
         if self.predicts != "two classes":
@@ -189,7 +203,9 @@ def prepares_otherwise(model: Model, update: Mapping[str, Any]) -> bool:
     """Whether a model with these keys changed reads columns in another way; where files lie does not count."""
     if "public" in update and (update["public"] is None) is not (model.public is None):
         return True
-    return any(key not in APART and _plain(getattr(model, key, value)) != _plain(value) for key, value in update.items())
+    return any(
+        key not in APART and _plain(getattr(model, key, value)) != _plain(value) for key, value in update.items()
+    )
 
 
 def _plain(value: Any) -> Any:

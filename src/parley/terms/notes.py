@@ -38,8 +38,10 @@ NOTES: Mapping[str, str] = {
     "privacy.person": "the column that tells people apart",
     "privacy.records_per_person": "of each person so many rows count, and all of them are protected together",
     "privacy.score_epsilon": "of every epsilon, for one released score of the finished model",
-    "privacy.scale_epsilon": "of every epsilon, for ranges and category names, asked with noise before anything is learned",
-    "privacy.difference_epsilon": "of every epsilon, for one answer that tells how much owners differ, asked before anything is learned",
+    "privacy.scale_epsilon": "of every epsilon, for ranges and category names, asked with noise before anything is "
+    "learned",
+    "privacy.difference_epsilon": "of every epsilon, for one answer that tells how much owners differ, asked before "
+    "anything is learned",
     "privacy.noise": "shared: one noise for all, drawn by three hosts of whom none knows it",
     "owners.records": "rows in the table: public, and checked",
     "owners.epsilon": "what all answers together may tell about a person, at most; smaller = more private",

@@ -25,7 +25,9 @@ def check_stragglers(terms: CheckableTerms) -> None:
             "learning.straggler|expected 'wait' or 'stop': skip needs a quorum, which rounds of strides cannot promise"
         )
     if learning.quorum is None:
-        raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
+        raise ValueError(
+            "learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least"
+        )
 
 
 def check_participation(terms: CheckableTerms) -> None:
@@ -38,12 +40,22 @@ def check_participation(terms: CheckableTerms) -> None:
     if learning.horizon > MOST_ROUNDS:
         raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} beside participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
-        raise ValueError("owners.stride|expected at least one owner without, or with 1: every round has to ask somebody")
+        raise ValueError(
+            "owners.stride|expected at least one owner without, or with 1: every round has to ask somebody"
+        )
     if any(stride > learning.horizon for stride in strides):
-        raise ValueError("owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to")
-    if learning.participation is not None and terms.asked_a_round * (learning.horizon // learning.pace) < len(terms.owners):
-        raise ValueError("learning.participation|expected a share, or a horizon, with which every owner is asked at least once")
+        raise ValueError(
+            "owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to"
+        )
+    if learning.participation is not None and terms.asked_a_round * (learning.horizon // learning.pace) < len(
+        terms.owners
+    ):
+        raise ValueError(
+            "learning.participation|expected a share, or a horizon, with which every owner is asked at least once"
+        )
     if learning.quorum is not None and strides:
         raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
     if learning.quorum is not None and learning.quorum > terms.asked_a_round:
-        raise ValueError(f"learning.quorum|expected at most the number of owners asked in a round, {terms.asked_a_round}")
+        raise ValueError(
+            f"learning.quorum|expected at most the number of owners asked in a round, {terms.asked_a_round}"
+        )

@@ -11,13 +11,17 @@ def check_score(terms: CheckableTerms) -> None:
         return
     for owner in terms.owners:
         if not epsilon < owner.epsilon:
-            raise ValueError(f"privacy.score_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
+            raise ValueError(
+                f"privacy.score_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest"
+            )
         if held_out_records(owner.records, model.holdout) < 1:
             raise ValueError(
-                f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a held-out record"
+                f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a "
+                f"held-out record"
             )
     bounded = model.classifies or model.target in {*model.bounds, *model.categories}
     if not bounded and model.public is None and not terms.scale_epsilon > 0:
         raise ValueError(
-            f"privacy.score_epsilon|expected bounds of the target, model.bounds.{model.target}, or a public sample beside it"
+            f"privacy.score_epsilon|expected bounds of the target, model.bounds.{model.target}, or a public sample "
+            f"beside it"
         )

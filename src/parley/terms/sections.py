@@ -1,4 +1,5 @@
-"""The sections of the terms beside `[model]`: every key, its type and range, and what the keys of one section say about each other."""
+"""The sections of the terms beside `[model]`: every key, its type and range, and what the keys of one section say about
+each other."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -85,7 +86,11 @@ class Learning(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        return named_algorithm(content.get("algorithm", USUAL_ALGORITHM)).usual(content) if isinstance(content, dict) else content
+        return (
+            named_algorithm(content.get("algorithm", USUAL_ALGORITHM)).usual(content)
+            if isinstance(content, dict)
+            else content
+        )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -115,7 +120,8 @@ class Privacy(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        """The mechanism's own norm need not be said: terms that say it have the hash of those that do not. Capitals do not count."""
+        """The mechanism's own norm need not be said: terms that say it have the hash of those that do not. Capitals do
+        not count."""
         if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
         facts = looked_up(ALL_MECHANISMS, content.get("mechanism", "laplace"))
@@ -162,7 +168,8 @@ class OwnerTerms(Section):
 class Host(Section):
     """One of three parties that add up the owners' shares and draw the noise; it may be an owner, or the learner.
 
-    With `key`, the fingerprint that `parley certs show` prints, it is known by its key: whatever the authority signs, nobody else is it.
+    With `key`, the fingerprint that `parley certs show` prints, it is known by its key: whatever the authority signs,
+    nobody else is it.
     """
 
     name: Annotated[str, Field(pattern=PARTY, strict=True)]

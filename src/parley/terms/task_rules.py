@@ -15,8 +15,8 @@ Model = Any  # terms.model.Model
 
 
 class Rules:
-    """Of prediction: none beyond those that hold for all terms. A wing overrides what it needs; refusals are a ValueError, "key|expected
-    what"."""
+    """Of prediction: none beyond those that hold for all terms. A wing overrides what it needs; refusals are a
+    ValueError, "key|expected what"."""
 
     expected: ClassVar[Mapping[str, str]] = {}  # of keys of `[model]`: what was expected where something else was found
 
@@ -65,4 +65,6 @@ def require_own_algorithm(kind: str, task: str) -> None:
     """Refuse (ValueError) the algorithm of one task for a model of another."""
     for name, facts in TASKS.items():
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
-            raise ValueError(f"learning.algorithm|expected {facts.algorithm!r} with kind = {facts.kind!r}, and with no other")
+            raise ValueError(
+                f"learning.algorithm|expected {facts.algorithm!r} with kind = {facts.kind!r}, and with no other"
+            )

@@ -16,16 +16,21 @@ LONGEST = 1_000_000  # characters of a file of edges
 Edges = tuple[tuple[str, str], ...]
 
 EXPECTED = (
-    "'ring', 'grid', 'star' or 'complete', or a list of pairs of different owners; in a terms file also a file with a pair a line"
+    "'ring', 'grid', 'star' or 'complete', or a list of pairs of different owners; in a terms file also a file "
+    "with a pair a line"
 )
 
 
 def read_topology(value: Any) -> str | Edges:
-    """A name, or pairs in one order whatever order they were written in: terms that mean the same graph have one hash."""
+    """A name, or pairs in one order whatever order they were written in: terms that mean the same graph have one
+    hash."""
     if isinstance(value, str) and value in NAMED:
         return value
     pairs = value if isinstance(value, (list, tuple)) else ()
-    sound = all(isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(end, str) for end in pair) for pair in pairs)
+    sound = all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(end, str) for end in pair)
+        for pair in pairs
+    )
     if not pairs or not sound or any(one == other for one, other in pairs):
         raise PydanticCustomError("topology", "{expected}", {"expected": EXPECTED})
     return tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
@@ -34,8 +39,8 @@ def read_topology(value: Any) -> str | Edges:
 def edges(topology: str | Edges, names: Sequence[str]) -> Edges:
     """Who is joined to whom, owners in the order of the terms.
 
-    A ring joins neighbours, and the last to the first; a star joins all to the first; a grid has rows of about sqrt K owners, the
-    last one maybe shorter.
+    A ring joins neighbours, and the last to the first; a star joins all to the first; a grid has rows of about sqrt K
+    owners, the last one maybe shorter.
 
     >>> edges("ring", "abcd"), edges("star", "abc")
     ((('a', 'b'), ('b', 'c'), ('c', 'd'), ('a', 'd')), (('a', 'b'), ('a', 'c')))
@@ -62,7 +67,8 @@ def among(topology: str | Edges | None, names: Collection[str]) -> str | Edges |
 
 
 def with_edges(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The content of a terms file with its file of edges read: two names a line, by a comma or blanks; # begins a comment."""
+    """The content of a terms file with its file of edges read: two names a line, by a comma or blanks; # begins a
+    comment."""
     learning = content.get("learning")
     if not isinstance(learning, dict):
         return content

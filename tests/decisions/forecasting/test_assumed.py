@@ -1,4 +1,5 @@
-"""A forecast that rests on released scales: what it assumes it says, and its interval covers relations of every strength."""
+"""A forecast that rests on released scales: what it assumes it says, and its interval covers relations of every
+strength."""
 
 import numpy as np
 import pandas as pd

@@ -16,7 +16,12 @@ from parley.errors import BelowBaselineError, SettingError
 from parley.numerals import number
 from parley.report import forecast as said
 
-ASYNC = {"learning__algorithm": "gradient-descent", "learning__decay": 0.0, "learning__staleness": 100, "learning__step": 0.5}
+ASYNC = {
+    "learning__algorithm": "gradient-descent",
+    "learning__decay": 0.0,
+    "learning__staleness": 100,
+    "learning__step": 0.5,
+}
 
 
 def slow_terms(**overrides):
@@ -26,7 +31,8 @@ def slow_terms(**overrides):
 
 
 def test_the_forecast_is_a_run_on_the_pilot_and_meets_many_runs():
-    """Owners whose tables are the pilot: within 4 standard errors of the two means, where twice the excess would be noticed."""
+    """Owners whose tables are the pilot: within 4 standard errors of the two means, where twice the excess would be
+    noticed."""
     table, terms = regression_table(2000, 1), slow_terms()
     expected = forecast(terms, pilot=table, resamples=2)
     assert expected.method == "pilot-run"
@@ -55,13 +61,16 @@ def test_plans_and_negotiations_say_that_they_are_for_rounds_that_wait():
 
 
 def test_a_forecast_at_given_speeds_meets_many_runs_at_those_speeds():
-    """The second owner never answers: within 4 standard errors of runs where it does not, and not of runs where it does."""
+    """The second owner never answers: within 4 standard errors of runs where it does not, and not of runs where it
+    does."""
     table, terms = regression_table(2000, 1), slow_terms()
     found = forecast(terms, pilot=table, resamples=2, speeds={"b": 0})
     assert [owner.name for owner in found.owners] == ["a"]
     assert any("b never answers" in warning for warning in found.warnings)
     owners = [parley.Owner(name, table) for name in "ab"]
-    silent, heard = (parley.train(terms, owners, replicates=500, seed=1, speeds=each).path[-1] for each in ({"b": 0}, None))
+    silent, heard = (
+        parley.train(terms, owners, replicates=500, seed=1, speeds=each).path[-1] for each in ({"b": 0}, None)
+    )
     error = silent.std(ddof=1) * (1 / 500 + 1 / 96) ** 0.5
     assert abs(silent.mean() - found.path[-1]) < 4 * error
     assert abs(heard.mean() - found.path[-1]) > 4 * error
@@ -70,14 +79,17 @@ def test_a_forecast_at_given_speeds_meets_many_runs_at_those_speeds():
 
 
 def test_who_never_answers_is_left_out_and_the_model_is_what_it_would_be():
-    """The mean of the last half waits for the silent owner's answers, as it does in training; other speeds give another model."""
+    """The mean of the last half waits for the silent owner's answers, as it does in training; other speeds give another
+    model."""
     table, terms = regression_table(2000, 1), slow_terms(learning__average="tail")
     whole, fewer = open_pilot(terms, table), open_pilot(terms, table, {"b": 0})
     silent = pilot_models(replace(whole, speeds={"b": 0}), 1, 0, noiseless=True)
     np.testing.assert_array_equal(pilot_models(fewer, 1, 0, noiseless=True), silent)
     shorter = replace(fewer, algorithm=replace(fewer.algorithm, horizon=sum(fewer.algorithm.answers)))
     assert not np.allclose(pilot_models(shorter, 1, 0, noiseless=True), silent, rtol=1e-6)
-    usual, slow = (pilot_models(each, 1, 0, noiseless=True) for each in (whole, open_pilot(terms, table, {"a": 20, "b": 1})))
+    usual, slow = (
+        pilot_models(each, 1, 0, noiseless=True) for each in (whole, open_pilot(terms, table, {"a": 20, "b": 1}))
+    )
     assert not np.allclose(usual, slow, rtol=1e-6)
 
 
@@ -96,7 +108,8 @@ def test_nobody_is_sent_to_plans_of_rounds_that_wait():
 
 
 def test_one_forecast_has_one_test_cost(tmp_path):
-    """At the top, in the table of kinds of noise, and among owners if they do not differ; if they do, the page says so."""
+    """At the top, in the table of kinds of noise, and among owners if they do not differ; if they do, the page says
+    so."""
     regression_table(200, 1).to_csv(tmp_path / "public.csv", index=False)
     terms = slow_terms(model__public=str(tmp_path / "public.csv"), model__radius=5.0)
     found = forecast(terms, resamples=2, differences=Heterogeneity.stated(0.0))

@@ -16,8 +16,13 @@ def public_pilot(tmp_path, rows, kind="linear-regression", seed=9, **overrides):
 
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression", "linear-svm"])
 def test_the_cost_of_the_public_sample_alone_is_what_new_rows_show(tmp_path, kind):
-    """Mean over public samples of 60 rows, against 20,000 rows that no fit has seen: within 3 standard errors, and above the fits' own."""
-    settings = {"model__radius": None, "privacy__clip": 5.0, "model__regularisation": 0.05 if kind == "linear-svm" else None}
+    """Mean over public samples of 60 rows, against 20,000 rows that no fit has seen: within 3 standard errors, and
+    above the fits' own."""
+    settings = {
+        "model__radius": None,
+        "privacy__clip": 5.0,
+        "model__regularisation": 0.05 if kind == "linear-svm" else None,
+    }
     expected, truth, fitted = [], [], []
     for seed in range(12):
         pilot = public_pilot(tmp_path, 60, kind, seed, **settings)

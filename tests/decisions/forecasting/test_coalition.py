@@ -51,7 +51,9 @@ def test_a_million_owners_are_sorted_once():
     assert 0 < len(chosen) < 1_000_000
 
 
-@pytest.mark.parametrize(("n", "epsilon"), [([], []), ([1, 2], [1.0]), ([0, 1], [1, 1]), ([1], [float("nan")]), ([1], [-1.0])])
+@pytest.mark.parametrize(
+    ("n", "epsilon"), [([], []), ([1, 2], [1.0]), ([0, 1], [1, 1]), ([1], [float("nan")]), ([1], [-1.0])]
+)
 def test_impossible_owners_are_one_sentence(n, epsilon):
     with pytest.raises(SettingError, match="epsilons"):
         best_coalition(n, epsilon)
@@ -85,7 +87,9 @@ def test_every_coalition_costs_what_its_records_and_noise_make():
 
 def test_another_unit_scales_every_coalition():
     noise, coalitions = owners(3), np.array(list(itertools.product((False, True), repeat=3)))
-    np.testing.assert_allclose(COST.in_units(7.0).together(noise, coalitions), 7 * COST.together(noise, coalitions), rtol=1e-13)
+    np.testing.assert_allclose(
+        COST.in_units(7.0).together(noise, coalitions), 7 * COST.together(noise, coalitions), rtol=1e-13
+    )
 
 
 def test_shapley_values_are_the_average_over_all_orders_and_share_everything():

@@ -32,7 +32,8 @@ def test_algorithm_2_has_the_moments_of_the_recursion(T, c):
 
 @pytest.mark.parametrize("kind", [AveragedSubgradient, GradientDescent])
 def test_the_moments_are_those_of_the_algorithm_itself(kind):
-    """4,000 runs of the algorithm's own code on a quadratic, at several rounds, in standard errors; half the noise is noticed."""
+    """4,000 runs of the algorithm's own code on a quadratic, at several rounds, in standard errors; half the noise is
+    noticed."""
     T, curvature, start = 20, np.array([0.5, 2.0]), np.array([1.0, -1.0])
     step = 0.3 if kind is AveragedSubgradient else 0.4 * T**2
     algorithm = kind(LinearSVM(0.2), T, None, step)

@@ -1,4 +1,5 @@
-"""Forecasts of federated averaging: the owners' steps are part of the algorithm's own code, so moments and pilot runs take one path."""
+"""Forecasts of federated averaging: the owners' steps are part of the algorithm's own code, so moments and pilot runs
+take one path."""
 
 import numpy as np
 import pytest
@@ -37,7 +38,8 @@ def test_the_moments_are_those_of_the_algorithm_itself():
 
 @pytest.mark.parametrize("penalty", [0.0, 0.5])
 def test_the_exact_forecast_meets_the_mean_of_many_runs(penalty):
-    """One owner whose own table is the pilot: within 3 standard errors of 4,000 runs; twice the noise would be noticed."""
+    """One owner whose own table is the pilot: within 3 standard errors of 4,000 runs; twice the noise would be
+    noticed."""
     table = regression_table(3000, 1)
     terms = averaging_terms(3000, epsilon=2.0, privacy__clip=None, model__bounds=BOUNDS, model__regularisation=penalty)
     expected = forecast(terms, pilot=table, resamples=2)
@@ -55,7 +57,9 @@ def test_two_owners_of_one_law_come_out_as_forecast_and_the_reader_is_told_of_dr
     tables = [regression_table(3000, 1), regression_table(2000, 2)]
     terms = averaging_terms(3000, 2000, epsilon=1.0, privacy__clip=None, model__bounds=BOUNDS)
     expected = forecast(terms, pilot=regression_table(5000, 3), resamples=10)
-    runs = parley.train(terms, [parley.Owner(n, t) for n, t in zip("ab", tables, strict=True)], replicates=2000, seed=1).path[-1]
+    runs = parley.train(
+        terms, [parley.Owner(n, t) for n, t in zip("ab", tables, strict=True)], replicates=2000, seed=1
+    ).path[-1]
     error = runs.std(ddof=1) / np.sqrt(2000)
     assert abs(runs.mean() - expected.relative_fitness.mean) < 3 * error + 0.03 * runs.mean()
     assert any("drift apart" in warning for warning in expected.warnings)
@@ -87,6 +91,7 @@ def test_plans_and_games_take_it_like_any_other(tmp_path):
     for choice in proposal.choices:
         assert (choice.local_steps is None) is (choice.algorithm != "federated-averaging")
         assert np.isfinite(choice.relative_fitness)
-    assert parley.Terms.from_dict(proposal.terms.model_dump()).hash == proposal.terms.hash  # terms that can be written down
+    # terms that can be written down
+    assert parley.Terms.from_dict(proposal.terms.model_dump()).hash == proposal.terms.hash
     priced = terms.changed(everyone={"value": 100.0, "privacy_cost": {"kind": "linear", "weight": 0.1}})
     assert negotiate(priced, pilot=pilot) is not None

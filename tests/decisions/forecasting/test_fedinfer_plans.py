@@ -1,4 +1,5 @@
-"""The planner and the forecast on federated inference where owners cannot always be asked, and which clip cuts nothing."""
+"""The planner and the forecast on federated inference where owners cannot always be asked, and which clip cuts
+nothing."""
 
 import pytest
 from samples import BOUNDS, make_terms, regression_table
@@ -66,7 +67,8 @@ def test_the_fewest_rounds_are_those_that_terms_take(strides):
 
 
 def test_a_forecast_by_strides_counts_the_noise_of_rare_answers():
-    """Under Laplace noise an owner that answers six times pays for six: strides are forecast to be better than six rounds of all."""
+    """Under Laplace noise an owner that answers six times pays for six: strides are forecast to be better than six
+    rounds of all."""
     pilot = regression_table(400, 3)
     often, rarely = (parley.forecast(terms_of(s), pilot, seed=2) for s in ((None, None, None), (None, 6, 6)))
     assert rarely.relative_fitness.mean < 0.7 * often.relative_fitness.mean

@@ -13,7 +13,8 @@ from parley.errors import DataError, SettingError
 
 
 def quadratic_case(seed):
-    """A random regression whose clip and box do not bind: owners' tables, their terms, the pooled table as its own pilot."""
+    """A random regression whose clip and box do not bind: owners' tables, their terms, the pooled table as its own
+    pilot."""
     rng = np.random.default_rng(seed)
     count, p = int(rng.integers(1, 5)), int(rng.integers(2, 6))
     sizes = [int(n) for n in np.round(10 ** rng.uniform(2.5, 3.5, count))]
@@ -47,7 +48,8 @@ def quadratic_case(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_exact_forecast_meets_the_mean_of_many_runs(seed):
-    """Given the landscape, the forecast is exact: within 3 standard errors of the mean, the standard error being 1 to 3 %."""
+    """Given the landscape, the forecast is exact: within 3 standard errors of the mean, the standard error being 1 to 3
+    %."""
     terms, tables, pooled = quadratic_case(seed)
     expected = forecast(terms, pilot=pooled, resamples=2)
     assert expected.method == "exact-moments"
@@ -145,7 +147,9 @@ def test_few_records_that_matter_much_make_the_clip_bind(tmp_path):
         X = rng.normal(size=(n, 3)) * np.where(rng.random(n) < 8e-4, 60.0, 1.0)[:, None]
         return pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=X @ np.ones(3) + 0.3 * rng.normal(size=n))
 
-    terms = make_terms(20_000, epsilon=50.0, model__radius=None, privacy__clip=200.0, learning__horizon=50, learning__step=0.05)
+    terms = make_terms(
+        20_000, epsilon=50.0, model__radius=None, privacy__clip=200.0, learning__horizon=50, learning__step=0.05
+    )
     expected = forecast(terms, pilot=table(20_000), resamples=2)
     assert expected.method == "pilot-run"
     assert any("matter much" in warning for warning in expected.warnings)
@@ -155,7 +159,10 @@ def test_quartiles_of_few_rounds_are_those_of_laplace_noise():
     """One round, one feature, one owner: the error is Laplace, far from normal. The lower quartile within 5 %."""
     table = regression_table(4000, seed=3, features=1)
     content = make_terms(4000, epsilon=0.3, model__radius=None, privacy__clip=8.0).model_dump()
-    content["model"]["features"], content["learning"] = ("x0",), {"horizon": 1, "step": 0.5, "algorithm": "gradient-descent"}
+    content["model"]["features"], content["learning"] = (
+        ("x0",),
+        {"horizon": 1, "step": 0.5, "algorithm": "gradient-descent"},
+    )
     terms = parley.Terms.from_dict(content)
     runs = parley.train(terms, [parley.Owner("a", table)], replicates=40_000, seed=0).path[-1]
     expected = forecast(terms, pilot=table, resamples=1)
@@ -165,7 +172,9 @@ def test_quartiles_of_few_rounds_are_those_of_laplace_noise():
 @pytest.mark.parametrize("radius", [0.85, 1.0])
 def test_a_box_that_binds_now_and_then_is_noticed(radius):
     table = regression_table(3000, seed=5)
-    terms = make_terms(3000, epsilon=1.0, model__radius=radius, privacy__clip=12.0, learning__horizon=30, learning__step=0.5)
+    terms = make_terms(
+        3000, epsilon=1.0, model__radius=radius, privacy__clip=12.0, learning__horizon=30, learning__step=0.5
+    )
     assert forecast(terms, pilot=table, resamples=1).method == "pilot-run"
     assert (
         forecast(make_terms(3000, epsilon=1e4, model__radius=5.0, privacy__clip=12.0), pilot=table, resamples=1).method
@@ -176,7 +185,10 @@ def test_a_box_that_binds_now_and_then_is_noticed(radius):
 def test_mistakes_are_sentences_not_tracebacks():
     table = regression_table(300, seed=5)
     with pytest.raises(SettingError, match="diverges"):
-        forecast(make_terms(300, model__radius=None, privacy__clip=1e50, learning__step=1e6, learning__horizon=100), pilot=table)
+        forecast(
+            make_terms(300, model__radius=None, privacy__clip=1e50, learning__step=1e6, learning__horizon=100),
+            pilot=table,
+        )
     with pytest.raises(DataError, match="without error"):
         forecast(make_terms(300), pilot=table.assign(y=table["x0"]))
     with pytest.raises(SettingError, match="seed"):
@@ -195,7 +207,8 @@ def test_a_hopeless_budget_is_called_so():
 
 @pytest.mark.parametrize("kind", ["linear-svm", "logistic-regression"])
 def test_on_the_real_card_data_the_truth_lies_in_the_interval(tmp_path, kind):
-    """Two pilots of 3,000 rows, at two budgets (20 of 10,000 in benchmarks/forecast.py): at least three of four inside, unstretched."""
+    """Two pilots of 3,000 rows, at two budgets (20 of 10,000 in benchmarks/forecast.py): at least three of four inside,
+    unstretched."""
     cards = real_data("creditcard.parquet").drop(columns="Time")
     inside = 0
     for draw, epsilon in product(range(2), (0.5, 4.0)):
@@ -238,8 +251,15 @@ def test_a_drifted_pilot_of_the_real_card_data_warns(tmp_path):
 def test_a_score_leaves_the_forecast_of_the_smaller_budget(privacy):
     """Of epsilon = 2, 1/2 is for the score: the forecast is that of 3/2. Joining pays from 1/2 more."""
     pilot = regression_table(3000, seed=9)
-    pilot["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
-    more = {"model__holdout": 0.2, "model__bounds": {"y": [-9, 9]}, "model__radius": 50.0, "privacy__clip": 30.0, **privacy}
+    # so hard to learn that small owners need each other
+    pilot["y"] += 3 * np.random.default_rng(2).standard_normal(3000)
+    more = {
+        "model__holdout": 0.2,
+        "model__bounds": {"y": [-9, 9]},
+        "model__radius": 50.0,
+        "privacy__clip": 30.0,
+        **privacy,
+    }
     more |= {"learning__horizon": 20, "learning__step": 1.0}
     ours = forecast(make_terms(300, 4000, epsilon=2.0, privacy__score_epsilon=0.5, **more), pilot, resamples=2)
     theirs = forecast(make_terms(300, 4000, epsilon=1.5, **more), pilot, resamples=2)

@@ -1,4 +1,5 @@
-"""Forecasts without a centre: the recursion is linear, so moments are exact; where they are not, the algorithm is run on the pilot."""
+"""Forecasts without a centre: the recursion is linear, so moments are exact; where they are not, the algorithm is run
+on the pilot."""
 
 import numpy as np
 import pytest
@@ -25,8 +26,8 @@ def gossip_terms(topology, *sizes, **overrides):
 
 @pytest.mark.parametrize("topology", ["ring", "star"])
 def test_the_exact_forecast_meets_the_mean_of_many_runs(topology):
-    """Four owners whose tables are the pilot, with other budgets: within 3.5 standard errors of 2,000 runs. Twice the noise would be
-    noticed."""
+    """Four owners whose tables are the pilot, with other budgets: within 3.5 standard errors of 2,000 runs. Twice the
+    noise would be noticed."""
     table, budgets = regression_table(2000, 1), {"b": {"epsilon": 0.6}, "d": {"epsilon": 3.0}}
     terms = gossip_terms(topology, *[2000] * 4, epsilon=1.5, learning__horizon=10, learning__step=0.5, **FREE).changed(
         owners=budgets
@@ -55,15 +56,28 @@ def test_owners_that_differ_are_forecast_from_their_own_moments():
 
 
 def test_a_pilot_run_forecasts_what_moments_cannot():
-    """Logistic regression, a clip that binds: within 4 standard errors of the difference, where twice the excess would be noticed."""
+    """Logistic regression, a clip that binds: within 4 standard errors of the difference, where twice the excess would
+    be noticed."""
     table = class_table(1000, seed=1)
-    settings = {"model__kind": "logistic-regression", "model__bounds": {f"x{j}": [-4, 4] for j in range(3)}, "privacy__clip": 0.5}
+    settings = {
+        "model__kind": "logistic-regression",
+        "model__bounds": {f"x{j}": [-4, 4] for j in range(3)},
+        "privacy__clip": 0.5,
+    }
     terms = gossip_terms(
-        "ring", *[1000] * 4, epsilon=0.3, learning__horizon=10, learning__step=2.0, model__regularisation=0.1, **settings
+        "ring",
+        *[1000] * 4,
+        epsilon=0.3,
+        learning__horizon=10,
+        learning__step=2.0,
+        model__regularisation=0.1,
+        **settings,
     )
     expected = forecast(terms, pilot=table, resamples=3)
     assert expected.method == "pilot-run"
-    runs = parley.train(terms, [parley.Owner(n, table) for n in NAMES], replicates=600, seed=3, whole_path=False).path[-1]
+    runs = parley.train(terms, [parley.Owner(n, table) for n in NAMES], replicates=600, seed=3, whole_path=False).path[
+        -1
+    ]
     error = runs.std(ddof=1) * np.sqrt(2 / 600)
     assert abs(runs.mean() - expected.relative_fitness.mean) < 4 * error
     assert abs(runs.mean() - 2 * expected.relative_fitness.mean) > 4 * error
@@ -79,7 +93,9 @@ def test_the_point_moments_are_those_of_the_owner_whose_point_wanders_most():
     for _ in range(9):
         points = rule.points(state)
         noisy = {name: 0.7 * points[name] + loud[name] * rng.standard_normal((4000, 1)) for name in NAMES}
-        answers = [parley.protocol.queries.Answer("", name, voices.records[name], value) for name, value in noisy.items()]
+        answers = [
+            parley.protocol.queries.Answer("", name, voices.records[name], value) for name, value in noisy.items()
+        ]
         state = rule.update(state, np.zeros(1), answers)
     widest = max(point.var() for point in rule.points(state).values())
     error = np.sqrt(2 / 4000)

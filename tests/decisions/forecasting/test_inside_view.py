@@ -87,9 +87,13 @@ def test_advice_takes_half_a_standard_error_and_is_about_what_joining_is_worth(t
     assert priced.least == 0.5 * view.gain.mean
     assert replace(view, price=3 * view.gain.mean).verdict == "stay"
     with pytest.raises(SettingError, match="price"):
-        inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), price=np.nan)
+        inside_view(
+            terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), price=np.nan
+        )
     with pytest.raises(SettingError, match="worth"):
-        inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), worth=1.5)
+        inside_view(
+            terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), worth=1.5
+        )
 
 
 def test_a_difference_is_averaged_over_what_it_may_be_above_zero():
@@ -130,14 +134,23 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
 
 
 def test_the_terms_own_price_decides_unless_worth_says_otherwise(tmp_path):
-    """An owner that gains is told to stay where its privacy costs it more than that; another owner's price is not its own."""
+    """An owner that gains is told to stay where its privacy costs it more than that; another owner's price is not its
+    own."""
     plain = terms_for(4000, 4000, 40, tmp_path=tmp_path)
     pd.DataFrame(regression_table(40, seed=4)).to_csv(tmp_path / "c.csv", index=False)
 
     def asked(priced: str, weight: float, *more: str) -> tuple[dict, str]:
         terms = plain.changed(owners={priced: {"value": 10.0, "privacy_cost": {"kind": "linear", "weight": weight}}})
         parley.terms.write_terms(terms, tmp_path / "terms.toml")
-        arguments = ["forecast", str(tmp_path / "terms.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c", *more]
+        arguments = [
+            "forecast",
+            str(tmp_path / "terms.toml"),
+            "--inside",
+            str(tmp_path / "c.csv"),
+            "--owner",
+            "c",
+            *more,
+        ]
         content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
         return content, " ".join(CliRunner().invoke(app, arguments).output.split())
 
@@ -154,7 +167,9 @@ def test_the_terms_own_price_decides_unless_worth_says_otherwise(tmp_path):
     terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})
     assert "owners.c.value: missing; its privacy_cost counts for nothing" in (price_note(terms, "c") or "")
     parley.terms.write_terms(terms, tmp_path / "half.toml")
-    half = CliRunner().invoke(app, ["forecast", str(tmp_path / "half.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c"])
+    half = CliRunner().invoke(
+        app, ["forecast", str(tmp_path / "half.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c"]
+    )
     assert "Note: owners.c.value: missing" in " ".join(half.output.split())
     assert price_note(plain, "c") is None
     assert "value = 0" in (price_note(terms.changed(owners={"c": {"value": 0.0}}), "c") or "")

@@ -42,14 +42,16 @@ PUBLIC = table(np.random.default_rng(1), 20_000, np.full(4, 0.7))
 @pytest.fixture(scope="module")
 def expected():
     return {
-        ratio: forecast(consortium(), PUBLIC, resamples=2, differences=Heterogeneity.stated(ratio)) for ratio in (0.0, 0.5, 2.0)
+        ratio: forecast(consortium(), PUBLIC, resamples=2, differences=Heterogeneity.stated(ratio))
+        for ratio in (0.0, 0.5, 2.0)
     }
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
 def test_the_forecast_is_what_simulated_consortia_get(expected, ratio):
-    """3,000 consortia by moments that do not come from the forecast: own least squares of drawn rows' law, the joint model by the
-    algorithm's error. Each owner picks the weight that is best on average. A forecast that forgets the differences fails."""
+    """3,000 consortia by moments that do not come from the forecast: own least squares of drawn rows' law, the joint
+    model by the algorithm's error. Each owner picks the weight that is best on average. A forecast that forgets the
+    differences fails."""
     result = expected[ratio]
     assert result.method == "exact-moments"
     law, records = result.joining.owners, np.array([*SIZES.values()], dtype=float)
@@ -61,7 +63,9 @@ def test_the_forecast_is_what_simulated_consortia_get(expected, ratio):
     estimate = own + np.sqrt(2 * NOISE**2 / hessian / records[:, None]) * rng.standard_normal((many, 5, 4))
     privacy = np.empty(4)
     privacy[order] = law.error  # the forecast's, which is tested elsewhere; directions come by their curvature
-    joint = np.einsum("l,clj->cj", records / records.sum(), estimate) + np.sqrt(privacy) * rng.standard_normal((many, 4))
+    joint = np.einsum("l,clj->cj", records / records.sum(), estimate) + np.sqrt(privacy) * rng.standard_normal(
+        (many, 4)
+    )
 
     def best(centre, among):
         runs = []
@@ -76,7 +80,8 @@ def test_the_forecast_is_what_simulated_consortia_get(expected, ratio):
         single = alone[alone.mean(axis=1)[:, place].argmin(), :, place]
         mine = pulled[pulled.mean(axis=1)[:, place].argmin(), :, place]
         gains = single - (mine if mine.mean() < single.mean() else single)
-        slack = 3 * gains.std() / np.sqrt(many) + 0.03 * abs(owner.gain.mean)  # the pilot's own curvature and residual are off too
+        # the pilot's own curvature and residual are off too
+        slack = 3 * gains.std() / np.sqrt(many) + 0.03 * abs(owner.gain.mean)
         assert abs(gains.mean() - owner.gain.mean) <= slack
         if ratio == 2.0 and place < 2:
             assert abs(gains.mean() - expected[0.0].owners[place].gain.mean) > slack

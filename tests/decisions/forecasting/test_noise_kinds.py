@@ -30,7 +30,8 @@ def test_stated_assumptions_are_enough_for_every_kind():
 
 
 def quadratic_case(seed, mechanism):
-    """A random regression with one noise whose clip does not bind: owners' tables, their terms, the pooled table as its own pilot."""
+    """A random regression with one noise whose clip does not bind: owners' tables, their terms, the pooled table as its
+    own pilot."""
     rng = np.random.default_rng(seed)
     count, p = int(rng.integers(1, 5)), int(rng.integers(2, 6))
     spread, truth = 10 ** rng.uniform(-1, 0, p), rng.normal(size=p)
@@ -47,7 +48,9 @@ def quadratic_case(seed, mechanism):
         "model": {"kind": "linear-regression", "target": "y", "features": names},
         "learning": {"horizon": int(rng.integers(1, 25)), "step": float(rng.uniform(0.2, 0.9) / curvature)},
         "privacy": {"clip": 400.0, "mechanism": mechanism, "delta": 1e-3, "noise": "shared"},
-        "owners": [{"name": "abcd"[i], "records": len(t), "epsilon": float(rng.uniform(5, 20))} for i, t in enumerate(tables)],
+        "owners": [
+            {"name": "abcd"[i], "records": len(t), "epsilon": float(rng.uniform(5, 20))} for i, t in enumerate(tables)
+        ],
         "hosts": [{"name": name} for name in HOSTS],
     }
     return parley.Terms.from_dict(content), tables, pooled
@@ -70,7 +73,9 @@ def test_the_exact_forecast_of_one_noise_meets_the_mean_of_many_runs(seed, mecha
 def test_a_pilot_run_forecasts_a_classifier_with_one_noise(tmp_path):
     class_table(2000, seed=9).to_csv(tmp_path / "public.csv", index=False)
     settings = {"privacy__clip": 6.0, "learning__horizon": 30, "model__regularisation": 0.5, "learning__step": "auto"}
-    apart = make_terms(300, 200, model__kind="logistic-regression", model__public=str(tmp_path / "public.csv"), **settings, **QUIET)
+    apart = make_terms(
+        300, 200, model__kind="logistic-regression", model__public=str(tmp_path / "public.csv"), **settings, **QUIET
+    )
     terms = shared_terms(apart)
     expected = forecast(terms, resamples=10)
     assert expected.method == "pilot-run"
@@ -92,7 +97,9 @@ def test_every_kind_is_the_forecast_of_its_own_terms(privacy):
         noise = compare_noise(results[kind], PILOT).to_json()
         for other, result in results.items():
             assert noise[other]["relative_fitness"] == pytest.approx(result.relative_fitness.mean, rel=1e-9)
-            assert noise[other]["gains"] == pytest.approx({owner.name: owner.gain.mean for owner in result.owners}, rel=1e-9)
+            assert noise[other]["gains"] == pytest.approx(
+                {owner.name: owner.gain.mean for owner in result.owners}, rel=1e-9
+            )
             assert noise[other]["share_that_gains"] == np.mean(result.joining.gains()[0] > result.joining.least)
             assert noise[other]["best_coalition"] == result.best_coalition
     assert noise["shared"]["delta"] == (1e-6 if privacy else 1e-9)
@@ -193,7 +200,8 @@ def test_shapley_values_with_one_noise_are_the_mean_over_all_orders_and_add_up()
 
 
 def test_shares_of_noise_add_up_to_the_claimed_variance():
-    """k owners draw normal shares; without those of the curious the whole noise is left, with them the claimed variance."""
+    """k owners draw normal shares; without those of the curious the whole noise is left, with them the claimed
+    variance."""
     rng = np.random.default_rng(0)
     for k, t in ((3, 1), (5, 2), (10, 1)):
         noise = DistributedNoise(OneNoise(np.full(k, 10.0), np.full(k, 400.0)), curious=t)

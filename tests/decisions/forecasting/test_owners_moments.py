@@ -15,7 +15,9 @@ SIZES, STRIDES, RUNS = (4000, 3000, 5000, 2000), (1, 2, 5, 10), 3000
 
 def differing(algorithm="averaged-subgradient", step=0.5):
     """Four owners, each with another law, asked in every, every second, fifth and tenth round."""
-    terms = make_terms(*SIZES, epsilon=2.0, privacy__clip=60.0, model__radius=50.0, learning__horizon=30, learning__step=step)
+    terms = make_terms(
+        *SIZES, epsilon=2.0, privacy__clip=60.0, model__radius=50.0, learning__horizon=30, learning__step=step
+    )
     terms = terms.changed(
         learning={"algorithm": algorithm}, owners={name: {"stride": s} for name, s in zip("abcd", STRIDES, strict=True)}
     )
@@ -33,7 +35,9 @@ def test_it_meets_the_mean_of_3000_runs_and_every_ledger_ends_at_its_epsilon(alg
     assert (np.abs(result.path.mean(axis=1) - expected) < 3 * error).all()
     assert [(o.epsilon_spent, o.answers) for o in result.owners] == [(2.0, 30), (2.0, 15), (2.0, 6), (2.0, 3)]
     alike = dict.fromkeys("abcd", replace(moments["d"]))  # a mutant: as if all were like one of them
-    assert not (np.abs(result.path.mean(axis=1) - expected_path(owners[0].prepare(terms).setup, alike)) < 3 * error).all()
+    assert not (
+        np.abs(result.path.mean(axis=1) - expected_path(owners[0].prepare(terms).setup, alike)) < 3 * error
+    ).all()
 
 
 def test_it_says_what_it_cannot_forecast():

@@ -14,14 +14,17 @@ CONSORTIA = 3000
 
 
 def simulated(tau2: float, weight: float, seed: int) -> np.ndarray:
-    """Excess costs [consortia, owners] of personal models pulled with this strength k h. Rows of a fixed design, so that an own estimate
-    is normal with variance sigma^2/(n lambda/2): the curvature of a squared loss is twice its second moments."""
+    """Excess costs [consortia, owners] of personal models pulled with this strength k h. Rows of a fixed design, so
+    that an own estimate is normal with variance sigma^2/(n lambda/2): the curvature of a squared loss is twice its
+    second moments."""
     rng = np.random.default_rng(seed)
     shape = (CONSORTIA, 3, 4)
     own = 0.7 + np.sqrt(tau2) * rng.standard_normal(shape)
     spread = np.sqrt(SIGMA2 / (RECORDS[:, None] * CURVATURE / 2))
     estimate = own + spread * rng.standard_normal(shape)
-    joint = np.einsum("l,clj->cj", RECORDS / RECORDS.sum(), estimate) + np.sqrt(PRIVACY) * rng.standard_normal((CONSORTIA, 4))
+    joint = np.einsum("l,clj->cj", RECORDS / RECORDS.sum(), estimate) + np.sqrt(PRIVACY) * rng.standard_normal(
+        (CONSORTIA, 4)
+    )
     a = weight / (weight + RECORDS[:, None] * CURVATURE)
     personal = (1 - a) * estimate + a * joint[:, None]
     return 0.5 * (personal - own) ** 2 @ CURVATURE
@@ -33,8 +36,9 @@ def known() -> Owners:
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
 def test_the_expected_cost_is_that_of_simulated_consortia(ratio):
-    """Between-owner variance so many times the within of the middle owner. The forecast takes the best weight; so does the simulation, of
-    those that the forecast looks at. A mutant that forgets that own rows are in the joint model too fails."""
+    """Between-owner variance so many times the within of the middle owner. The forecast takes the best weight; so does
+    the simulation, of those that the forecast looks at. A mutant that forgets that own rows are in the joint model too
+    fails."""
     tau2 = ratio * SIGMA2 / (120 * CURVATURE.mean() / 2)
     owners = known()
     said = owners.personal(np.full(4, tau2))

@@ -31,11 +31,14 @@ def test_the_choice_beats_the_published_horizon_on_the_owners_own_tables(tmp_pat
     terms = regression_terms(tmp_path, epsilon)
     proposal = parley.plan(terms)
     owners = [parley.Owner("ab"[i], regression_table(3000, seed=i)) for i in range(2)]
-    before, after = (parley.train(t, owners, replicates=200, seed=5).relative_fitness["mean"] for t in (terms, proposal.terms))
+    before, after = (
+        parley.train(t, owners, replicates=200, seed=5).relative_fitness["mean"] for t in (terms, proposal.terms)
+    )
     assert [part.epsilon for part in proposal.terms.owners] == [epsilon, epsilon]
     assert proposal.terms.privacy.delta == 0.0
     assert after < 0.8 * before
-    # Where training starts at the public fit, its distance from the optimum is one draw of what the forecast is the mean of.
+    # Where training starts at the public fit, its distance from the optimum is one draw of what the forecast is the
+    # mean of.
     factor = 1.35 if proposal.best.start is None else 3.0
     assert 1 / factor < after / proposal.best.relative_fitness < factor
 
@@ -65,13 +68,25 @@ def test_the_proposal_is_terms_that_train_and_json_that_programs_read(planned):
     again = parley.Terms.from_dict(proposal.terms.model_dump())
     assert again.hash == proposal.terms.hash != terms.hash
     content = proposal.to_json()
-    assert set(content) == {"best", "choices", "nobody", "terms_hash", "noise", "expected_cost", "baselines", "shared", "unjudged"}
+    assert set(content) == {
+        "best",
+        "choices",
+        "nobody",
+        "terms_hash",
+        "noise",
+        "expected_cost",
+        "baselines",
+        "shared",
+        "unjudged",
+    }
     assert content["choices"][0]["label"] == "as written"
     assert all(math.isfinite(choice["relative_fitness"]) for choice in content["choices"])
 
 
 def test_stated_assumptions_are_enough_to_plan(tmp_path):
-    terms = make_terms(3000, epsilon=1.0, learning__horizon=100, learning__step=0.5, model__radius=None, privacy__clip=12.0)
+    terms = make_terms(
+        3000, epsilon=1.0, learning__horizon=100, learning__step=0.5, model__radius=None, privacy__clip=12.0
+    )
     proposal = parley.plan(terms, pilot=Stated(np.array([0.7, 0.7, 0.6]), 0.02, distance=1.0))
     assert proposal.best.relative_fitness < proposal.choices[0].relative_fitness
 
@@ -95,7 +110,10 @@ def test_a_clip_that_binds_is_chosen_where_it_pays(tmp_path):
     planned = parley.train(proposal.terms, owners, replicates=60, seed=5)
     assert planned.owners[0].clipped_share > 0.02
     free = proposal.terms.changed(privacy={"clip": 60.0})
-    assert planned.relative_fitness["mean"] < 0.7 * parley.train(free, owners, replicates=60, seed=5).relative_fitness["mean"]
+    assert (
+        planned.relative_fitness["mean"]
+        < 0.7 * parley.train(free, owners, replicates=60, seed=5).relative_fitness["mean"]
+    )
 
 
 def test_rounds_are_added_while_they_pay(tmp_path):
@@ -123,7 +141,11 @@ def test_the_survey_agrees_with_the_forecast_where_that_is_exact(tmp_path):
 
 def test_a_start_at_the_public_fit_is_taken_where_it_pays_and_not_where_it_does_not(tmp_path):
     class_table(800, seed=9).to_csv(tmp_path / "public.csv", index=False)
-    settings = {"model__kind": "logistic-regression", "model__public": str(tmp_path / "public.csv"), "model__radius": None}
+    settings = {
+        "model__kind": "logistic-regression",
+        "model__public": str(tmp_path / "public.csv"),
+        "model__radius": None,
+    }
     settings |= {"privacy__clip": 3.0, "learning__step": "auto"}
     poor = parley.plan(make_terms(200, 200, epsilon=0.3, **settings), delta=1e-6)
     assert poor.best.start == "public"
@@ -146,5 +168,9 @@ def test_what_the_choice_says_is_what_the_terms_say(planned):
     best, terms = proposal.best, proposal.terms
     keys = ("algorithm", "horizon", "step", "average", "decay", "momentum", "start")
     assert [getattr(terms.learning, key) for key in keys] == [getattr(best, key) for key in keys]
-    assert (terms.privacy.mechanism, terms.privacy.delta, terms.model.whitening) == (best.mechanism, best.delta, best.whitening)
+    assert (terms.privacy.mechanism, terms.privacy.delta, terms.model.whitening) == (
+        best.mechanism,
+        best.delta,
+        best.whitening,
+    )
     assert best.clip is None or terms.privacy.clip == best.clip

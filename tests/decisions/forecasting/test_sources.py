@@ -49,7 +49,9 @@ def test_a_stated_spectrum_gives_the_same_as_the_table_it_describes(tmp_path):
     pilot = parley.decisions.forecasting.pilot.open_pilot(terms, table)
     here = pilot.landscape()
     stated = Stated(here.curvature, here.least_at(5000), start=here.start)
-    assert forecast(terms, pilot=stated).relative_fitness.mean == pytest.approx(from_table.relative_fitness.mean, rel=1e-9)
+    assert forecast(terms, pilot=stated).relative_fitness.mean == pytest.approx(
+        from_table.relative_fitness.mean, rel=1e-9
+    )
     # A bare distance leaves the direction open: the interval holds the truth, whatever it is.
     bare = forecast(
         terms, pilot=Stated(here.curvature, here.least_at(5000), distance=float(np.linalg.norm(here.start)))
@@ -85,15 +87,21 @@ def test_a_source_of_another_width_or_for_a_classifier_is_refused(tmp_path):
 
 def test_without_a_sample_a_clip_within_reach_is_not_called_exact_and_not_planned_around():
     """A plan that steps into the clip looks good by the moments and is ruinous in truth: it must not be proposed."""
-    terms = make_terms(3000, epsilon=1.0, learning__horizon=30, learning__step=0.3, model__radius=None, privacy__clip=1.0)
+    terms = make_terms(
+        3000, epsilon=1.0, learning__horizon=30, learning__step=0.3, model__radius=None, privacy__clip=1.0
+    )
     stated = Stated(np.array([0.7, 0.7, 0.6]), 0.02, distance=1.0)
     assert forecast(terms, pilot=stated).method == "curvature-moments"
     proposal = parley.plan(terms, pilot=stated)
     assert proposal.best.label == "as written"
-    free = make_terms(3000, epsilon=1.0, learning__horizon=30, learning__step=0.3, model__radius=None, privacy__clip=30.0)
+    free = make_terms(
+        3000, epsilon=1.0, learning__horizon=30, learning__step=0.3, model__radius=None, privacy__clip=30.0
+    )
     planned = parley.plan(free, pilot=stated)
     owners = [parley.Owner("a", regression_table(3000, seed=4))]
-    before, after = (parley.train(t, owners, replicates=100, seed=1).relative_fitness["mean"] for t in (free, planned.terms))
+    before, after = (
+        parley.train(t, owners, replicates=100, seed=1).relative_fitness["mean"] for t in (free, planned.terms)
+    )
     assert after < before  # measured by training, not by its own forecast
 
 
@@ -104,7 +112,8 @@ def test_a_release_that_drowns_says_so(tmp_path):
 
 
 def test_the_interval_of_a_small_sample_covers_and_the_reader_is_warned():
-    """300 rows for ten parameters: raw percentiles held the truth in about half of the cases; 20 pilots, at least 15 inside."""
+    """300 rows for ten parameters: raw percentiles held the truth in about half of the cases; 20 pilots, at least 15
+    inside."""
     rng = np.random.default_rng(0)
 
     def table(n):

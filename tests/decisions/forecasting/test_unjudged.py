@@ -16,7 +16,8 @@ from parley.terms import write_terms
 
 
 def half_separable(count, seed=0):
-    """Rows whose classes overlap, while those of either half by place do not: one half draws the line at 0.2, the other at -0.2."""
+    """Rows whose classes overlap, while those of either half by place do not: one half draws the line at 0.2, the other
+    at -0.2."""
     rng = np.random.default_rng(seed)
     x, held = rng.uniform(-1, 1, (count, 2)), folds(count, 2)[0]
     return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": (x[:, 0] > np.where(held, 0.2, -0.2)).astype(int)})
@@ -27,7 +28,12 @@ def terms(tmp_path):
     half_separable(80).to_csv(tmp_path / "public.csv", index=False)
     return parley.Terms.from_dict(
         {
-            "model": {"kind": "logistic-regression", "target": "y", "features": ["a", "b"], "public": str(tmp_path / "public.csv")},
+            "model": {
+                "kind": "logistic-regression",
+                "target": "y",
+                "features": ["a", "b"],
+                "public": str(tmp_path / "public.csv"),
+            },
             "learning": {"horizon": 100},
             "privacy": {"clip": 0.3},
             "owners": [{"name": "a", "records": 4000, "epsilon": 1.0}],
@@ -45,7 +51,9 @@ def test_halves_of_the_public_sample_that_separate_do_not_stop_a_plan(terms):
     assert proposal.best.label != "as written"
     assert all(np.isfinite(choice.relative_fitness) and choice.unjudged is None for choice in proposal.choices)
     owners = [parley.Owner("a", half_separable(4000, 1))]
-    before, after = (parley.train(t, owners, replicates=20, seed=1).relative_fitness["mean"] for t in (terms, proposal.terms))
+    before, after = (
+        parley.train(t, owners, replicates=20, seed=1).relative_fitness["mean"] for t in (terms, proposal.terms)
+    )
     assert after < 0.5 * before  # measured by training
 
 

@@ -22,7 +22,13 @@ def public(tmp_path):
 
 def terms_of(public, records, horizon=30, **more):
     return make_terms(
-        records, records, model__public=public, learning__horizon=horizon, learning__step=0.4, privacy__clip=12.0, **more
+        records,
+        records,
+        model__public=public,
+        learning__horizon=horizon,
+        learning__step=0.4,
+        privacy__clip=12.0,
+        **more,
     )
 
 
@@ -69,15 +75,18 @@ def test_it_is_said_when_a_plan_would_be_twice_as_good(public):
     result = parley.forecast(slow, resamples=2)
     assert result.plan_gain is not None
     assert result.plan_gain > 2
-    once = slow.changed(learning={"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto"}, privacy={"clip": 8.0})
+    once = slow.changed(
+        learning={"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto"}, privacy={"clip": 8.0}
+    )
     better = parley.forecast(once, resamples=2)
     assert better.relative_fitness.mean < result.relative_fitness.mean / 2
     assert better.plan_gain is None
 
 
 def test_the_forecast_promises_no_more_of_a_plan_than_the_plan_keeps(public):
-    """Its candidate and the terms as written are judged as the plan judges its choices. A mutant that goes by the forecast's own figure,
-    which does not see what a clip hides from the rows that were learned from, says another number."""
+    """Its candidate and the terms as written are judged as the plan judges its choices. A mutant that goes by the
+    forecast's own figure, which does not see what a clip hides from the rows that were learned from, says another
+    number."""
     terms = terms_of(public, 20_000, horizon=300, model__intercept=True).changed(privacy={"clip": 0.3})
     result = parley.forecast(terms, resamples=2)
     expected, fitness = result.expected, result.relative_fitness.mean
@@ -87,7 +96,9 @@ def test_the_forecast_promises_no_more_of_a_plan_than_the_plan_keeps(public):
     assert result.plan_gain == pytest.approx(written / found)
     assert abs(result.plan_gain / (fitness / best) - 1) > 0.005
     plan = parley.plan(terms)
-    assert plan.choices[0].relative_fitness * expected.here.least_at(float(expected.pilot.rows.sum())) == pytest.approx(written)
+    assert plan.choices[0].relative_fitness * expected.here.least_at(float(expected.pilot.rows.sum())) == pytest.approx(
+        written
+    )
     assert result.plan_gain <= 1.01 * plan.choices[0].relative_fitness / plan.best.relative_fitness
 
 
@@ -97,7 +108,8 @@ def test_without_a_public_sample_nobody_can_tell():
 
 
 def test_what_chance_explains_is_not_refused(public):
-    """A joint model may seem worse by two standard errors of the comparison, and no more; the message says how large they are."""
+    """A joint model may seem worse by two standard errors of the comparison, and no more; the message says how large
+    they are."""
     terms = terms_of(public, 20_000, model__intercept=True)
     found = worth(terms)
     assert 0 < found.error < found.baselines.public_sample / 10
@@ -127,7 +139,8 @@ def test_the_standard_error_is_that_of_the_runs_and_of_the_public_fits(public):
 
 
 def test_what_is_refused_before_training_is_what_the_forecast_shows(public):
-    """By a run on the pilot, too: one figure for one file, or a release would spend what the forecast advises against."""
+    """By a run on the pilot, too: one figure for one file, or a release would spend what the forecast advises
+    against."""
     terms = terms_of(public, 2000, horizon=6, model__intercept=True).changed(privacy={"clip": 0.3})
     result = parley.forecast(terms, resamples=2)
     assert result.method == "pilot-run"

@@ -27,7 +27,8 @@ from parley.terms import PrivacyCost
 
 
 def as_game(c):
-    """The same as a plain game of the core: budget 0 means staying out. Written again, without the module's shortcuts."""
+    """The same as a plain game of the core: budget 0 means staying out. Written again, without the module's
+    shortcuts."""
     rows, cost = c.stakes.records, c.stakes.cost
 
     def payoff(profiles):
@@ -74,7 +75,9 @@ def test_given_who_joins_budgets_do_not_depend_on_each_other(seed):
 
     def joined(profiles):
         n = rows.sum()
-        together = cost.estimation / n + cost.bias + cost.noise_price * (NOISE / profiles**2).sum(-1, keepdims=True) / n**2
+        together = (
+            cost.estimation / n + cost.bias + cost.noise_price * (NOISE / profiles**2).sum(-1, keepdims=True) / n**2
+        )
         return c.value * (cost.estimation / rows - together) - np.apply_along_axis(c.privacy_cost, -1, profiles)
 
     game = Game(joined, np.full(3, c.budget_range[0]), np.full(3, c.budget_range[1]))
@@ -97,7 +100,9 @@ def test_owners_without_a_cost_spend_all_and_owners_without_value_stay_out():
 
 
 def test_one_owner_that_fears_for_its_people_stays_out():
-    shy = stable_coalition(budget_game([800, 800, 800], [1000] * 3, [("linear", 1.0), ("linear", 1.0), ("exponential", 1e4)]))
+    shy = stable_coalition(
+        budget_game([800, 800, 800], [1000] * 3, [("linear", 1.0), ("linear", 1.0), ("exponential", 1e4)])
+    )
     assert shy.members.tolist() == [True, True, False]
     assert (shy.payoff[:2] > 0).all()
     assert shy.payoff[2] == 0
@@ -194,7 +199,9 @@ def test_payments_that_are_too_small_do_not_hold():
     c = budget_game([800, 1000], [300, 400], [("linear", 1.0), ("linear", 2.0)])
     free = free_deal(c)
     deal = cheapest_contracts(c, 0.5 * c.fitness(free.epsilon, free.members))
-    short = type(deal)(deal.epsilon, deal.members, 0.9 * deal.contract, deal.fee, 0.0, deal.payoff - 0.1 * deal.contract)
+    short = type(deal)(
+        deal.epsilon, deal.members, 0.9 * deal.contract, deal.fee, 0.0, deal.payoff - 0.1 * deal.contract
+    )
     assert largest_gain(c, deal) < 1e-9
     assert largest_gain(c, short) > 1e-3
 
@@ -257,7 +264,8 @@ def test_a_thousand_owners_are_at_rest():
 
 
 def test_searches_of_nine_owners_find_what_a_full_search_finds():
-    """Hard games: bias and dear noise, so that coalitions are fragile. The searches may settle for less, but rarely for nothing."""
+    """Hard games: bias and dear noise, so that coalitions are fragile. The searches may settle for less, but rarely for
+    nothing."""
     missed = joined = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -272,7 +280,8 @@ def test_searches_of_nine_owners_find_what_a_full_search_finds():
 
 
 def test_a_few_large_owners_among_many_small_ones_are_found():
-    """Everyone together is noisier than the two large ones: the best quality is theirs, and so are the cheap contracts."""
+    """Everyone together is noisier than the two large ones: the best quality is theirs, and so are the cheap
+    contracts."""
     game = budget_game([5000, 5000] + [2] * 5, [1, 1] + [0] * 5, [("linear", 10.0)] * 7)
     pair = np.array([True, True] + [False] * 5)
     everyone = reachable(game, np.ones(7, dtype=bool))

@@ -5,7 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_games import sampled_concavity, sampled_potential_gap
 
-from parley.decisions.games import Game, best_response_dynamics, best_responses, largest_gain, pure_equilibria, solve, welfare
+from parley.decisions.games import (
+    Game,
+    best_response_dynamics,
+    best_responses,
+    largest_gain,
+    pure_equilibria,
+    solve,
+    welfare,
+)
 from parley.decisions.games.equilibrium import contraction
 from parley.errors import NoEquilibriumError, SettingError
 from parley.papers.pejo2018.games.joint_learning import published
@@ -50,7 +58,8 @@ def test_a_profile_that_is_no_equilibrium_has_a_gain():
 
 
 def coordination(count):
-    """Both want the same of `count` peaks: exactly that many equilibria in the interior, and no others at the corners."""
+    """Both want the same of `count` peaks: exactly that many equilibria in the interior, and no others at the
+    corners."""
 
     def payoff(s):
         x, y = s[..., 0], s[..., 1]
@@ -97,10 +106,13 @@ def grid_equilibria(game, points):
     return grid, [(int(i), int(j)) for i, j in cells]
 
 
-@pytest.mark.parametrize(("mechanism", "concern"), [("bDP", (1, 1)), ("bDP", (5, 0.2)), ("hide", (0.5, 0.5)), ("uDP", (0.2, 0.4))])
+@pytest.mark.parametrize(
+    ("mechanism", "concern"), [("bDP", (1, 1)), ("bDP", (5, 0.2)), ("hide", (0.5, 0.5)), ("uDP", (0.2, 0.4))]
+)
 @pytest.mark.parametrize("participation", [False, True])
 def test_the_published_games_agree_with_nashpy_on_a_grid(mechanism, concern, participation):
-    """Every equilibrium of the 101 x 101 game lies within a step of one of ours, and every one of ours has such a cell."""
+    """Every equilibrium of the 101 x 101 game lies within a step of one of ours, and every one of ours has such a
+    cell."""
     game = published(mechanism, concern, participation)
     ours = np.array(pure_equilibria(game))
     grid, cells = grid_equilibria(game, 101)
@@ -237,7 +249,9 @@ def test_prices_of_anarchy_and_stability():
     assert welfare(Game(lambda s: -s, [0, 0], [1, 1]), [np.zeros(2)]).price_of_anarchy is None
 
 
-@pytest.mark.parametrize(("low", "high"), [([0, 0], [1, 0]), ([0], [1, 1]), ([], []), ([0, float("nan")], [1, 1]), ([[0]], [[1]])])
+@pytest.mark.parametrize(
+    ("low", "high"), [([0, 0], [1, 0]), ([0], [1, 1]), ([], []), ([0, float("nan")], [1, 1]), ([[0]], [[1]])]
+)
 def test_impossible_boxes_are_refused(low, high):
     with pytest.raises(SettingError):
         Game(lambda s: s, low, high)

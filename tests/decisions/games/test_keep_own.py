@@ -60,8 +60,8 @@ def test_without_payments_both_conventions_have_the_same_equilibria(seed):
 
 
 def test_a_contract_pays_for_privacy_and_not_for_a_worse_model():
-    """By hand, own noise: 100,000 rows have 50/100,000 alone; together the bias of 0.01 is more. So the large owner is paid its 3 a
-    unit of epsilon, and without the option what the joint model costs it as well."""
+    """By hand, own noise: 100,000 rows have 50/100,000 alone; together the bias of 0.01 is more. So the large owner is
+    paid its 3 a unit of epsilon, and without the option what the joint model costs it as well."""
     kept, plain = both_ways(budget_game([1000, 100_000], [200, 200], [("linear", 1.0), ("linear", 3.0)], bias=0.01))
     target = 0.01 + 1e-7
     deal, dear = (contracts(game, BOTH, target) for game in (kept, plain))
@@ -103,7 +103,8 @@ def test_contracts_hold_and_cost_no_more_than_those_for_all_who_must_use_the_joi
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_contracts_on_a_grid_are_cheaper(seed):
-    """Two owners, the large one without use for the joint model: brute force over 250 x 250 budgets with the least payments that hold."""
+    """Two owners, the large one without use for the joint model: brute force over 250 x 250 budgets with the least
+    payments that hold."""
     rng = np.random.default_rng(seed)
     rows = np.array([500.0, 40_000.0])
     game = budget_game(
@@ -128,8 +129,11 @@ def test_no_contracts_on_a_grid_are_cheaper(seed):
 
 
 def test_at_a_price_owners_join_for_the_money_and_add_noise():
-    """By hand: cost e^eps - 1 and a price of 2 make log 2 the best budget of whoever keeps its own model, as the large owner does."""
-    game = budget_game([500, 100_000], [2000, 2000], [("exponential", 1.0)] * 2, bias=0.01, noise_price=1000.0, keep_own=True)
+    """By hand: cost e^eps - 1 and a price of 2 make log 2 the best budget of whoever keeps its own model, as the large
+    owner does."""
+    game = budget_game(
+        [500, 100_000], [2000, 2000], [("exponential", 1.0)] * 2, bias=0.01, noise_price=1000.0, keep_own=True
+    )
     deal = free_deal(game, 2.0)
     assert deal.members.all()
     assert deal.epsilon[1] == pytest.approx(np.log(2), rel=1e-3)

@@ -23,7 +23,9 @@ def some_game(seed):
         knots = stakes.demand.knots
         jumps = np.exp(0.004 * rng.random(len(knots)))
         jumps[60:70] *= np.exp(np.linspace(0.0, 0.5, 10))
-        stakes = replace(stakes, demand=Demand(knots, np.minimum.accumulate(NOISE / knots ** rng.uniform(1, 2.2) * jumps)))
+        stakes = replace(
+            stakes, demand=Demand(knots, np.minimum.accumulate(NOISE / knots ** rng.uniform(1, 2.2) * jumps))
+        )
     return WeakestLink(stakes, game.value, game.privacy_cost, keep_own=bool(seed % 3)), rng.random(5) < 0.7
 
 
@@ -48,7 +50,8 @@ def test_the_best_below_is_what_a_fine_grid_shows(seed):
     places = np.arange(0, FINE, FINE // 40)
     found = game.best_below(grid[places], members, game.local_maxima(members))
     assert (found >= running[places] - 1e-12 * size).all()
-    assert found == pytest.approx(running[places], abs=1e-4 * size)  # between two points of the grid it may be a little higher
+    # between two points of the grid it may be a little higher
+    assert found == pytest.approx(running[places], abs=1e-4 * size)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -58,7 +61,9 @@ def test_members_play_the_largest_epsilon_at_which_nobody_did_better_below(seed)
         members[:2] = True
     played = play(game, members)
     grid, curves = on_a_fine_grid(game, members)
-    content = np.all(np.maximum.accumulate(curves, axis=0) - curves <= 1e-7 * (1 + np.abs(curves)), axis=1, where=members)
+    content = np.all(
+        np.maximum.accumulate(curves, axis=0) - curves <= 1e-7 * (1 + np.abs(curves)), axis=1, where=members
+    )
     lowest = game.peaks(members)[members].min()
     assert played.epsilon <= lowest
     assert played.epsilon >= grid[content & (grid <= lowest)].max(initial=game.budget_range[0]) * (1 - 1e-3)
@@ -101,4 +106,6 @@ def test_marginal_costs_are_derivatives_on_logarithms():
     epsilon, h = np.array([[0.02], [0.7], [4.0]]), 1e-5
     derivatives = (costs(epsilon * np.exp(h)) - costs(epsilon * np.exp(-h))) / (2 * h)
     assert costs.marginal(epsilon) == pytest.approx(derivatives, rel=1e-8)
-    assert costs.take(np.array([2, 0])).marginal(np.array([0.7, 0.7])) == pytest.approx(derivatives[1, [2, 0]], rel=1e-8)
+    assert costs.take(np.array([2, 0])).marginal(np.array([0.7, 0.7])) == pytest.approx(
+        derivatives[1, [2, 0]], rel=1e-8
+    )

@@ -15,7 +15,13 @@ QUIET = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
 
 def priced_terms(*sizes, value=1e5, weight=0.001, kind="linear", **overrides):
     """Small owners with unbound clips: exact moments, and joining pays."""
-    settings = {"privacy__clip": 30.0, "learning__horizon": 20, "learning__step": 1.0, "model__radius": 50.0, **overrides}
+    settings = {
+        "privacy__clip": 30.0,
+        "learning__horizon": 20,
+        "learning__step": 1.0,
+        "model__radius": 50.0,
+        **overrides,
+    }
     terms = make_terms(*sizes, epsilon=2.0, **settings)
     return terms.changed(everyone={"value": value, "privacy_cost": {"kind": kind, "weight": weight}})
 
@@ -93,7 +99,8 @@ def test_a_classifier_negotiates_by_a_pilot_run():
 
 
 def test_a_score_is_paid_for_by_budgets_and_never_eats_them():
-    """Every chosen budget lies above the score's part, the payoff is still the forecast's, and a score that leaves no budget is refused."""
+    """Every chosen budget lies above the score's part, the payoff is still the forecast's, and a score that leaves no
+    budget is refused."""
     more = {"model__holdout": 0.2, "model__bounds": {"y": [-9, 9]}, **QUIET}
     terms = priced_terms(300, 400, 500, value=1e6, privacy__score_epsilon=0.3, **more)
     result = negotiate(terms, PILOT)
@@ -113,7 +120,8 @@ def hosted(terms):
 
 
 def test_with_one_noise_the_payoff_is_the_forecasts_at_the_common_budget():
-    """Put the common budget into the terms and forecast them; the noise's law jumps by up to 0.4 % between the knots of the game's."""
+    """Put the common budget into the terms and forecast them; the noise's law jumps by up to 0.4 % between the knots of
+    the game's."""
     terms = hosted(priced_terms(300, 400, 500, value=1e4, weight=5.0, **QUIET))
     result = negotiate(terms, PILOT)
     content = result.to_json()
@@ -142,11 +150,14 @@ def test_with_one_noise_owners_join_that_stay_out_otherwise():
     assert content["spend"] > 0
     assert content["relative_fitness"] <= 0.7 * together.relative_fitness * (1 + 1e-6)
     assert content["members_gain"] == pytest.approx((paid.deal.payoff - together.deal.payoff).sum())
-    assert negotiate(hosted(apart), PILOT, target=0.7 * together.relative_fitness, balance=True).deal.spend == pytest.approx(0)
+    assert negotiate(
+        hosted(apart), PILOT, target=0.7 * together.relative_fitness, balance=True
+    ).deal.spend == pytest.approx(0)
 
 
 def test_a_budget_that_delta_cannot_pay_random_bits_for_is_not_offered():
-    """At so small a delta hosts cannot draw noise for epsilon = 10: the box of budgets ends before, and terms at its end are drawable."""
+    """At so small a delta hosts cannot draw noise for epsilon = 10: the box of budgets ends before, and terms at its
+    end are drawable."""
     terms = hosted(priced_terms(300, 400, 500, value=1e6, **{**QUIET, "privacy__delta": 3e-13}))
     box = negotiate(terms, PILOT).game.budget_range
     assert 1.0 < box[1] < 10.0

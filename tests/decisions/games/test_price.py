@@ -9,10 +9,14 @@ from parley.decisions.games.price import joining_price
 
 def priced(kind: str, weight: float = 3.0, value: float = 2.0, **settings):
     terms = make_terms(100, 100, 100, epsilon=2.0, **settings)
-    return terms.changed(owners={"a": {"value": value, "privacy_cost": {"kind": kind, "weight": weight}}, "b": {"epsilon": 0.5}})
+    return terms.changed(
+        owners={"a": {"value": value, "privacy_cost": {"kind": kind, "weight": weight}}, "b": {"epsilon": 0.5}}
+    )
 
 
-@pytest.mark.parametrize(("kind", "cost"), [("linear", 2.0), ("exponential", np.expm1(2.0)), ("posterior", np.tanh(1.0))])
+@pytest.mark.parametrize(
+    ("kind", "cost"), [("linear", 2.0), ("exponential", np.expm1(2.0)), ("posterior", np.tanh(1.0))]
+)
 def test_it_is_the_cost_of_the_owner_s_epsilon_over_its_value(kind, cost):
     """A mutant that takes the value alone, or another owner's epsilon, is far off."""
     assert joining_price(priced(kind), "a") == pytest.approx(3.0 * cost / 2.0)

@@ -9,7 +9,9 @@ from parley.decisions.games.stakes import noise_law, stakes
 PILOT = regression_table(3000, seed=9)
 
 
-@pytest.mark.parametrize("privacy", [{"mechanism": "laplace"}, {"mechanism": "gaussian", "delta": 1e-6}, {"shared_records": 2}])
+@pytest.mark.parametrize(
+    "privacy", [{"mechanism": "laplace"}, {"mechanism": "gaussian", "delta": 1e-6}, {"shared_records": 2}]
+)
 def test_the_noise_of_any_budget_is_that_of_the_owners_plan(privacy):
     terms = make_terms(6000, 400, **{f"privacy__{key}": value for key, value in privacy.items()})
     known = stakes(terms, PILOT)
@@ -31,7 +33,9 @@ def test_the_cost_is_the_forecasts():
     together = float(known.cost.together(noise, everyone))
     law, unit = expected.joining.owners, open_pilot(terms, PILOT).setup.preparation.target_scale ** 2
     np.testing.assert_allclose(unit * law.together(np.zeros(len(law.curvature))), together, rtol=1e-9)
-    np.testing.assert_allclose(unit * 0.5 * law.curvature @ law.scatter / law.records, known.cost.alone(known.records), rtol=1e-9)
+    np.testing.assert_allclose(
+        unit * 0.5 * law.curvature @ law.scatter / law.records, known.cost.alone(known.records), rtol=1e-9
+    )
     excess = together - known.cost.estimation / known.records.sum()
     assert excess / known.least_cost == pytest.approx(expected.relative_fitness.mean, rel=1e-9)
     assert float(known.fitness(noise.variance(everyone))) == pytest.approx(expected.relative_fitness.mean, rel=1e-9)

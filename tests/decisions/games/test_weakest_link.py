@@ -47,7 +47,8 @@ def test_the_stable_coalition_is_an_equilibrium_and_no_larger_epsilon_is_one(see
     assert largest_gain(game, deal) < 1e-6 * (1 + deal.payoff.max(initial=0.0))
     if found is None:
         assert not deal.members.any()
-        for members in coalitions(game.owners):  # and by hand nothing holds either, at any common epsilon that members like
+        # and by hand nothing holds either, at any common epsilon that members like
+        for members in coalitions(game.owners):
             assert not holds(game, members, play(game, members).epsilon, 1e-9)
         return
     assert holds(game, found.members, found.epsilon, 1e-6)
@@ -100,7 +101,8 @@ def test_everybody_is_better_off_at_the_largest_epsilon_of_the_interval():
 
 
 def test_one_noise_has_no_free_riding():
-    """The more equal owners there are, the less epsilon the same model needs, and the more joining pays each of them."""
+    """The more equal owners there are, the less epsilon the same model needs, and the more joining pays each of
+    them."""
     peaks, pays = [], []
     for count in (2, 5, 20, 100):
         game = game_of([300] * count, [1e3] * count, [("linear", 5.0)] * count)
@@ -112,7 +114,8 @@ def test_one_noise_has_no_free_riding():
 
 
 def test_a_payoff_with_two_peaks_is_named_and_its_gap_is_seen():
-    """A posterior cost levels off: below the second peak lies a valley from which this owner would rather go back down."""
+    """A posterior cost levels off: below the second peak lies a valley from which this owner would rather go back
+    down."""
     game = game_of([1000, 1000], [1e4, 1e4], [("posterior", 14.0), ("linear", 1e-6)])
     grid = np.geomspace(*game.budget_range, 2000)
     curve = np.array([by_hand(game, game.everyone, e)[0] for e in grid])
@@ -149,7 +152,8 @@ def test_a_hundred_owners_settle():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_payments_are_the_least_that_lift_the_common_epsilon(seed):
-    """Nobody gains by another choice; a cent less to anybody, and somebody does; no coalition and epsilon on a grid is cheaper."""
+    """Nobody gains by another choice; a cent less to anybody, and somebody does; no coalition and epsilon on a grid is
+    cheaper."""
     game = random_game(seed, owners=3)
     top = game.fitness(np.full(3, game.budget_range[1]), game.everyone)
     target = 3 * top
@@ -160,7 +164,10 @@ def test_payments_are_the_least_that_lift_the_common_epsilon(seed):
     for owner in np.flatnonzero(deal.contract > 1e-3 * scale):
         less = deal.payoff.copy()
         less[owner] -= 1e-3 * scale
-        assert largest_gain(game, type(deal)(deal.epsilon, deal.members, deal.contract, deal.fee, 0.0, less)) > 5e-4 * scale
+        assert (
+            largest_gain(game, type(deal)(deal.epsilon, deal.members, deal.contract, deal.fee, 0.0, less))
+            > 5e-4 * scale
+        )
     for members in coalitions(3):
         for e in np.geomspace(*game.budget_range, 60):
             fitness = game.fitness(np.full(3, e), members)
@@ -171,7 +178,9 @@ def test_payments_are_the_least_that_lift_the_common_epsilon(seed):
 
 def test_the_gain_of_the_others_may_cover_the_bill():
     """One shy owner holds everybody down; the others gain far more by lifting it than it asks."""
-    game = game_of([500, 500, 500], [1e4, 1e4, 1e4], [("linear", 200.0), ("linear", 0.1), ("linear", 0.1)], estimation=200.0)
+    game = game_of(
+        [500, 500, 500], [1e4, 1e4, 1e4], [("linear", 200.0), ("linear", 0.1), ("linear", 0.1)], estimation=200.0
+    )
     free = free_common_deal(game)
     assert free.members.all()
     fitness = game.fitness(free.epsilon, free.members)

@@ -17,7 +17,8 @@ def scaled(game, by):
 
 @pytest.mark.parametrize("make", [random_budget_game, random_weakest_link])
 def test_what_an_owner_lacks_is_what_its_payoff_lacks_in_that_company(make):
-    """Where privacy is dear for all; a mutant that forgets the price, or the company, is off. No budget is worth more than no noise."""
+    """Where privacy is dear for all; a mutant that forgets the price, or the company, is off. No budget is worth more
+    than no noise."""
     lacking = 0
     for seed in range(12):
         game = scaled(make(seed), 30.0)
@@ -25,7 +26,9 @@ def test_what_an_owner_lacks_is_what_its_payoff_lacks_in_that_company(make):
         found = wishes(game, names)
         members = np.array([wish.asked for wish in found])
         epsilon = np.array([wish.epsilon for wish in found])
-        payoff = game.joining(epsilon, epsilon, members) if make is random_budget_game else game.payoff(epsilon, members)
+        payoff = (
+            game.joining(epsilon, epsilon, members) if make is random_budget_game else game.payoff(epsilon, members)
+        )
         for place, wish in enumerate(found):
             assert wish.worth - wish.privacy_cost == pytest.approx(payoff[place], abs=1e-9)
             assert wish.short == pytest.approx(max(-payoff[place], 0.0), abs=1e-9)
@@ -45,7 +48,8 @@ def test_privacy_that_costs_the_bearable_share_brings_an_owner_to_the_line():
         if not 0 < wish.bearable < 1:
             continue
         cheaper = [
-            scaled(game, share * wish.bearable).privacy_cost(np.full(game.owners, wish.epsilon))[place] for share in (1.0, 0.9)
+            scaled(game, share * wish.bearable).privacy_cost(np.full(game.owners, wish.epsilon))[place]
+            for share in (1.0, 0.9)
         ]
         assert cheaper[0] == pytest.approx(wish.worth)
         assert cheaper[1] < wish.worth

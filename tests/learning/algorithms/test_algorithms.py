@@ -71,7 +71,9 @@ def test_without_noise_both_algorithms_approach_the_optimum():
     table = regression_table(2000)
     for algorithm, horizon in (("averaged-subgradient", 400), ("gradient-descent", 400)):
         step = 0.7 if algorithm == "averaged-subgradient" else 1.5 * 400**2
-        terms = make_terms(2000, epsilon=1e7, learning__algorithm=algorithm, learning__horizon=horizon, learning__step=step)
+        terms = make_terms(
+            2000, epsilon=1e7, learning__algorithm=algorithm, learning__horizon=horizon, learning__step=step
+        )
         result = parley.train(terms, [parley.Owner("a", table)], seed=0)
         assert result.relative_fitness["mean"] < 0.02
         assert result.path[-1].mean() < result.path[0].mean()

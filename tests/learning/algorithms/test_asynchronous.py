@@ -34,7 +34,11 @@ def quiet_run(terms, tables, speeds, make=lambda algorithm: algorithm):
     setup = agreements["a"].setup
     algorithm, asked = make(make_algorithm(setup)), Quiet(agreements)
     begin = algorithm.start(starting_point(setup))
-    return run_asynchronously(algorithm, clocked(asked, setup.schedule, speeds), Asker.of(setup), begin), algorithm, asked
+    return (
+        run_asynchronously(algorithm, clocked(asked, setup.schedule, speeds), Asker.of(setup), begin),
+        algorithm,
+        asked,
+    )
 
 
 class NaiveDescent(AsynchronousDescent):
@@ -69,7 +73,8 @@ class Leaning(AsynchronousDescent):
 
 @pytest.mark.parametrize("speeds", SPEEDS)
 def test_with_a_public_sample_old_answers_follow_the_model_and_it_ends_there_all_the_same(tmp_path, speeds):
-    """The sample has a law of its own, with columns that go together: owners' costs have up to twice the curvature that it shows."""
+    """The sample has a law of its own, with columns that go together: owners' costs have up to twice the curvature that
+    it shows."""
     tables = different_tables(SIZES)
     drawn = np.random.default_rng(1).uniform(-1, 1, (400, 3))
     spread = pd.DataFrame(drawn @ [[0.8, 0.5, 0.0], [0.0, 0.7, 0.3], [0.0, 0.0, 0.6]], columns=["x0", "x1", "x2"])
@@ -87,12 +92,15 @@ def test_with_a_public_sample_old_answers_follow_the_model_and_it_ends_there_all
 
 
 def test_following_saves_answers_of_the_slow_owner(tmp_path):
-    """A direction of a fiftieth of another's curvature: after five answers of the slow one, a tenth of the error at most."""
+    """A direction of a fiftieth of another's curvature: after five answers of the slow one, a tenth of the error at
+    most."""
     rng, tables = np.random.default_rng(0), {}
     for name in "ab":
         x0 = rng.normal(size=200)
         X = np.column_stack([x0, x0 + 0.3 * rng.normal(size=200), rng.normal(size=200)])
-        tables[name] = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=X @ [2.0, -1.5, 1.0] + 0.1 * rng.normal(size=200))
+        tables[name] = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(
+            y=X @ [2.0, -1.5, 1.0] + 0.1 * rng.normal(size=200)
+        )
     pd.concat(tables.values()).sample(150, random_state=0).to_csv(tmp_path / "public.csv", index=False)
     keys = {"learning__horizon": 400, "learning__step": "auto", "privacy__clip": 1e3, "model__radius": 50.0}
     terms = async_terms(200, 200, answers={"b": 5}, model__public=str(tmp_path / "public.csv"), **keys)
@@ -150,7 +158,8 @@ def test_noise_is_for_an_owners_own_number_of_answers_and_budgets_end_exactly_sp
 
 
 def test_an_answer_that_is_too_old_is_dropped_and_paid_for(tmp_path):
-    """b takes as long as a takes for 10 answers, and the model may be 4 versions further: none of b's answers is used."""
+    """b takes as long as a takes for 10 answers, and the model may be 4 versions further: none of b's answers is
+    used."""
     terms = async_terms(40, 40, answers={"b": 2}, learning__horizon=20, learning__staleness=4)
     owners = [
         parley.Owner(name, regression_table(40, seed=k), ledger=Ledger(tmp_path / name, lifetime=1.0))
@@ -159,7 +168,10 @@ def test_an_answer_that_is_too_old_is_dropped_and_paid_for(tmp_path):
     for owner in owners:
         owner.accept(terms)
     result = parley.train(terms, owners, speeds={"a": 10, "b": 1})
-    assert [(o.name, o.answers, o.late, o.epsilon_spent) for o in result.owners] == [("a", 20, 0, 1.0), ("b", 0, 2, 1.0)]
+    assert [(o.name, o.answers, o.late, o.epsilon_spent) for o in result.owners] == [
+        ("a", 20, 0, 1.0),
+        ("b", 0, 2, 1.0),
+    ]
     for owner in owners:
         account = owner.ledger.account(terms.hash)
         assert (account.spent, account.answers) == (1, {"a": 20, "b": 2}[owner.name])
@@ -223,7 +235,8 @@ def test_an_answer_that_comes_twice_is_used_once(tmp_path):
 
 
 def test_no_order_of_arrivals_asks_an_owner_more_often_or_out_of_turn():
-    """Whatever comes when: every owner's questions are its own rounds 1, 2, ... up to its number, and the refusal of more is its own."""
+    """Whatever comes when: every owner's questions are its own rounds 1, 2, ... up to its number, and the refusal of
+    more is its own."""
     tables, rng = different_tables(SIZES), np.random.default_rng(3)
     answers = {"a": 5, "b": 9, "c": 2}
     terms = async_terms(answers=answers, learning__horizon=9, learning__staleness=2)
@@ -306,6 +319,10 @@ def test_numbers_of_answers_belong_to_asynchronous_terms():
 
 def test_speeds_that_nobody_has_are_refused():
     owners = [parley.Owner(name, table) for name, table in different_tables(SIZES).items()]
-    for speeds, sentence in (({"z": 1}, "no owner is called 'z'"), ({"a": -1}, "a = -1"), ({"a": float("nan")}, "a = nan")):
+    for speeds, sentence in (
+        ({"z": 1}, "no owner is called 'z'"),
+        ({"a": -1}, "a = -1"),
+        ({"a": float("nan")}, "a = nan"),
+    ):
         with pytest.raises(SettingError, match=sentence):
             parley.train(async_terms(), owners, speeds=speeds)

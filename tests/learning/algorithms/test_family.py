@@ -1,4 +1,5 @@
-"""The federated family: where each of them ends without noise, that they are the published ones, and that owners remember nothing."""
+"""The federated family: where each of them ends without noise, that they are the published ones, and that owners
+remember nothing."""
 
 import json
 from dataclasses import replace
@@ -29,7 +30,10 @@ LONG = {"privacy__clip": None, "learning__horizon": 200, "learning__local_steps"
 def steps_of(terms):
     """rho_l and s_l of every owner."""
     setup = resolve(terms)
-    return {part.name: (setup.local_update_of(part.name).step, setup.local_update_of(part.name).steps) for part in terms.owners}
+    return {
+        part.name: (setup.local_update_of(part.name).step, setup.local_update_of(part.name).steps)
+        for part in terms.owners
+    }
 
 
 def weighted_end(tables, weights, ridge=0.0):
@@ -80,7 +84,10 @@ def test_owners_that_take_turns_end_at_the_optimum_too(name):
 @pytest.mark.parametrize("name", EXACT)
 def test_costs_that_are_not_quadratic_end_at_their_optimum_too(name):
     """Logistic regression with class weights of its owners' own: where the joint gradient vanishes."""
-    tables = {n: class_table(80 + 40 * i, seed=i).assign(x0=lambda t, i=i: t["x0"] * (0.3 + 0.3 * i)) for i, n in enumerate("ab")}
+    tables = {
+        n: class_table(80 + 40 * i, seed=i).assign(x0=lambda t, i=i: t["x0"] * (0.3 + 0.3 * i))
+        for i, n in enumerate("ab")
+    }
     settings = {"model__kind": "logistic-regression", "model__bounds": {f"x{j}": [-4, 4] for j in range(3)}}
     terms = family_terms(name, 80, 120, model__regularisation=0.3, **settings, **LONG | {"learning__local_steps": 40})
     end, asked = quiet_run(terms, tables)
@@ -95,7 +102,8 @@ def test_the_bias_of_fednova_falls_with_the_step_and_that_of_averaging_unequal_s
     for name in ("fednova", "federated-averaging"):
         bias[name] = [
             np.abs(
-                closed_form(name, family_terms(name, own=UNEQUAL, learning__step=float(longest / halved))) - optimum(TABLES)
+                closed_form(name, family_terms(name, own=UNEQUAL, learning__step=float(longest / halved)))
+                - optimum(TABLES)
             ).max()
             for halved in (4, 8, 16, 32, 64)
         ]
@@ -202,14 +210,17 @@ def test_a_study_takes_the_same_steps_with_noise(name):
 
 
 def released(tmp_path, terms, name="a"):
-    owner = parley.Owner(name, TABLES[name], ledger=Ledger(tmp_path / f"{name}.ledger", terms.owner(name).epsilon, 1e-6))
+    owner = parley.Owner(
+        name, TABLES[name], ledger=Ledger(tmp_path / f"{name}.ledger", terms.owner(name).epsilon, 1e-6)
+    )
     owner.accept(terms)
     return owner
 
 
 @pytest.mark.parametrize("name", CORRECTED)
 def test_an_owner_does_not_trust_the_question(tmp_path, name):
-    """Corrections beyond the agreed size, of another shape, not finite; other numbers of steps; other kinds: refused, and nothing spent."""
+    """Corrections beyond the agreed size, of another shape, not finite; other numbers of steps; other kinds: refused,
+    and nothing spent."""
     terms = family_terms(name, epsilon=0.5, learning__horizon=4)
     owner = released(tmp_path, terms)
     local = owner.prepare(terms).setup.local_update
@@ -255,7 +266,8 @@ def test_no_correction_is_refused_by_an_owner_whose_machine_rounds_otherwise(nam
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_a_release_spends_exactly_epsilon_one_debit_a_vector(tmp_path, name):
-    """Two vectors a step are two ledger rounds: half as many steps, the same budget. The model is that of the stored answers."""
+    """Two vectors a step are two ledger rounds: half as many steps, the same budget. The model is that of the stored
+    answers."""
     terms = family_terms(name, own=UNEQUAL, epsilon=0.5, learning__horizon=6)
     owners = [released(tmp_path, terms, n) for n in TABLES]
     result = parley.train(terms, owners)
@@ -283,8 +295,8 @@ def test_what_an_owner_reads_before_it_accepts(tmp_path):
     owner = released(tmp_path, terms)
     said = " ".join(acceptance_summary(owner, owner.prepare(terms), None, relay=False))
     assert (
-        "4 answers, each in turn a mean gradient and the mean direction of 5 local steps, in which 40 records have their say"
-        in said
+        "4 answers, each in turn a mean gradient and the mean direction of 5 local steps, in which 40 records have "
+        "their say" in said
     )
     assert "a correction made of earlier answers" in said
     terms = family_terms("fedprox", epsilon=0.5)
@@ -292,7 +304,8 @@ def test_what_an_owner_reads_before_it_accepts(tmp_path):
 
 
 class Remembering(Quiet):
-    """The mutant: owners that keep the gradient of their last steps to themselves, and correct the next ones by it, as published."""
+    """The mutant: owners that keep the gradient of their last steps to themselves, and correct the next ones by it, as
+    published."""
 
     def __init__(self, agreements):
         super().__init__(agreements)
@@ -306,16 +319,19 @@ class Remembering(Quiet):
 
 
 def history(kind, tables, terms, questions):
-    """Every answer of an owner to questions that are the same whatever its table is: what the learner may ask is public."""
+    """Every answer of an owner to questions that are the same whatever its table is: what the learner may ask is
+    public."""
     exchange = kind({"a": parley.Owner("a", tables).prepare(terms)})
     return [exchange.ask({"a": query})[0].value for query in questions]
 
 
 @pytest.mark.parametrize(("kind", "sound"), [(Quiet, True), (Remembering, False)])
 def test_an_owner_that_remembers_is_caught(kind, sound):
-    """A sequence of fixed questions on neighbouring tables: each answer moves by at most its sensitivity, unless a gradient is kept.
+    """A sequence of fixed questions on neighbouring tables: each answer moves by at most its sensitivity, unless a
+    gradient is kept.
 
-    The replaced row pulls one way at the first start and the other way at the second: what was kept adds up to what is answered.
+    The replaced row pulls one way at the first start and the other way at the second: what was kept adds up to what is
+    answered.
     """
     terms = family_terms("scaffold", 40, privacy__clip=1.0, learning__local_steps=1)
     table, worst = TABLES["a"].copy(), 0.0
@@ -365,14 +381,30 @@ def test_noise_beyond_what_owners_take_is_cut_off_by_the_learner(name):
     [
         ("fedprox", {"learning__proximal": None}, r"learning\.proximal: expected a number beside it"),
         ("fedsplit", {"learning__proximal": None}, r"learning\.proximal: expected a number beside it"),
-        ("fednova", {"learning__proximal": 1.0}, r"learning\.proximal: expected only with algorithm = 'fedprox' or 'fedsplit'"),
+        (
+            "fednova",
+            {"learning__proximal": 1.0},
+            r"learning\.proximal: expected only with algorithm = 'fedprox' or 'fedsplit'",
+        ),
         ("fedprox", {"learning__proximal": 0.0}, r"learning\.proximal = 0\.0: expected a number > 0"),
         ("fedprox", {"learning__proximal": float("nan")}, r"learning\.proximal = nan: expected"),
-        ("fedprox", {"learning__proximal": 1e300}, r"learning\.proximal = 1e\+300: expected a number from 1e-50 to 1e\+50"),
-        ("fedlin", {"learning__variates": "gradients"}, r"learning\.variates: expected only with algorithm = 'scaffold'"),
+        (
+            "fedprox",
+            {"learning__proximal": 1e300},
+            r"learning\.proximal = 1e\+300: expected a number from 1e-50 to 1e\+50",
+        ),
+        (
+            "fedlin",
+            {"learning__variates": "gradients"},
+            r"learning\.variates: expected only with algorithm = 'scaffold'",
+        ),
         ("fedlin", {"learning__horizon": 5}, r"learning\.horizon: expected an even number"),
         ("scaffold, gradients", {"learning__horizon": 5}, r"learning\.horizon: expected an even number"),
-        ("scaffold", {"model__kind": "linear-svm", "model__bounds": {}}, "expected another than scaffold for linear-svm"),
+        (
+            "scaffold",
+            {"model__kind": "linear-svm", "model__bounds": {}},
+            "expected another than scaffold for linear-svm",
+        ),
         ("fedsplit", {"model__radius": None}, r"model\.radius: expected a number beside fedsplit"),
     ],
 )
@@ -384,7 +416,9 @@ def test_terms_that_make_no_sense_are_refused(name, changes, match):
 def test_owners_take_local_steps_only_where_they_are_asked():
     with pytest.raises(TermsError, match=r"owners\.local_steps: expected none"):
         family_terms("fednova").changed(learning={"algorithm": "gradient-descent", "local_steps": None}, owners=UNEQUAL)
-    plain = family_terms("fedprox", own=UNEQUAL).changed(learning={"algorithm": "averaged-subgradient", "local_steps": None})
+    plain = family_terms("fedprox", own=UNEQUAL).changed(
+        learning={"algorithm": "averaged-subgradient", "local_steps": None}
+    )
     assert plain.learning.proximal is None
     assert not plain.uneven
     assert family_terms("fednova", own=UNEQUAL).changed(learning={"algorithm": "fedlin"}).uneven
@@ -409,7 +443,8 @@ def test_hosts_see_sums_so_owners_must_be_alike(name):
 @pytest.mark.parametrize("name", ["fedprox", "fedsplit"])
 @pytest.mark.parametrize("proximal", [1e-50, 3.0, 1e50])
 def test_the_longest_step_counts_the_pull(name, proximal):
-    """Whatever its weight: the automatic step is below 1/(L + mu), and one beyond 2/(L + mu) is refused by everybody."""
+    """Whatever its weight: the automatic step is below 1/(L + mu), and one beyond 2/(L + mu) is refused by
+    everybody."""
     terms = family_terms(name, learning__proximal=proximal)
     setup = resolve(terms)
     largest = setup.objective.largest_curvature(setup.preparation) + proximal
@@ -450,7 +485,8 @@ def test_steps_of_two_rounds_ask_the_same_owners_twice():
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_several_classes_take_local_steps_too(name):
-    """Iris between three experts, each of whom has mostly flowers of one kind: softmax, rows shortened instead of gradients clipped."""
+    """Iris between three experts, each of whom has mostly flowers of one kind: softmax, rows shortened instead of
+    gradients clipped."""
     flowers = iris_table()
     order = flowers.sort_values("species", kind="stable").reset_index(drop=True)
     tables = {n: order.iloc[50 * i : 50 * i + 50].reset_index(drop=True) for i, n in enumerate("abc")}
@@ -459,7 +495,12 @@ def test_several_classes_take_local_steps_too(name):
         "kind": "softmax-regression",
         "target": "species",
         "features": ["sepal length", "sepal width", "petal length", "petal width"],
-        "bounds": {"sepal length": [4.0, 8.0], "sepal width": [2.0, 4.5], "petal length": [1.0, 7.0], "petal width": [0.0, 2.5]},
+        "bounds": {
+            "sepal length": [4.0, 8.0],
+            "sepal width": [2.0, 4.5],
+            "petal length": [1.0, 7.0],
+            "petal width": [0.0, 2.5],
+        },
         "categories": {"species": ["setosa", "versicolor", "virginica"]},
         "radius": 5.0,
         "regularisation": 1.0,
@@ -483,11 +524,14 @@ def test_a_terms_file_says_it_and_the_command_trains_by_it(tmp_path, name):
     terms = family_terms(name, own=data, learning__horizon=4)
     parley.terms.write_terms(terms, tmp_path / "terms.toml")
     assert parley.load_terms(tmp_path / "terms.toml").hash == terms.hash
-    done = CliRunner().invoke(app, ["train", str(tmp_path / "terms.toml"), "--replicates", "3", "--seed", "1", "--json"])
+    done = CliRunner().invoke(
+        app, ["train", str(tmp_path / "terms.toml"), "--replicates", "3", "--seed", "1", "--json"]
+    )
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert [owner["answers"] for owner in result["owners"]] == [4, 4, 4]
-    assert all(0 < owner["step_epsilon"] < owner["epsilon"] == 1.0 for owner in result["owners"])  # per update, beside the total
+    # per update, beside the total
+    assert all(0 < owner["step_epsilon"] < owner["epsilon"] == 1.0 for owner in result["owners"])
 
 
 def test_owners_of_one_size_and_budget_take_their_own_steps():

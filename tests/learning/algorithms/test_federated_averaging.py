@@ -36,8 +36,16 @@ def regression_owners(*sizes):
 
 def test_one_local_step_is_a_gradient_step():
     """The same noise, the same single round: the model of gradient descent, to 1e-12."""
-    common = {"epsilon": 3.0, "learning__horizon": 1, "learning__step": 0.1, "model__regularisation": 0.3, "privacy__clip": 0.8}
-    averaged = parley.train(averaging_terms(300, 200, steps=1, **common), regression_owners(300, 200), replicates=5, seed=4)
+    common = {
+        "epsilon": 3.0,
+        "learning__horizon": 1,
+        "learning__step": 0.1,
+        "model__regularisation": 0.3,
+        "privacy__clip": 0.8,
+    }
+    averaged = parley.train(
+        averaging_terms(300, 200, steps=1, **common), regression_owners(300, 200), replicates=5, seed=4
+    )
     plain = make_terms(300, 200, learning__algorithm="gradient-descent", model__bounds=BOUNDS, **GAUSSIAN, **common)
     descended = parley.train(plain, regression_owners(300, 200), replicates=5, seed=4)
     np.testing.assert_allclose(averaged.theta, descended.theta, rtol=0, atol=1e-12)
@@ -49,8 +57,8 @@ def test_without_noise_it_is_the_mean_of_where_the_owners_steps_led(kind):
     """Federated averaging written out: each owner's own steps, then the mean of the models, weighted by records."""
     bounds = BOUNDS if kind == "linear-regression" else CLASS_BOUNDS
     make = regression_table if kind == "linear-regression" else class_table
-    terms = averaging_terms(300, 100, steps=7, epsilon=1e9, model__kind=kind, model__bounds=bounds, model__regularisation=0.2,
-                            learning__horizon=6, privacy__clip=0.5, **LAPLACE)  # fmt: skip
+    terms = averaging_terms(300, 100, steps=7, epsilon=1e9, model__kind=kind, model__bounds=bounds,
+                            model__regularisation=0.2, learning__horizon=6, privacy__clip=0.5, **LAPLACE)  # fmt: skip
     owners = [parley.Owner("a", make(300, 1)), parley.Owner("b", make(100, 2))]
     result = parley.train(terms, owners, seed=0)
     agreements = [owner.prepare(terms) for owner in owners]
@@ -135,7 +143,8 @@ def test_a_learner_elsewhere_gets_the_same_updates_through_the_desk(tmp_path):
     owner.accept(terms)
     said = " ".join(acceptance_summary(owner, owner.prepare(terms), None, relay=False))
     assert (
-        "3 answers, each the mean direction of 4 local steps, in which 200 records have their say, as vectors of 3 numbers" in said
+        "3 answers, each the mean direction of 4 local steps, in which 200 records have their say, as vectors of 3 "
+        "numbers" in said
     )
     acceptances = Acceptances(tmp_path / "accepted")
     acceptances.store(Acceptance(terms))
@@ -181,16 +190,25 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 
 
 def test_local_steps_belong_to_federated_averaging_and_default_to_five():
-    with pytest.raises(TermsError, match=r"learning\.local_steps: expected only with algorithm = 'federated-averaging'"):
+    with pytest.raises(
+        TermsError, match=r"learning\.local_steps: expected only with algorithm = 'federated-averaging'"
+    ):
         make_terms(100, learning__local_steps=3)
     assert averaging_terms(100, steps=None).learning.local_steps == 5
-    assert averaging_terms(100, steps=None).hash == averaging_terms(100, steps=5).hash != averaging_terms(100, steps=6).hash
+    assert (
+        averaging_terms(100, steps=None).hash
+        == averaging_terms(100, steps=5).hash
+        != averaging_terms(100, steps=6).hash
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"model__bounds": {k: v for k, v in BOUNDS.items() if k != "x1"}}, r"model\.bounds: expected bounds of every feature"),
+        (
+            {"model__bounds": {k: v for k, v in BOUNDS.items() if k != "x1"}},
+            r"model\.bounds: expected bounds of every feature",
+        ),
         ({"learning__step": 0.334}, r"learning\.step = 0\.334: expected at most 0\.33333 beside"),
     ],
 )
@@ -208,17 +226,27 @@ def test_owner_learner_and_forecast_refuse_what_nothing_bounds(tmp_path, changes
 
 
 def test_owners_that_differ_drift_apart_in_their_local_steps():
-    """The bias of federated averaging, without noise: one step a round ends at the joint optimum, many steps end elsewhere."""
+    """The bias of federated averaging, without noise: one step a round ends at the joint optimum, many steps end
+    elsewhere."""
     rng = np.random.default_rng(0)
     tables = []
-    for spread, coefficient in ((1.0, 1.0), (0.2, -1.0)):  # the second owner's features hardly vary, and its law is another
+    # the second owner's features hardly vary, and its law is another
+    for spread, coefficient in ((1.0, 1.0), (0.2, -1.0)):
         x = rng.uniform(-spread, spread, 500)
-        tables.append(pd.DataFrame({"x0": x, "x1": 0.0, "x2": 0.0, "y": coefficient * x + 0.1 * rng.uniform(-1, 1, 500)}))
+        tables.append(
+            pd.DataFrame({"x0": x, "x1": 0.0, "x2": 0.0, "y": coefficient * x + 0.1 * rng.uniform(-1, 1, 500)})
+        )
     owners = [parley.Owner("a", tables[0]), parley.Owner("b", tables[1])]
     psi = {}
     for steps in (1, 300):
         terms = averaging_terms(
-            500, 500, steps=steps, epsilon=1e9, learning__horizon=400 if steps == 1 else 60, privacy__clip=None, **LAPLACE
+            500,
+            500,
+            steps=steps,
+            epsilon=1e9,
+            learning__horizon=400 if steps == 1 else 60,
+            privacy__clip=None,
+            **LAPLACE,
         )
         psi[steps] = parley.train(terms, owners, seed=0, whole_path=False).relative_fitness["mean"]
     assert psi[1] < 1e-6

@@ -46,7 +46,9 @@ def quiet_run(terms, owners):
             owner = next(each for each in owners if each.name == name)
             agreement = owner.simulate(0, 1).accept(setup)
             question = agreement.part.training.question
-            answers.append(Answer(query.id, name, question.records, question.bounded(query, agreement.tables, (1,)).value))
+            answers.append(
+                Answer(query.id, name, question.records, question.bounded(query, agreement.tables, (1,)).value)
+            )
         total = sum(a.records for a in answers)
         combined = sum(a.records / total * a.value for a in answers)
         state = algorithm.update(state, combined, answers)
@@ -57,7 +59,10 @@ def quiet_run(terms, owners):
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 def test_without_noise_it_is_the_pooled_ridge_fit_in_one_step(privacy, ridge):
     """Owners that differ in everything; the oracle is the normal equation of all rows together."""
-    tables = [regression_table(300, 1), regression_table(120, 2).assign(x0=lambda t: t.x0 * 0.3 + 0.5, y=lambda t: t.y - 0.4)]
+    tables = [
+        regression_table(300, 1),
+        regression_table(120, 2).assign(x0=lambda t: t.x0 * 0.3 + 0.5, y=lambda t: t.y - 0.4),
+    ]
     terms = terms_of(300, 120, model__regularisation=ridge, **privacy)
     owners = [parley.Owner(name, table) for name, table in zip("ab", tables, strict=True)]
     _, state = quiet_run(terms, owners)
@@ -104,8 +109,8 @@ def coverage_terms(epsilon, mechanism):
 
 
 def covered(epsilon, mechanism, runs, noise=1.0, sampling=1.0):
-    """The share of 90 % intervals that hold the population's coefficient. The factors make mutants: of the noise's deviation and of the
-    sampling error's."""
+    """The share of 90 % intervals that hold the population's coefficient. The factors make mutants: of the noise's
+    deviation and of the sampling error's."""
     terms, hits = coverage_terms(epsilon, mechanism), []
     for seed in range(runs):
         rng = np.random.default_rng([7, seed])
@@ -125,7 +130,8 @@ def covered(epsilon, mechanism, runs, noise=1.0, sampling=1.0):
 
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("gaussian", 0.5), ("gaussian", 3.0), ("laplace", 1.0)])
 def test_intervals_cover_the_population(mechanism, epsilon):
-    """60 runs of five coefficients: 0.9 within three standard errors of a share (runs are independent, coefficients nearly so)."""
+    """60 runs of five coefficients: 0.9 within three standard errors of a share (runs are independent, coefficients
+    nearly so)."""
     assert abs(covered(epsilon, mechanism, 60) - 0.9) < 3 * np.sqrt(0.09 / 300)
 
 
@@ -149,12 +155,15 @@ def test_the_noise_of_a_models_gradient_has_the_stated_covariance(norm):
 
 
 @pytest.mark.parametrize(
-    "rounds", [{}, {"learning__horizon": 4}, {"learning__horizon": 4, "learning__participation": 0.5}, {"strides": (1, 2)}]
+    "rounds",
+    [{}, {"learning__horizon": 4}, {"learning__horizon": 4, "learning__participation": 0.5}, {"strides": (1, 2)}],
 )
 def test_the_moments_are_unbiased_and_as_noisy_as_stated(rounds):
     """4,000 replicates with owners that differ: mean and deviation of the moments, however often each owner answers."""
     strides, rounds = rounds.get("strides"), {key: value for key, value in rounds.items() if key != "strides"}
-    terms = terms_of(400, 150, epsilon=2.0, **GAUSSIAN, **rounds, **({} if strides is None else {"learning__horizon": 4}))
+    terms = terms_of(
+        400, 150, epsilon=2.0, **GAUSSIAN, **rounds, **({} if strides is None else {"learning__horizon": 4})
+    )
     if strides is not None:
         terms = terms.changed(owners={name: {"stride": stride} for name, stride in zip("ab", strides, strict=True)})
     tables = [regression_table(400, 1), regression_table(150, 2).assign(y=lambda t: t.y + 1.0)]
@@ -236,7 +245,9 @@ def test_predictions_and_their_deviation_survive_a_file(tmp_path):
     model, rows = load_model(tmp_path / "model.json"), regression_table(7, 5)
     mean, std = model.predict(rows, return_std=True)
     X = np.column_stack([rows[["x0", "x1", "x2"]], np.ones(7)])
-    np.testing.assert_allclose(std, np.sqrt(np.einsum("ni,ij,nj->n", X, result.model.posterior_.covariance[0], X)), rtol=1e-12)
+    np.testing.assert_allclose(
+        std, np.sqrt(np.einsum("ni,ij,nj->n", X, result.model.posterior_.covariance[0], X)), rtol=1e-12
+    )
     np.testing.assert_array_equal(mean, model.predict(rows))
     assert model.intervals() == result.intervals
     assert json.loads((tmp_path / "model.json").read_text())["posterior"]["repaired"] is False
@@ -291,7 +302,10 @@ def test_drowned_moments_are_repaired_and_say_so():
     ("changes", "match"),
     [
         ({"model": {"kind": "logistic-regression"}}, "gradient method"),
-        ({"learning": {"algorithm": "averaged-subgradient"}, "privacy": {"clip": 1.0}, "everyone": {"trust": 0.5}}, "trust"),
+        (
+            {"learning": {"algorithm": "averaged-subgradient"}, "privacy": {"clip": 1.0}, "everyone": {"trust": 0.5}},
+            "trust",
+        ),
         (
             {"everyone": {"trust": 0.5}, "privacy": {"noise": "shared", "delta": 1e-6}, "hosts": ["h1", "h2", "h3"]},
             "whose answers",
@@ -323,7 +337,8 @@ def test_one_noise_for_all_is_inferred_from_too():
 
 
 def test_the_forecast_knows_it(tmp_path):
-    """Ten thousand rows like the public sample's: the mean relative fitness of a study, within the forecast's interval of it."""
+    """Ten thousand rows like the public sample's: the mean relative fitness of a study, within the forecast's interval
+    of it."""
     public = regression_table(2000, 9)
     public.to_csv(tmp_path / "public.csv", index=False)
     terms = terms_of(1500, 1500, epsilon=1.0, model__public=str(tmp_path / "public.csv"), **GAUSSIAN)
@@ -335,7 +350,9 @@ def test_the_forecast_knows_it(tmp_path):
 
 def test_plans_are_made_of_terms_without_a_clip(tmp_path):
     regression_table(400, 9).to_csv(tmp_path / "public.csv", index=False)
-    terms = terms_of(900, 500, model__public=str(tmp_path / "public.csv"), model__bounds=None).changed(everyone={"trust": 1.0})
+    terms = terms_of(900, 500, model__public=str(tmp_path / "public.csv"), model__bounds=None).changed(
+        everyone={"trust": 1.0}
+    )
     algorithms = {choice.algorithm for choice in parley.plan(terms).choices}
     assert {"fedinfer", "sufficient-statistics"} <= algorithms
 

@@ -1,4 +1,5 @@
-"""No centre: where owners on a graph end without noise, that a complete graph is gradient descent, and what a release spends."""
+"""No centre: where owners on a graph end without noise, that a complete graph is gradient descent, and what a release
+spends."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -70,10 +71,15 @@ def test_without_tracking_it_would_end_elsewhere():
 
 
 def test_costs_that_are_not_quadratic_end_at_their_optimum_too():
-    tables = {n: class_table(80 + 40 * i, seed=i).assign(x0=lambda t, i=i: t["x0"] * (0.3 + 0.3 * i)) for i, n in enumerate("abcd")}
+    tables = {
+        n: class_table(80 + 40 * i, seed=i).assign(x0=lambda t, i=i: t["x0"] * (0.3 + 0.3 * i))
+        for i, n in enumerate("abcd")
+    }
     settings = {"model__kind": "logistic-regression", "model__bounds": {f"x{j}": [-4, 4] for j in range(3)}}
     sizes = [len(table) for table in tables.values()]
-    terms = gossip_terms("ring", *sizes, model__regularisation=0.3, privacy__clip=None, learning__horizon=900, **settings)
+    terms = gossip_terms(
+        "ring", *sizes, model__regularisation=0.3, privacy__clip=None, learning__horizon=900, **settings
+    )
     end, asked = quiet_run(terms, tables)
     designs = [agreement.tables.train for agreement in asked.agreements.values()]
     best = asked.agreements["a"].setup.objective.optimum(designs, 5.0)
@@ -91,7 +97,9 @@ def test_owners_that_take_turns_end_at_the_optimum_too():
 def test_a_box_that_binds_holds_every_point_and_the_end_is_that_of_descent():
     box = {"model__radius": 0.1, "privacy__clip": None, "learning__horizon": 400}
     end, asked = quiet_run(gossip_terms("star", **box), TABLES)
-    plain = gossip_terms("star", **box).changed(learning={"algorithm": "gradient-descent", "decay": 0.0, "step": "auto"})
+    plain = gossip_terms("star", **box).changed(
+        learning={"algorithm": "gradient-descent", "decay": 0.0, "step": "auto"}
+    )
     there, _ = quiet_run(plain, TABLES)
     np.testing.assert_allclose(end, there, rtol=0, atol=1e-8)
     assert np.abs(there).max() == 0.1
@@ -102,7 +110,10 @@ def test_a_mean_of_points_in_the_corner_does_not_round_out_of_the_box():
     """Three times 0.1 over 3 is more than 0.1; owners would refuse to score such a model."""
     terms = gossip_terms("complete", *SIZES[:3], model__radius=0.1, privacy__clip=None)
     rule = make_algorithm(parley.Owner("a", TABLES["a"]).prepare(terms).setup)
-    answers = [parley.protocol.queries.Answer("", name, size, np.full(3, -1e3)) for name, size in zip("abc", SIZES, strict=False)]
+    answers = [
+        parley.protocol.queries.Answer("", name, size, np.full(3, -1e3))
+        for name, size in zip("abc", SIZES, strict=False)
+    ]
     assert (rule.update(rule.start(np.zeros(3)), np.zeros(3), answers).theta == 0.1).all()
 
 
@@ -134,7 +145,8 @@ def test_the_mean_of_the_points_moves_along_the_mean_of_the_gradients_on_every_g
         state = rule.start(rng.normal(size=3))
         for _ in range(4):
             answers = [
-                parley.protocol.queries.Answer("", name, n, rng.normal(size=3)) for name, n in zip(TABLES, SIZES, strict=True)
+                parley.protocol.queries.Answer("", name, n, rng.normal(size=3))
+                for name, n in zip(TABLES, SIZES, strict=True)
             ]
             after = rule.update(state, np.zeros(3), answers)
             mean = sum(answer.records * answer.value for answer in answers) / sum(SIZES)
@@ -154,7 +166,8 @@ def test_the_factor_falls_as_the_gap_grows_and_is_that_of_the_run():
         for _ in range(60 if name == "complete" else 600):
             points = rule.points(state)
             answers = [
-                parley.protocol.queries.Answer("", n, 50, curvatures[k] * points[n] - gradients[k]) for k, n in enumerate(NAMES[:6])
+                parley.protocol.queries.Answer("", n, 50, curvatures[k] * points[n] - gradients[k])
+                for k, n in enumerate(NAMES[:6])
             ]
             state = rule.update(state, np.zeros(1), answers)
             best = gradients.sum() / curvatures.sum()
@@ -163,7 +176,11 @@ def test_the_factor_falls_as_the_gap_grows_and_is_that_of_the_run():
         factors[name] = (errors[last] / errors[last - 16]) ** (1 / 16)
         gaps[name] = spectral_gap(rule.weights)
         assert factors[name] == pytest.approx(radius_of(rule.weights, curvatures[:, None, None], 0.5), rel=0.02)
-    assert sorted(gaps, key=gaps.get) == sorted(factors, key=factors.get, reverse=True) == ["pairs", "star", "ring", "complete"]
+    assert (
+        sorted(gaps, key=gaps.get)
+        == sorted(factors, key=factors.get, reverse=True)
+        == ["pairs", "star", "ring", "complete"]
+    )
     assert gaps["complete"] == pytest.approx(1.0)
 
 
@@ -196,7 +213,8 @@ SHARES = [np.ones(6), np.array([3.0, 0.6, 0.6, 0.6, 0.6, 0.6]), np.array([0.1, 0
 @pytest.mark.parametrize("largest", SHARES, ids=str)
 @pytest.mark.parametrize("name", ["ring", "grid", "star"])
 def test_no_frequency_is_worse_than_the_one_of_the_bound(name, largest):
-    """1/largest + step Re G(z) >= 0 on the unit circle, G = (z - 1) W^2 (z - W)^-2: the closed form is the least step over all of them."""
+    """1/largest + step Re G(z) >= 0 on the unit circle, G = (z - 1) W^2 (z - W)^-2: the closed form is the least step
+    over all of them."""
     W, root = weights_of(name, 6), np.sqrt(largest)
     found = []
     for angle in np.linspace(1e-3, np.pi, 400):
@@ -209,7 +227,8 @@ def test_no_frequency_is_worse_than_the_one_of_the_bound(name, largest):
 
 
 def radius_of(W, hessians, step):
-    """The factor by which errors grow a round at most in the long run, costs being quadratic with these Hessians [K, d, d]."""
+    """The factor by which errors grow a round at most in the long run, costs being quadratic with these Hessians [K, d,
+    d]."""
     size, d = hessians.shape[:2]
     W, even, H = (
         np.kron(W, np.eye(d)),
@@ -226,7 +245,8 @@ def radius_of(W, hessians, step):
 @pytest.mark.parametrize("largest", SHARES, ids=str)
 @pytest.mark.parametrize("name", ["ring", "grid", "star", "pairs"])
 def test_steps_below_the_bound_never_grow_whatever_owners_cost(name, largest):
-    """Hessians of two directions that do not commute, many of them at their bound or at nothing, climbed towards growth."""
+    """Hessians of two directions that do not commute, many of them at their bound or at nothing, climbed towards
+    growth."""
     W, rng = weights_of(GRAPHS[name] if name != "pairs" else tuple(map(tuple, PATH)), 6), np.random.default_rng(0)
     step = 0.999 * bearable(W, largest)
 
@@ -259,7 +279,9 @@ def test_costs_that_are_not_quadratic_settle_with_such_a_step(name, shares):
         points = rule.points(state)
         gradients = [shares[k] * np.clip(points[n] - centres[k], -1, 1) for k, n in enumerate(NAMES[:6])]
         state = rule.update(
-            state, np.zeros(1), [parley.protocol.queries.Answer("", n, 50, s) for n, s in zip(NAMES[:6], gradients, strict=True)]
+            state,
+            np.zeros(1),
+            [parley.protocol.queries.Answer("", n, 50, s) for n, s in zip(NAMES[:6], gradients, strict=True)],
         )
     assert abs(np.sum([shares[k] * np.clip(state.theta - centres[k], -1, 1) for k in range(6)])) < 1e-6
     assert rule.consensus_error(state) < 1e-6
@@ -277,12 +299,16 @@ def test_the_automatic_step_is_what_the_graph_bears(tmp_path):
     assert rule.step < 0.7 * whole
     table = pd.concat(TABLES.values())
     table.to_csv(tmp_path / "public.csv", index=False)
-    public = parley.protocol.setup.resolve(gossip_terms("ring", model__public=str(tmp_path / "public.csv"), model__bounds=None))
+    public = parley.protocol.setup.resolve(
+        gossip_terms("ring", model__public=str(tmp_path / "public.csv"), model__bounds=None)
+    )
     curvature = public.objective.curvature(public.public)
     excess = min(4.0, public.objective.largest_curvature(public.preparation) / curvature)
     assert excess > 1.5
     largest = np.minimum(6, excess * make_algorithm(public).scale)
-    assert make_algorithm(public).step == pytest.approx(min(1, bearable(weights_of("ring", 6), largest)) / curvature, rel=1e-4)
+    assert make_algorithm(public).step == pytest.approx(
+        min(1, bearable(weights_of("ring", 6), largest)) / curvature, rel=1e-4
+    )
     assert step("ring", learning__step=0.05) == 0.05  # what terms say is not touched
 
 
@@ -340,7 +366,9 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
     whole, _ = quiet_run(terms, TABLES)
     np.testing.assert_array_equal(resumed.theta, whole)
     forgetful = replace(kept, memory={**kept.memory, "tracker of c": np.zeros(3)})
-    assert not np.array_equal(run(rule, Quiet(agreements), aggregation_of(terms), Asker.of(setup), forgetful).theta, whole)
+    assert not np.array_equal(
+        run(rule, Quiet(agreements), aggregation_of(terms), Asker.of(setup), forgetful).theta, whole
+    )
     with pytest.raises(SettingError, match="not a checkpoint"):
         load_checkpoint(file, terms, State(1, np.zeros(3)))
 
@@ -382,7 +410,9 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 
 def test_hosts_see_sums_so_there_is_nothing_to_mix():
     shared = {"privacy": {"noise": "shared", "delta": 1e-6}, "hosts": ["a", "b", "c"]}
-    with pytest.raises(TermsError, match=r"privacy\.noise: expected 'each-owner' beside gossip: .* of a sum nobody sees them"):
+    with pytest.raises(
+        TermsError, match=r"privacy\.noise: expected 'each-owner' beside gossip: .* of a sum nobody sees them"
+    ):
         gossip_terms("ring").changed(**shared)
 
 

@@ -91,7 +91,11 @@ def test_the_moments_are_those_of_many_runs(algorithm):
 
 def test_a_checkpoint_keeps_what_the_algorithm_remembers(tmp_path):
     terms = make_terms(
-        100, learning__algorithm="gradient-descent", learning__decay=0.0, learning__momentum=0.9, learning__average="tail"
+        100,
+        learning__algorithm="gradient-descent",
+        learning__decay=0.0,
+        learning__momentum=0.9,
+        learning__average="tail",
     )
     algorithm = GradientDescent(LinearRegression(), 10, 5.0, 0.2, 0.0, 0.9, "tail")
     state = algorithm.update(algorithm.start(np.zeros(3)), np.ones(3))
@@ -131,13 +135,17 @@ def test_keys_that_do_not_go_together_are_refused(changes, key):
 def test_terms_with_all_of_it_train(tmp_path):
     regression_table(300, seed=9).to_csv(tmp_path / "public.csv", index=False)
     terms = make_terms(
-        2000, model__public=str(tmp_path / "public.csv"), model__radius=None, model__whitening="public", learning__start="public",
+        2000, model__public=str(tmp_path / "public.csv"), model__radius=None, model__whitening="public",
+        learning__start="public",
         learning__algorithm="gradient-descent", learning__decay=0.0, learning__average="tail", learning__momentum=0.5,
         learning__step="auto", learning__horizon=6, privacy__clip=20.0, epsilon=100.0,
     )  # fmt: skip
     result = parley.train(terms, [parley.Owner("a", regression_table(2000, seed=1))], replicates=20, seed=3)
     from_zero = parley.train(
-        terms.changed(learning={"start": None}), [parley.Owner("a", regression_table(2000, seed=1))], replicates=20, seed=3
+        terms.changed(learning={"start": None}),
+        [parley.Owner("a", regression_table(2000, seed=1))],
+        replicates=20,
+        seed=3,
     )
     assert result.path[0].mean() < 0.5 * from_zero.path[0].mean()
     assert result.relative_fitness["mean"] < 0.1

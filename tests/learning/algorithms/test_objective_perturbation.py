@@ -42,7 +42,9 @@ def test_with_a_large_budget_it_is_the_model_without_privacy(kind):
     if kind == "softmax-regression":
         terms, table = flower_terms(1e9).changed(model={"regularisation": 0.01}, privacy={"clip": 18.0}), iris_table()
     result = parley.train(terms, [parley.Owner("a", table)], replicates=3, seed=0)
-    np.testing.assert_allclose(result.theta, np.broadcast_to(result.quality.optimal_theta, result.theta.shape), atol=5e-3)
+    np.testing.assert_allclose(
+        result.theta, np.broadcast_to(result.quality.optimal_theta, result.theta.shape), atol=5e-3
+    )
     assert result.owners[0].epsilon_spent == 1e9
 
 
@@ -104,7 +106,9 @@ def test_fresh_releases_differ_and_studies_repeat(tmp_path):
         owner.accept(terms)
         found.append(parley.train(terms, [owner]).theta)
     assert (found[0] != found[1]).all()
-    studies = [parley.train(terms, [parley.Owner("a", table)], replicates=4, seed=3, measure=False).theta for _ in range(2)]
+    studies = [
+        parley.train(terms, [parley.Owner("a", table)], replicates=4, seed=3, measure=False).theta for _ in range(2)
+    ]
     np.testing.assert_array_equal(*studies)
     assert len(np.unique(studies[0][:, 0])) == 4
 
@@ -181,7 +185,12 @@ def public_terms(tmp_path, owners="a", **learning):
     uneven_table(600, 10).to_csv(tmp_path / "public.csv", index=False)
     return parley.Terms.from_dict(
         {
-            "model": {"kind": "logistic-regression", "target": "y", "public": str(tmp_path / "public.csv"), "radius": 20.0},
+            "model": {
+                "kind": "logistic-regression",
+                "target": "y",
+                "public": str(tmp_path / "public.csv"),
+                "radius": 20.0,
+            },
             "learning": {"horizon": 40, **learning},
             "privacy": {"clip": 4.0},
             "owners": [{"name": name, "records": 3000, "epsilon": 1.0} for name in owners],
@@ -214,7 +223,10 @@ def test_accepting_says_what_leaves(tmp_path):
 
     owner = parley.Owner("a", class_table(200), ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
     words = " ".join(acceptance_summary(owner, owner.prepare(perturbed_terms(200))))
-    assert "the model of 4 numbers that fits 200 records best when a secret random linear term is added to the cost" in words
+    assert (
+        "the model of 4 numbers that fits 200 records best when a secret random linear term is added to the cost"
+        in words
+    )
 
 
 def test_rows_of_unequal_length_are_shortened_alike_in_training_and_in_what_is_reported():

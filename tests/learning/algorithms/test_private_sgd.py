@@ -1,4 +1,5 @@
-"""Private gradient descent through everything: optimisers, budgets, releases, one noise, machines, forecast, plan, words."""
+"""Private gradient descent through everything: optimisers, budgets, releases, one noise, machines, forecast, plan,
+words."""
 
 import json
 from fractions import Fraction
@@ -125,10 +126,15 @@ def test_one_noise_for_secret_draws_is_that_of_the_sampled_accounting_with_room_
     terms = sgd_terms(hosts=True, learning={"sampling": "poisson"}, privacy={"mechanism": mechanism})
     setup = resolve(terms)
     part, law = setup.part("a"), setup.law()
-    needed = sampled_ratio(2.0, float(law.delta), 15, 0.2) if mechanism == "gaussian" else 1 / base_epsilon(Fraction(2, 15), 0.2)
+    needed = (
+        sampled_ratio(2.0, float(law.delta), 15, 0.2)
+        if mechanism == "gaussian"
+        else 1 / base_epsilon(Fraction(2, 15), 0.2)
+    )
     assert part.training.series.event.sampling == 0.2
     assert needed <= part.training.series.event.multiplier < 1.001 * needed
-    # A row that is drawn or not moves the encoded sum by half of what the noise covers, rounding of every coordinate included.
+    # A row that is drawn or not moves the encoded sum by half of what the noise covers, rounding of every coordinate
+    # included.
     question, grid = part.training.question, 15 if mechanism == "laplace" else 15**0.5
     assert law.units * question.records * question.sensitivity / 2 + grid <= law.moved / 2
 
@@ -142,11 +148,13 @@ def test_within_an_epoch_answers_cost_nothing_more():
     assert len({*spent}) == 3
     assert spent[-1] == 2
     whole = resolve(sgd_terms(learning={"batches": 1, "epochs": 3})).part("a").training.series.mechanism
-    assert series.mechanism.sigma == pytest.approx(5 * whole.sigma, rel=1e-6)  # an epoch in five batches is as private as one pass
+    # an epoch in five batches is as private as one pass
+    assert series.mechanism.sigma == pytest.approx(5 * whole.sigma, rel=1e-6)
 
 
 def test_who_misses_rounds_pays_for_its_answers_up_to_the_epochs_so_far():
-    """Two answers in two epochs may be about one person: the mutant that counts answers in fives would debit one release."""
+    """Two answers in two epochs may be about one person: the mutant that counts answers in fives would debit one
+    release."""
     stage = resolve(sgd_terms(learning={"straggler": "skip", "quorum": 1})).part("a").training
     assert stage.uses(6, 2) == 2
     assert stage.uses(5, 2) == 1
@@ -159,7 +167,8 @@ def test_rounds_of_strides_count_the_epochs_that_have_one():
     stage = resolve(sgd_terms(rows=(50, 50)).changed(owners={"b": {"stride": 7}})).part("b").training  # rounds 1, 8, 15
     assert stage.rounds == (1, 8, 15)
     assert (stage.series.count, [stage.uses(k, n) for n, k in enumerate(stage.rounds, 1)]) == (3, [1, 2, 3])
-    sparse = sgd_terms(rows=(50, 50), learning={"batches": 2, "epochs": 6}).changed(owners={"b": {"stride": 5}})  # rounds 1, 6, 11
+    # rounds 1, 6, 11
+    sparse = sgd_terms(rows=(50, 50), learning={"batches": 2, "epochs": 6}).changed(owners={"b": {"stride": 5}})
     stage = resolve(sparse).part("b").training
     assert (stage.series.count, stage.uses(11, 3)) == (3, 3)  # of six epochs it is asked in three
 
@@ -286,7 +295,8 @@ def test_a_folder_of_files_answers_as_a_table_in_memory_does(flowers, tmp_path):
         query = MinibatchQuery.ask(terms.hash, "learner", 7, np.linspace(-1, 1, 15))
         asked = setup.part("a").training.question
         values = [
-            asked.bounded(query, parley.Owner("a", source).prepare(setup).tables).value for source in (table, tmp_path / "folder")
+            asked.bounded(query, parley.Owner("a", source).prepare(setup).tables).value
+            for source in (table, tmp_path / "folder")
         ]
         np.testing.assert_allclose(values[0], values[1], rtol=1e-12)
 
@@ -317,15 +327,17 @@ def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
     step = owner.prepare(terms).part.step_epsilon
     assert step == Fraction(1, 2)
     assert (
-        "one answer alone costs ε = 0.5; a record is in at most 3 of 15 answers, one an epoch, a person with 2 of them in up to 6."
-        in words
+        "one answer alone costs ε = 0.5; a record is in at most 3 of 15 answers, one an epoch, a person with 2 of "
+        "them in up to 6." in words
     )
     assert "The total over all epochs and the score, ε = 2, is what" in words
 
 
 def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_takes(flowers, tmp_path):
     terms = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
-    owner = parley.Owner("a", flowers.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=3, lifetime_delta="1e-5", rule="zcdp"))
+    owner = parley.Owner(
+        "a", flowers.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=3, lifetime_delta="1e-5", rule="zcdp")
+    )
     words = acceptance_summary(owner, owner.prepare(terms))[-1]
     assert "is reserved already. What these terms cost in zCDP is not known, so this ledger cannot take them." in words
     assert "would be now" not in words
@@ -336,7 +348,11 @@ def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_ta
 
 def test_one_noise_for_a_persons_rows_in_several_batches_pays_for_the_rounding_of_each():
     setups = [
-        resolve(sgd_terms(rows=(50,), hosts=True, privacy={"person": "who", "records_per_person": k, "mechanism": "laplace"}))
+        resolve(
+            sgd_terms(
+                rows=(50,), hosts=True, privacy={"person": "who", "records_per_person": k, "mechanism": "laplace"}
+            )
+        )
         for k in (1, 4)
     ]
     for setup, pieces in zip(setups, (1, 4), strict=True):
@@ -350,7 +366,8 @@ def test_one_noise_for_a_persons_rows_in_several_batches_pays_for_the_rounding_o
 
 
 def test_a_forecast_says_what_it_does_and_takes_each_batch_once_in_a_resample(flowers, monkeypatch):
-    """The mutant that gives eight groups of a resample's few runs batches of their own takes most of its time for them."""
+    """The mutant that gives eight groups of a resample's few runs batches of their own takes most of its time for
+    them."""
     terms, calls, said, far = sgd_terms(rows=(60, 60)), [], [], []
     summed = MinibatchQuestion._sum
 
@@ -362,7 +379,11 @@ def test_a_forecast_says_what_it_does_and_takes_each_batch_once_in_a_resample(fl
     forecast(terms, flowers, resamples=4, progress=lambda done, total: far.append(done / total), doing=said.append)
     own, other, bare = 15 * 2 * 8, 15 * 2, 15 * 2
     assert len(calls) <= own + 4 * other + bare
-    assert [words.split(",")[0] for words in said] == ["calibrating noise", "resampling the pilot", "weighing coalitions"]
+    assert [words.split(",")[0] for words in said] == [
+        "calibrating noise",
+        "resampling the pilot",
+        "weighing coalitions",
+    ]
     assert all(0 <= share <= 1 for share in far)
 
 
@@ -378,7 +399,8 @@ def test_the_cheaper_noise_for_a_linf_clip_is_named_from_both_sides(flowers):
 
 
 def test_a_forecast_runs_it_on_the_pilot_and_meets_what_training_gives(flowers):
-    """Every owner's table is the pilot, so batches and noise are on trial: within 15 %, as few runs of the pilot allow."""
+    """Every owner's table is the pilot, so batches and noise are on trial: within 15 %, as few runs of the pilot
+    allow."""
     terms = sgd_terms(epsilon=20.0, rows=(150, 150), learning={"epochs": 8, "step": 0.05})
     expected = parley.forecast(terms, pilot=flowers, resamples=2)
     assert expected.method == "pilot-run"
@@ -452,7 +474,10 @@ REFUSED = [
     *(({"privacy": {"mechanism": odd, "clip_norm": "l1"}}, "privacy.mechanism") for odd in (["gaussian"], {}, 3)),
     *(({"privacy": {"clip_norm": odd}}, "privacy.clip_norm") for odd in (["l1"], {}, 3, "l3")),
     *(({"learning": {"algorithm": odd}}, "learning.algorithm") for odd in (["private-sgd"], {}, 3)),
-    ({"learning": {"algorithm": "averaged-subgradient"}}, "learning.batches: expected only with algorithm = 'private-sgd'"),
+    (
+        {"learning": {"algorithm": "averaged-subgradient"}},
+        "learning.batches: expected only with algorithm = 'private-sgd'",
+    ),
     ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: expected a number beside clip_norm"),
 ]
 

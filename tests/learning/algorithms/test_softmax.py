@@ -1,4 +1,5 @@
-"""Several classes through everything: a study, a release with a score, a run between organisations, a forecast, a plan."""
+"""Several classes through everything: a study, a release with a score, a run between organisations, a forecast, a
+plan."""
 
 import json
 
@@ -45,7 +46,9 @@ def parts(flowers):
 
 def test_a_study_with_a_large_budget_finds_the_flowers(flowers):
     terms = iris_terms(epsilon=1e6, clip=60.0, learning={"horizon": 300, "step": 1.0})
-    result = parley.train(terms, [parley.Owner(name, rows) for name, rows in parts(flowers).items()], replicates=3, seed=1)
+    result = parley.train(
+        terms, [parley.Owner(name, rows) for name, rows in parts(flowers).items()], replicates=3, seed=1
+    )
     assert result.metrics["accuracy"] > 0.9
     assert set(result.metrics) == {"accuracy", "balanced_accuracy", "log_loss", "auc"}
     assert result.path[-1].mean() < 0.5 * result.path[0].mean()
@@ -107,7 +110,9 @@ def test_a_forecast_runs_the_algorithm_on_the_pilot_and_meets_what_training_give
 def test_numbers_may_be_classes_too(flowers):
     """Digits as numbers in the table, named in the terms as text."""
     table = flowers.assign(species=flowers["species"].map({name: i for i, name in enumerate(SPECIES)}))
-    terms = iris_terms(epsilon=1e5, rows=(150,), model={"categories": {"species": ["0", "1", "2"]}}, learning={"horizon": 200})
+    terms = iris_terms(
+        epsilon=1e5, rows=(150,), model={"categories": {"species": ["0", "1", "2"]}}, learning={"horizon": 200}
+    )
     named = iris_terms(epsilon=1e5, rows=(150,), learning={"horizon": 200})
     by_number = parley.train(terms, [parley.Owner("a", table)], seed=1)
     by_name = parley.train(named, [parley.Owner("a", flowers)], seed=1)

@@ -1,4 +1,5 @@
-"""Federated inference from answers with stable noise: exact without noise, intervals that cover, and rules that would not."""
+"""Federated inference from answers with stable noise: exact without noise, intervals that cover, and rules that would
+not."""
 
 import numpy as np
 import pytest
@@ -18,7 +19,10 @@ def moments(rng, rows):
 
 def answers_of(rng, alpha, scale, times, sizes=(2000, 2000, 2000)):
     noise = FastNoise(rng)
-    return [StableAnswers(noise.stable(np.tile(moments(rng, rows), (times, 1)), alpha, scale), scale, rows) for rows in sizes]
+    return [
+        StableAnswers(noise.stable(np.tile(moments(rng, rows), (times, 1)), alpha, scale), scale, rows)
+        for rows in sizes
+    ]
 
 
 def covered(alpha, scale, times, runs, change=lambda answers: answers):
@@ -33,7 +37,9 @@ def covered(alpha, scale, times, runs, change=lambda answers: answers):
 def test_without_noise_it_is_the_pooled_fit_by_records():
     rng = np.random.default_rng(0)
     parts = [(moments(rng, rows), rows) for rows in (300, 100)]
-    answers = [StableAnswers(np.tile(value, (m, 1)), 1e-12, rows) for (value, rows), m in zip(parts, (1, 3), strict=True)]
+    answers = [
+        StableAnswers(np.tile(value, (m, 1)), 1e-12, rows) for (value, rows), m in zip(parts, (1, 3), strict=True)
+    ]
     model = infer_stable(answers, 1.5, 5)
     S = np.zeros((6, 6))
     S[ROW, COLUMN] = S[COLUMN, ROW] = (3 * parts[0][0] + parts[1][0]) / 4
@@ -42,7 +48,8 @@ def test_without_noise_it_is_the_pooled_fit_by_records():
 
 @pytest.mark.parametrize(("alpha", "times"), [(1.5, 1), (1.9, 1), (1.5, 4)])
 def test_intervals_cover_the_population(alpha, times):
-    """40 runs of five coefficients: at least 0.9 less three standard errors; heavy tails make intervals a little wide, never narrow."""
+    """40 runs of five coefficients: at least 0.9 less three standard errors; heavy tails make intervals a little wide,
+    never narrow."""
     found = covered(alpha, 0.006, times, 40)
     assert 0.9 - 3 * np.sqrt(0.09 / 200) < found < 0.97
 
@@ -51,7 +58,9 @@ def test_means_of_answers_under_heavy_tails_do_not_cover():
     """The mutant hears an owner by the mean of its answers, as if nine were three times as sure as one."""
 
     def averaged(answers):
-        return [StableAnswers(each.values.mean(axis=0, keepdims=True), each.scale / 3, each.records) for each in answers]
+        return [
+            StableAnswers(each.values.mean(axis=0, keepdims=True), each.scale / 3, each.records) for each in answers
+        ]
 
     assert covered(1.0, 0.002, 9, 30, averaged) < 0.8
     assert covered(1.0, 0.002, 9, 30) > 0.84

@@ -29,7 +29,8 @@ def test_with_a_large_budget_it_is_the_least_squares_fit():
 
 @pytest.mark.parametrize("privacy", [{}, {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}])
 def test_the_noise_is_that_of_the_plan(privacy):
-    """100,000 replicates of one release: the deviation of the combined answer is what the algorithm was told, within 2 %."""
+    """100,000 replicates of one release: the deviation of the combined answer is what the algorithm was told, within 2
+    %."""
     terms = statistics_terms(400, 100, epsilon=2.0, **privacy)
     owners = [parley.Owner("a", regression_table(400, 1)), parley.Owner("b", regression_table(100, 2))]
     parties = [owner.simulate(seed, 100_000) for seed, owner in enumerate(owners)]
@@ -96,10 +97,13 @@ def test_the_clipped_share_is_that_of_the_moments():
 
 
 def test_a_column_that_never_varies_changes_nothing():
-    """Without noise its moments are zero to the last digit: the other parameters are as if it were not there, and its own is 0."""
+    """Without noise its moments are zero to the last digit: the other parameters are as if it were not there, and its
+    own is 0."""
     table, found = regression_table(500).assign(x2=0.0), []
     for features in (["x0", "x1", "x2"], ["x0", "x1"]):
-        terms = make_terms(500, epsilon=1e6, **STATISTICS, model__features=features, model__radius=None, privacy__clip=100.0)
+        terms = make_terms(
+            500, epsilon=1e6, **STATISTICS, model__features=features, model__radius=None, privacy__clip=100.0
+        )
         algorithm = make_algorithm(resolve(terms)).without_noise()
         X, y = table[features].to_numpy(), table["y"].to_numpy()
         packed = mean_moments(Design(X, y, np.ones(500)), RecordBound(1e6, "l1", clips=False))

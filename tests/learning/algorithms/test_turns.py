@@ -35,7 +35,8 @@ def tables(sizes=SIZES):
 
 @pytest.mark.parametrize("turns", ["strides", "participation"])
 def test_a_round_averages_those_who_are_asked_by_their_records(turns):
-    """The run written out, without noise: each round the weighted mean of the gradients of those whose turn it is, no others."""
+    """The run written out, without noise: each round the weighted mean of the gradients of those whose turn it is, no
+    others."""
     terms = turns_terms(turns, epsilon=1e9)
     result = parley.train(terms, [parley.Owner(name, table) for name, table in tables().items()], seed=0)
     schedule, theta, bar, s = make_schedule(terms), np.zeros(3), np.zeros(3), 12**-0.5
@@ -82,7 +83,8 @@ class Cut(Federation):
     ids=["laplace", "gaussian", "updates", "score"],
 )
 def test_a_deployed_run_takes_turns_and_goes_on_after_a_break(tmp_path, turns, overrides):
-    """Every word of every owner is held against its own turns; the model is that of the stored answers, and budgets end whole."""
+    """Every word of every owner is held against its own turns; the model is that of the stored answers, and budgets end
+    whole."""
     if "privacy__score_epsilon" in overrides:
         overrides = overrides | {"model__bounds": {"y": [-2, 2]}}
     terms = turns_terms(turns, **overrides)
@@ -122,7 +124,8 @@ def test_a_deployed_run_takes_turns_and_goes_on_after_a_break(tmp_path, turns, o
 
 @pytest.mark.parametrize("turns", ["strides", "participation"])
 def test_the_exact_forecast_meets_the_mean_of_many_runs(turns):
-    """Owners whose tables are all the pilot's: within 3 standard errors of 3,000 runs. As if all were asked always, it would be off."""
+    """Owners whose tables are all the pilot's: within 3 standard errors of 3,000 runs. As if all were asked always, it
+    would be off."""
     table = regression_table(2000, 1)
     terms = turns_terms(turns, (2000,) * 4, horizon=20, epsilon=2.0, privacy__clip=60.0, model__radius=30.0)
     expected = parley.forecast(terms, pilot=table, resamples=2)
@@ -131,5 +134,7 @@ def test_the_exact_forecast_meets_the_mean_of_many_runs(turns):
     for k in (0, 1, 4, 10, 19):
         error = runs[k].std(ddof=1) / np.sqrt(3000)
         assert abs(runs[k].mean() - expected.path[k]) < 3 * error
-    always = parley.forecast(turns_terms(None, (2000,) * 4, horizon=20, epsilon=2.0, privacy__clip=60.0, model__radius=30.0), table)
+    always = parley.forecast(
+        turns_terms(None, (2000,) * 4, horizon=20, epsilon=2.0, privacy__clip=60.0, model__radius=30.0), table
+    )
     assert abs(runs[-1].mean() - always.path[-1]) > 5 * error

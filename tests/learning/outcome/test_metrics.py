@@ -23,7 +23,9 @@ def test_regression_metrics_equal_scikit_learns_and_average_over_runs():
     theta = np.random.default_rng(0).normal(size=(3, 3))
     got = task_metrics(setup.objective, setup.preparation, held, theta)
     assert got["r2"] == pytest.approx(np.mean([r2_score(held.y, held.X @ t) for t in theta]))
-    assert got["mean_absolute_error"] == pytest.approx(np.mean([mean_absolute_error(held.y, held.X @ t) for t in theta]))
+    assert got["mean_absolute_error"] == pytest.approx(
+        np.mean([mean_absolute_error(held.y, held.X @ t) for t in theta])
+    )
 
 
 def test_classification_metrics_equal_scikit_learns():

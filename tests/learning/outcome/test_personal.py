@@ -40,7 +40,9 @@ def test_the_mean_of_the_records_losses_is_the_cost_without_its_penalty(kind):
 def test_the_pulled_model_is_where_loss_and_pull_balance(kind):
     """The gradient of the losses is the pull; a mutant with half the pull is not at balance."""
     several = {"model__categories": {"y": ["0", "1"]}} if kind == "softmax-regression" else {}
-    made = agreement(300, regression_table(300) if kind == "linear-regression" else class_table(300), model__kind=kind, **several)
+    made = agreement(
+        300, regression_table(300) if kind == "linear-regression" else class_table(300), model__kind=kind, **several
+    )
     rows, setup = made.tables.train, made.setup
     ridge = Ridge(setup.objective, setup.preparation, rows)
     centre = Centre("c", np.random.default_rng(1).normal(size=setup.parameters), free=False)
@@ -52,12 +54,15 @@ def test_the_pulled_model_is_where_loss_and_pull_balance(kind):
 
 
 def test_a_weight_counts_as_so_many_records():
-    """Least squares with uncorrelated columns: k records at the centre pull as much as k rows, whatever the number of rows."""
+    """Least squares with uncorrelated columns: k records at the centre pull as much as k rows, whatever the number of
+    rows."""
     rng = np.random.default_rng(0)
     X = np.linalg.qr(rng.normal(size=(400, 3)))[0] * 20.0
     rows = Design(X, X @ TRUE, np.ones(400))
     made = agreement(100)
-    theta = Ridge(LinearRegression(), made.setup.preparation, rows).fit(rows, Centre("0", np.zeros(3), free=False), 100.0)
+    theta = Ridge(LinearRegression(), made.setup.preparation, rows).fit(
+        rows, Centre("0", np.zeros(3), free=False), 100.0
+    )
     np.testing.assert_allclose(theta, TRUE * 400 / 500, rtol=1e-9)
 
 
@@ -73,7 +78,8 @@ def test_a_personal_model_follows_the_joint_one_where_rows_are_few_and_the_own_r
 
 
 def simulated_gains(count: int) -> np.ndarray:
-    """(what cross-validation says that the personal model gains, what it does gain) of owners of 40 rows with a joint model nearby."""
+    """(what cross-validation says that the personal model gains, what it does gain) of owners of 40 rows with a joint
+    model nearby."""
     rng, preparation, found = np.random.default_rng(0), agreement(10).setup.preparation, []
     for _ in range(count):
         own = 0.3 * rng.normal(size=3)
@@ -87,7 +93,8 @@ def simulated_gains(count: int) -> np.ndarray:
 
 
 def test_what_cross_validation_says_of_the_gain_has_the_cost_of_choosing_in_it(monkeypatch):
-    """On average it is the true gain; a mutant that judges rows by shares which they helped to choose promises too much."""
+    """On average it is the true gain; a mutant that judges rows by shares which they helped to choose promises too
+    much."""
     monkeypatch.setattr(parley.learning.outcome.ridge, "FAR", 0.01)  # the sharper the choice, the more it costs
     honest = np.diff(simulated_gains(300), axis=1)
     assert abs(honest.mean()) < 3.5 * honest.std() / np.sqrt(300)
@@ -104,7 +111,11 @@ def test_what_cross_validation_says_of_the_gain_has_the_cost_of_choosing_in_it(m
 def test_averages_of_several_sets_are_those_of_each():
     made = agreement(60)
     ridge = Ridge(made.setup.objective, made.setup.preparation, made.tables.train)
-    none, near, far = Centre("none", np.zeros(3), free=False), Centre(JOINT, TRUE, free=False), Centre(JOINT, -TRUE, free=False)
+    none, near, far = (
+        Centre("none", np.zeros(3), free=False),
+        Centre(JOINT, TRUE, free=False),
+        Centre(JOINT, -TRUE, free=False),
+    )
     sets = [[none], [near, none], [none, far]]
     for together, each in zip(ridge.averages(sets), map(ridge.average, sets), strict=True):
         np.testing.assert_allclose(together.theta, each.theta, rtol=1e-12)
@@ -162,7 +173,8 @@ def test_ways_count_by_the_standard_errors_that_they_are_behind_whatever_the_tai
 
 
 def test_rows_that_differ_alike_are_not_certain_of_what_they_have_not_seen():
-    """A way that saves half a unit of log-likelihood in all, every row the same, is about as good; so is anything after a single row."""
+    """A way that saves half a unit of log-likelihood in all, every row the same, is about as good; so is anything after
+    a single row."""
     losses = np.array([np.full(100, 0.01), np.full(100, 0.015)])
     share = _shares(losses, 1.0, np.array(["a", "b"]))
     assert 1 < share[0] / share[1] < 1.5
@@ -170,7 +182,8 @@ def test_rows_that_differ_alike_are_not_certain_of_what_they_have_not_seen():
 
 
 def test_averaging_hurts_fewer_owners_than_picking_the_best(monkeypatch):
-    """Owners of 40 rows beside a joint model nearby: what personal models gain on average, against the mutant that picks one way."""
+    """Owners of 40 rows beside a joint model nearby: what personal models gain on average, against the mutant that
+    picks one way."""
     averaged = simulated_gains(120)[:, 1]
     monkeypatch.setattr(parley.learning.outcome.ridge, "FAR", 1e-6)
     picked = simulated_gains(120)[:, 1]
@@ -183,7 +196,8 @@ def test_ninety_per_cent_intervals_cover_the_mean_as_often():
     rng = np.random.default_rng(5)
     covered = [(e := Estimate.of(rng.exponential(1.0, 200))).low <= 1 <= e.high for _ in range(2000)]
     narrow = [
-        (e := Estimate.of(rng.exponential(1.0, 200))).mean - 0.5 * (e.mean - e.low) <= 1 <= 2 * e.mean - e.low for _ in range(2000)
+        (e := Estimate.of(rng.exponential(1.0, 200))).mean - 0.5 * (e.mean - e.low) <= 1 <= 2 * e.mean - e.low
+        for _ in range(2000)
     ]
     error = 4 * np.sqrt(0.09 / 2000)
     assert abs(np.mean(covered) - 0.9) < error

@@ -45,7 +45,8 @@ def score_query(terms, theta=(0.1, 0.2, 0.3), k=None):
 
 @pytest.mark.parametrize("kind", ["linear-regression", "linear-svm"])
 def test_figures_are_unbiased_and_their_standard_errors_are_those_of_the_noise(kind):
-    """20,000 releases of one score far from 0 and 1: means within 5 standard errors of the truth, spreads within 3 % of what is claimed.
+    """20,000 releases of one score far from 0 and 1: means within 5 standard errors of the truth, spreads within 3 % of
+    what is claimed.
 
     The noise is that of a number written out, not of the code's own sensitivity.
     """
@@ -70,7 +71,8 @@ def test_figures_are_unbiased_and_their_standard_errors_are_those_of_the_noise(k
 
 
 def test_the_square_of_a_noisy_mean_is_not_taken_for_variance():
-    """Noise in the target's mean alone: the variance under R2 is right within 5 standard errors; without the correction it is not."""
+    """Noise in the target's mean alone: the variance under R2 is right within 5 standard errors; without the correction
+    it is not."""
     draws, deviation, r, a, b = 200_000, 0.02, 0.02, 0.2, 0.5
     noisy = a + np.random.default_rng(0).laplace(scale=deviation / np.sqrt(2), size=draws)
     shares = np.stack([np.full(draws, r), noisy, np.full(draws, b)], axis=-1)
@@ -81,11 +83,15 @@ def test_the_square_of_a_noisy_mean_is_not_taken_for_variance():
 
 
 def test_what_the_noise_drowns_is_not_shown():
-    """Nine positives in 400 held-out rows at a small epsilon: no recall, no balance; an accuracy still, within 0 and 1."""
+    """Nine positives in 400 held-out rows at a small epsilon: no recall, no balance; an accuracy still, within 0 and
+    1."""
     table = class_table(2000)
     table["y"] = (np.arange(2000) % 50 == 0).astype(int)
     result = parley.train(
-        scored(2000, score=0.05, epsilon=50.0, model__kind="linear-svm"), [parley.Owner("a", table)], replicates=40, seed=1
+        scored(2000, score=0.05, epsilon=50.0, model__kind="linear-svm"),
+        [parley.Owner("a", table)],
+        replicates=40,
+        seed=1,
     )
     figures = result.scores.pooled.figures
     assert figures["recall"] is None
@@ -151,7 +157,9 @@ def test_training_and_score_spend_epsilon_exactly_in_real_ledgers_and_asking_aga
         assert sum(Fraction(entry["epsilon"]) for entry in rest) == Fraction(6, 10)
         assert sum(Fraction(entry["delta"]) for entry in (*rest, last)) == Fraction(str(delta))
         assert json.loads(last["event"])["mechanism"] == "laplace"
-        assert 1 / json.loads(last["event"])["multiplier"] == pytest.approx(0.1 / mechanism.get("privacy__shared_records", 1))
+        assert 1 / json.loads(last["event"])["multiplier"] == pytest.approx(
+            0.1 / mechanism.get("privacy__shared_records", 1)
+        )
         assert owner.ledger.verify() == 10
         Ledger(owner.ledger.path)  # opens, verified, as after a restart
 

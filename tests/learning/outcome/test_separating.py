@@ -1,4 +1,5 @@
-"""A simulation on classes that separate: it trains and says how good the model is; relative fitness is not defined there."""
+"""A simulation on classes that separate: it trains and says how good the model is; relative fitness is not defined
+there."""
 
 import json
 

@@ -38,7 +38,8 @@ def exact(rows, centres, strengths):
 
 
 def test_second_derivatives_of_other_rows_lead_to_the_same_models(batch):
-    """Of all rows, for fits without a rare name's: by those alone its coefficient would hardly move from where it was."""
+    """Of all rows, for fits without a rare name's: by those alone its coefficient would hardly move from where it
+    was."""
     rows, fewer, centres, strengths = batch
     objective = LogisticRegression()
     whole = pulled(objective, rows, centres, strengths)

@@ -17,7 +17,9 @@ def test_gradient_and_hessian_are_those_of_the_cost():
     theta = np.random.default_rng(1).normal(size=12)
     away = np.eye(12) * 1e-6
     gradient = (objective.cost(design, theta + away) - objective.cost(design, theta - away)) / 2e-6
-    np.testing.assert_allclose(objective.mean_gradient(design, theta) + objective.penalty_gradient(theta), gradient, atol=1e-7)
+    np.testing.assert_allclose(
+        objective.mean_gradient(design, theta) + objective.penalty_gradient(theta), gradient, atol=1e-7
+    )
     hessian = (objective.mean_gradient(design, theta + away) - objective.mean_gradient(design, theta - away)) / 2e-6
     np.testing.assert_allclose(objective.hessian(design, theta), hessian + 0.3 * np.eye(12), atol=1e-7)
 

@@ -83,7 +83,9 @@ def test_a_batch_of_parameters_gives_what_each_gives_alone(objective):
     assert cost.shape == (2, 3)
     for i in range(2):
         for j in range(3):
-            np.testing.assert_allclose(batch[i, j], objective.mean_gradient(design, theta[i, j], bound), rtol=1e-10, atol=1e-13)
+            np.testing.assert_allclose(
+                batch[i, j], objective.mean_gradient(design, theta[i, j], bound), rtol=1e-10, atol=1e-13
+            )
             assert cost[i, j] == pytest.approx(float(objective.cost(design, theta[i, j])), rel=1e-12)
 
 
@@ -192,9 +194,11 @@ def test_clipped_least_squares_of_many_parameters_is_that_of_each(seed, clip, no
 
 
 def test_records_that_clip_at_the_best_fit_itself_are_not_sure():
-    design = Design(np.array([[1.0], [1.0], [1.0]]), np.array([-10.0, 5.0, 5.0]), np.ones(3))  # best fit 0, where all of them clip
+    # best fit 0, where all of them clip
+    design = Design(np.array([[1.0], [1.0], [1.0]]), np.array([-10.0, 5.0, 5.0]), np.ones(3))
     bound = RecordBound(2.0, "l1", clips=True)
     theta = np.zeros((2, 1))
     np.testing.assert_allclose(
-        LinearRegression().mean_gradient(design, theta, bound)[0], LinearRegression().mean_gradient(design, theta[0], bound)
+        LinearRegression().mean_gradient(design, theta, bound)[0],
+        LinearRegression().mean_gradient(design, theta[0], bound),
     )

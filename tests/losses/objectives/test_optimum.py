@@ -34,7 +34,9 @@ def test_logistic_equals_scikit_learn():
     theta = LogisticRegression(0.05).optimum(parts)
     np.testing.assert_allclose(theta, reference, rtol=1e-5, atol=1e-7)
     objective = LogisticRegression(0.05)
-    gradient = sum(len(d) / len(y) * objective.mean_gradient(d, theta) for d in parts) + objective.penalty_gradient(theta)
+    gradient = sum(len(d) / len(y) * objective.mean_gradient(d, theta) for d in parts) + objective.penalty_gradient(
+        theta
+    )
     assert np.abs(gradient).max() < 1e-8
 
 

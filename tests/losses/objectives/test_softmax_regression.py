@@ -107,8 +107,12 @@ def test_a_batch_of_parameters_gives_what_each_gives_alone_over_many_blocks():
     )
     assert (gradients.shape, costs.shape) == ((2, 3, 12), (2, 3))
     for place in np.ndindex(2, 3):
-        np.testing.assert_allclose(gradients[place], objective.mean_gradient(design, theta[place], bound), rtol=1e-10, atol=1e-14)
-        np.testing.assert_allclose(local[place], objective.local_gradient(design, theta[place], bound), rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(
+            gradients[place], objective.mean_gradient(design, theta[place], bound), rtol=1e-10, atol=1e-14
+        )
+        np.testing.assert_allclose(
+            local[place], objective.local_gradient(design, theta[place], bound), rtol=1e-10, atol=1e-14
+        )
         assert costs[place] == pytest.approx(float(objective.cost(design, theta[place])), rel=1e-12)
 
 
@@ -133,7 +137,8 @@ def test_the_optimum_equals_scikit_learns(classes):
     np.testing.assert_allclose(theta.reshape(classes, -1), reference, rtol=1e-3, atol=1e-5)
     gradient = sum(len(d) / 400 * objective.mean_gradient(d, theta) for d in parts) + objective.penalty_gradient(theta)
     assert np.abs(gradient).max() < 1e-6
-    assert np.abs(objective.mean_gradient(design, reference.ravel()) + penalty * reference.ravel()).max() < 1e-4  # the same minimum
+    # the same minimum
+    assert np.abs(objective.mean_gradient(design, reference.ravel()) + penalty * reference.ravel()).max() < 1e-4
 
 
 def test_without_a_penalty_the_classes_add_up_to_zero():
@@ -166,11 +171,16 @@ def test_two_classes_are_logistic_regression():
     np.testing.assert_allclose(plain.cost(design, rows.reshape(5, 8)), logistic.cost(signed, theta), rtol=1e-12)
     gradient = logistic.mean_gradient(signed, theta)
     np.testing.assert_allclose(
-        plain.mean_gradient(design, rows.reshape(5, 8)), np.concatenate([-gradient, gradient], axis=1), rtol=1e-10, atol=1e-14
+        plain.mean_gradient(design, rows.reshape(5, 8)),
+        np.concatenate([-gradient, gradient], axis=1),
+        rtol=1e-10,
+        atol=1e-14,
     )
     for norm, factor in (("l1", 2.0), ("l2", 2**0.5)):
         sizes = plain.record_norms(design, rows[0].ravel(), norm)
-        np.testing.assert_allclose(sizes, factor * logistic.record_norms(signed, theta[0], norm), rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(
+            sizes, factor * logistic.record_norms(signed, theta[0], norm), rtol=1e-10, atol=1e-13
+        )
     best = SoftmaxRegression(0.2).optimum([design]).reshape(2, 4)
     np.testing.assert_allclose(best[1] - best[0], LogisticRegression(0.1).optimum([signed]), rtol=1e-4, atol=1e-6)
 
@@ -193,7 +203,8 @@ def test_classes_that_separate_have_no_optimum_and_the_message_says_what_to_do()
         SoftmaxRegression().optimum([design])
     assert np.abs(SoftmaxRegression().optimum([design], radius=3.0)).max() == 3.0
     assert np.abs(SoftmaxRegression(1e-3).optimum([design])).max() < 20
-    mixed = Design(np.vstack([design.X, design.X[:1]]), np.append(design.y, 2.0), np.ones(13))  # one row that contradicts
+    # one row that contradicts
+    mixed = Design(np.vstack([design.X, design.X[:1]]), np.append(design.y, 2.0), np.ones(13))
     assert np.isfinite(SoftmaxRegression().optimum([mixed], radius=30.0)).all()
 
 
@@ -301,10 +312,14 @@ def test_every_share_of_a_local_step_measures_at_most_the_bound_and_one_reaches_
     largest = 0.0
     for _ in range(300):
         row = Design(
-            rng.normal(size=(1, 3)) * 10 ** rng.uniform(-3, 3), rng.integers(0, 3, 1).astype(float), rng.uniform(0.1, 3, 1)
+            rng.normal(size=(1, 3)) * 10 ** rng.uniform(-3, 3),
+            rng.integers(0, 3, 1).astype(float),
+            rng.uniform(0.1, 3, 1),
         )
         clip = float(10 ** rng.uniform(-2, 2))
-        size = np.linalg.norm(objective.local_gradient(row, rng.normal(size=9) * 1e3, RecordBound(clip, "l2", clips=True)))
+        size = np.linalg.norm(
+            objective.local_gradient(row, rng.normal(size=9) * 1e3, RecordBound(clip, "l2", clips=True))
+        )
         largest = max(largest, size / clip)
     assert 0.99 < largest <= 1
 
@@ -353,7 +368,9 @@ def test_steps_along_gradients_that_are_clipped_as_a_whole_drive_points_apart():
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("clip", [0.5, None])
 def test_no_neighbours_move_a_local_update_further_than_claimed(norm, clip):
-    found = [farthest(norm, clip, 2.0 if clip else 1.0, labels, seed, update=True) for seed, labels in enumerate(LABELS[:2])]
+    found = [
+        farthest(norm, clip, 2.0 if clip else 1.0, labels, seed, update=True) for seed, labels in enumerate(LABELS[:2])
+    ]
     assert max(found) <= 1
     assert max(found) > (0.5 if norm == "l2" else 0.3)
 
@@ -363,7 +380,12 @@ def test_no_neighbours_move_a_local_update_further_than_claimed(norm, clip):
 def test_the_rounding_of_all_local_steps_is_within_its_bound(clip):
     """Against extended precision, with the row lengths that the owner computed."""
     setup = resolve(softmax_terms(20, clip=clip, **LOCAL))
-    local, bound, rng, wide = setup.local_update, setup.part("a").training.question.bound, np.random.default_rng(3), np.longdouble
+    local, bound, rng, wide = (
+        setup.local_update,
+        setup.part("a").training.question.bound,
+        np.random.default_rng(3),
+        np.longdouble,
+    )
     worst = 0.0
     for _ in range(40):
         design = Design(rng.uniform(-1, 1, (20, 3)), rng.integers(0, 3, 20).astype(float), np.ones(20))
@@ -381,6 +403,8 @@ def test_the_rounding_of_all_local_steps_is_within_its_bound(clip):
             p[design.y.astype(int), np.arange(20)] -= 1
             return (p @ X).ravel() / 20
 
-        truth = mean_direction(exact, wide(start), local.steps, wide(local.step), wide(local.regularisation), wide(local.radius))
+        truth = mean_direction(
+            exact, wide(start), local.steps, wide(local.step), wide(local.regularisation), wide(local.radius)
+        )
         worst = max(worst, float(np.linalg.norm(computed - truth)))
     assert 0 < worst <= local._rounding(bound.value, summation_slack(len(design), design.width))

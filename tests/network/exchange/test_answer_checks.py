@@ -35,7 +35,9 @@ KINDS = {
 
 def extreme_table(classes=False):
     """Everybody is the same, at the edge of every bound: nothing cancels in a mean."""
-    return pd.DataFrame({"x0": np.ones(N), "x1": np.ones(N), "x2": np.ones(N), "y": np.ones(N) if classes else np.full(N, -3.0)})
+    return pd.DataFrame(
+        {"x0": np.ones(N), "x1": np.ones(N), "x2": np.ones(N), "y": np.ones(N) if classes else np.full(N, -3.0)}
+    )
 
 
 def ask(kind, terms, replicates=()):
@@ -71,7 +73,10 @@ def test_honest_answers_at_the_edge_are_believed_and_one_just_beyond_is_not(name
     terms, (rules, part) = make_terms(N, **settings), rules_of(**settings)
     query = ask(kind, terms)
     stage = part.stage(query.round)
-    mechanism, extent = stage.series.mechanism, stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY)
+    mechanism, extent = (
+        stage.series.mechanism,
+        stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY),
+    )
     exact, noisy = answers(kind, terms, 3000)
     for value in noisy:
         rules.check_value(query, value)
@@ -79,7 +84,13 @@ def test_honest_answers_at_the_edge_are_believed_and_one_just_beyond_is_not(name
     at_edge = np.zeros(noisy.shape[1])
     at_edge[0] = float(np.min(extent.high))
     rules.check_value(query, at_edge * 0.999)
-    for lie in (at_edge * 1.001, at_edge * -1.001, np.full_like(at_edge, 1e300), np.full_like(at_edge, -1e300), at_edge * np.nan):
+    for lie in (
+        at_edge * 1.001,
+        at_edge * -1.001,
+        np.full_like(at_edge, 1e300),
+        np.full_like(at_edge, -1e300),
+        at_edge * np.nan,
+    ):
         with pytest.raises(ContradictionError, match=rf"a: its answer to round {query.round} is larger than"):
             rules.check_value(query, lie)
     sizes = np.abs(exact).sum(axis=1) if extent.norm == "l1" else np.sqrt((exact**2).sum(axis=1))
@@ -181,7 +192,9 @@ def test_a_ledger_only_grows():
     rules.check_head(before, before, grown=False)
     rules.check_head(Head(8, "8" * 64), before, grown=True)
     for now, grown in ((Head(6, "6" * 64), False), (Head(7, "8" * 64), False), (before, True)):
-        with pytest.raises(ContradictionError, match=r"a: its ledger was rolled back: it had 7 rows.*parley owner restore"):
+        with pytest.raises(
+            ContradictionError, match=r"a: its ledger was rolled back: it had 7 rows.*parley owner restore"
+        ):
             rules.check_head(now, before, grown)
     with pytest.raises(ContradictionError, match="says it no longer"):
         rules.check_head(None, before, grown=False)

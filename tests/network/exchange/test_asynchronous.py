@@ -1,6 +1,8 @@
-"""Answers used as they come, between processes: a slow owner and a fast one over mutual TLS, and whatever goes wrong. Ledgers are exact.
+"""Answers used as they come, between processes: a slow owner and a fast one over mutual TLS, and whatever goes wrong.
+Ledgers are exact.
 
-No test measures time: a slow owner's reply is held back until the fast one's ledger holds as many answers as the test wants.
+No test measures time: a slow owner's reply is held back until the fast one's ledger holds as many answers as the test
+wants.
 """
 
 import contextlib
@@ -59,7 +61,9 @@ def hold_until(banks, terms, name, answers):
 def hold_until_kept(checkpoint, answers):
     """Wait until the learner's checkpoint counts these answers."""
     until = time.monotonic() + PATIENCE
-    while time.monotonic() < until and not (checkpoint.exists() and json.loads(checkpoint.read_text())["answers"] == answers):
+    while time.monotonic() < until and not (
+        checkpoint.exists() and json.loads(checkpoint.read_text())["answers"] == answers
+    ):
         time.sleep(0.01)
 
 
@@ -81,7 +85,8 @@ def told(result):
 
 
 def learned(banks, terms, rewrite, resume=False):
-    """The result of a learner in this process, whose owner b has its replies rewritten: over real lines, with real certificates."""
+    """The result of a learner in this process, whose owner b has its replies rewritten: over real lines, with real
+    certificates."""
     hosts = [Host(banks, "a"), Host(banks, "b", rewrite)]
     run = prepare_run(terms, banks.folder / "kept")
     peers = [RemoteOwner(name, f"127.0.0.1:{banks.ports[name]}", banks.identity()) for name in "ab"]
@@ -97,7 +102,8 @@ def learned(banks, terms, rewrite, resume=False):
 
 
 def test_a_fast_owner_is_not_held_up_by_a_slow_one(pair):
-    """The slow one's first reply leaves when the fast one has given all its answers but one: by a rule that waits, never."""
+    """The slow one's first reply leaves when the fast one has given all its answers but one: by a rule that waits,
+    never."""
     terms = agree(pair, {"b": 2}, horizon=20)
     given = []
 
@@ -254,8 +260,11 @@ class Cut(AsynchronousFederation):
 
 
 def test_a_run_that_goes_on_after_a_break_asks_the_same_questions(tmp_path):
-    """Broken after any number of answers; with one owner the order of arrivals is known, so the models are the same to the bit."""
-    text = toml_terms(horizon=6, extra='algorithm = "gradient-descent"\ndecay = 0.0\nstaleness = 3\naverage = "tail"', names="a")
+    """Broken after any number of answers; with one owner the order of arrivals is known, so the models are the same to
+    the bit."""
+    text = toml_terms(
+        horizon=6, extra='algorithm = "gradient-descent"\ndecay = 0.0\nstaleness = 3\naverage = "tail"', names="a"
+    )
     terms = parley.Terms.from_toml(text)
     owner = parley.Owner("a", regression_table(SIZES["a"]), ledger=Ledger(tmp_path / "a", lifetime=1.0))
     owner.accept(terms)
@@ -296,8 +305,14 @@ def test_more_than_the_agreed_answers_are_refused_by_the_owner(pair):
 
 
 def test_a_score_is_asked_of_everybody_after_the_last_answer(tmp_path):
-    """Whoever has fewer answers than others: the score is the round after the horizon, and budgets end exactly spent."""
-    keys = {"learning__algorithm": "gradient-descent", "learning__decay": 0.0, "learning__staleness": 50, "learning__horizon": 6}
+    """Whoever has fewer answers than others: the score is the round after the horizon, and budgets end exactly
+    spent."""
+    keys = {
+        "learning__algorithm": "gradient-descent",
+        "learning__decay": 0.0,
+        "learning__staleness": 50,
+        "learning__horizon": 6,
+    }
     scored = {"model__holdout": 0.25, "model__bounds": {"y": [-3, 3]}, "privacy__score_epsilon": 0.5}
     terms = make_terms(80, 80, **keys | scored).changed(owners={"b": {"answers": 2}})
     owners = [

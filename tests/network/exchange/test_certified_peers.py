@@ -1,4 +1,5 @@
-"""Certificates decide who may ask and who may answer: names, keys, ends, revocations and pins, between real processes."""
+"""Certificates decide who may ask and who may answer: names, keys, ends, revocations and pins, between real
+processes."""
 
 import signal
 import time
@@ -43,7 +44,9 @@ def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_fact
     foreign = tmp_path_factory.mktemp("foreign")
     foreign_member(foreign, "learner")
     with pytest.raises(Unavailable):  # the right name, signed by a stranger that the owner does not trust
-        statement(banks.identity().model_copy(update={"certificate": foreign / "learner.crt", "key": foreign / "learner.key"}))
+        statement(
+            banks.identity().model_copy(update={"certificate": foreign / "learner.crt", "key": foreign / "learner.key"})
+        )
     with pytest.raises(Unavailable):  # an owner that is not of the authority the learner trusts
         statement(banks.identity().model_copy(update={"authority": foreign / "ca.crt"}))
     with pytest.raises(Unavailable):  # b at a's address cannot pass for a
@@ -150,8 +153,11 @@ def test_a_revoked_learner_is_turned_away_by_a_daemon_that_runs(bank):
     peer.close()
     bank.kill("a", signal.SIGTERM)
     assert [line["caller"] for line in bank.log("a") if line["event"] == "revoked"] == ["learner"]  # said once a minute
-    assert [str(line["reason"]).rpartition(";")[0] for line in bank.log("a") if "stays in force" in str(line.get("reason"))] == [
-        f"{bank.folder}/ca.crl: this revocation list is not later than the one in force; ask the authority for its ca.crl",
+    assert [
+        str(line["reason"]).rpartition(";")[0] for line in bank.log("a") if "stays in force" in str(line.get("reason"))
+    ] == [
+        f"{bank.folder}/ca.crl: this revocation list is not later than the one in force; ask the authority for its "
+        f"ca.crl",
         f"{bank.folder}/ca.crl: not a revocation list in PEM form; ask the authority for its ca.crl",
     ]
     with pytest.raises(AssertionError, match="not a revocation list"):

@@ -80,7 +80,9 @@ def test_statistics_travel_in_one_round(banks, algorithm):
 
 def test_an_owner_that_learns_adds_noise_to_its_own_answers_and_keeps_its_refinement(banks):
     terms = banks.write_terms(learner="a")
-    (banks.folder / "terms.toml").write_text((banks.folder / "terms.toml").read_text().replace("radius", "holdout = 0.2\nradius"))
+    (banks.folder / "terms.toml").write_text(
+        (banks.folder / "terms.toml").read_text().replace("radius", "holdout = 0.2\nradius")
+    )
     terms = parley.load_terms(banks.folder / "terms.toml")
     banks.accept(terms)
     banks.start("b", "c")
@@ -157,7 +159,9 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     )
     assert made.exit_code == 0, made.output
     assert home.stat().st_mode & 0o777 == 0o700
-    again = runner.invoke(app, ["owner", "init", str(home), "--name", "a", "--table", str(tmp_path / "a.csv"), "--lifetime", "9"])
+    again = runner.invoke(
+        app, ["owner", "init", str(home), "--name", "a", "--table", str(tmp_path / "a.csv"), "--lifetime", "9"]
+    )
     assert "exists already" in str(again.exception)
     arguments = ["owner", "accept", str(tmp_path / "terms.toml"), "--owner", str(home / "owner.toml")]
     arguments += ["--certificate", str(tmp_path / "learner.crt")]
@@ -181,7 +185,10 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     assert "the terms name 'learner'" in str(wrong.exception)
     code = "from parley.cli import main; main()"
     shown = subprocess.run(
-        [sys.executable, "-c", code, "owner", "ledger", str(home / "owner.toml")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "owner", "ledger", str(home / "owner.toml")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for words in ("Test", "learner", "0 of 8", "1 reserved, 0 spent, 0.5 left", "chain unbroken"):
         assert words in shown.stdout
@@ -200,7 +207,15 @@ def test_terms_are_accepted_for_no_certificate_that_the_daemon_would_turn_away(t
     certificate_authority.renew(tmp_path, elsewhere / "ended.crt", -1)
 
     def accept(certificate):
-        arguments = ["owner", "accept", str(tmp_path / "terms.toml"), "--owner", str(tmp_path / "a.toml"), "--yes", "--certificate"]
+        arguments = [
+            "owner",
+            "accept",
+            str(tmp_path / "terms.toml"),
+            "--owner",
+            str(tmp_path / "a.toml"),
+            "--yes",
+            "--certificate",
+        ]
         return CliRunner().invoke(app, [*arguments, str(elsewhere / certificate)])
 
     assert "not issued by the authority" in str(accept("learner.crt").exception)
@@ -220,7 +235,8 @@ def mode(path):
 
 
 def test_what_an_owner_makes_is_for_its_account_alone(tmp_path):
-    """Also in a folder that others may enter; a key that others can read is refused, a ledger that they can read is told of."""
+    """Also in a folder that others may enter; a key that others can read is refused, a ledger that they can read is
+    told of."""
     consortium = Consortium(tmp_path, names="a")
     consortium.write_terms()
     runner, home = CliRunner(), tmp_path / "deep" / "home"
@@ -242,7 +258,9 @@ def test_what_an_owner_makes_is_for_its_account_alone(tmp_path):
         assert {mode(path) for path in files} == {0o600}
     assert mode(shared / "accepted") == 0o700
     (shared / "a.ledger").chmod(0o640)
-    assert "a.ledger: other accounts may read this ledger; chmod 600" in runner.invoke(app, accept).output.replace("\n", "")
+    assert "a.ledger: other accounts may read this ledger; chmod 600" in runner.invoke(app, accept).output.replace(
+        "\n", ""
+    )
     shutil.copy(tmp_path / "a.key", shared)
     (shared / "a.key").chmod(0o640)
     assert "chmod 600" in str(runner.invoke(app, accept).exception)
@@ -255,7 +273,9 @@ def test_a_table_has_one_set_of_books_as_far_as_init_can_see(tmp_path):
 
     def init(folder, name="a", table="a.csv"):
         table = str(tmp_path / table)
-        return runner.invoke(app, ["owner", "init", str(tmp_path / folder), "--name", name, "--table", table, "--lifetime", "1"])
+        return runner.invoke(
+            app, ["owner", "init", str(tmp_path / folder), "--name", name, "--table", table, "--lifetime", "1"]
+        )
 
     made = init("home")
     assert made.exit_code == 0
@@ -283,7 +303,9 @@ def test_a_public_sample_between_organisations_needs_its_hash(banks):
 def scored_terms(banks, extra=""):
     """Terms by which a quarter of every epsilon is for a score."""
     text = toml_terms(extra=extra).replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25")
-    (banks.folder / "terms.toml").write_text(text.replace("radius", "holdout = 0.3\nbounds = { y = [-2.0, 2.0] }\nradius"))
+    (banks.folder / "terms.toml").write_text(
+        text.replace("radius", "holdout = 0.3\nbounds = { y = [-2.0, 2.0] }\nradius")
+    )
     return parley.load_terms(banks.folder / "terms.toml")
 
 

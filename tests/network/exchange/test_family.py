@@ -1,4 +1,5 @@
-"""The federated family between organisations: questions of each owner's own travel, and what the learner remembers survives a kill."""
+"""The federated family between organisations: questions of each owner's own travel, and what the learner remembers
+survives a kill."""
 
 import os
 import signal
@@ -39,7 +40,9 @@ def test_a_corrected_question_travels_to_the_bit():
     assert len({query.content, *(each.content for each in others)}) == 4
     message = messages.wire.Query.FromString(messages.write_query(query))
     del message.arrays["correction"]
-    with pytest.raises(Malformed, match="expected start as numbers and correction as numbers and steps as a whole number"):
+    with pytest.raises(
+        Malformed, match="expected start as numbers and correction as numbers and steps as a whole number"
+    ):
         messages.read_query(message.SerializeToString())
 
 
@@ -101,7 +104,8 @@ def toml(name):
 
 
 def test_daemons_and_learners_that_are_killed_go_on(banks):
-    """Over gRPC with mutual TLS, in processes of their own: the learner is killed on the way in each run, a daemon in some."""
+    """Over gRPC with mutual TLS, in processes of their own: the learner is killed on the way in each run, a daemon in
+    some."""
     banks.start()
     for place, name in enumerate(("scaffold", "fedlin", "fedsplit")):
         file = f"{place}.toml"

@@ -25,7 +25,8 @@ from parley.protocol.queries import GradientQuery
 
 @pytest.mark.parametrize("rule", ["wait", "skip"])
 def test_kill_any_process_at_any_point_and_restart(banks, rule):
-    """Under `wait` every budget ends exactly spent; under `skip` an owner spends what it answered, whether in time or not."""
+    """Under `wait` every budget ends exactly spent; under `skip` an owner spends what it answered, whether in time or
+    not."""
     kills = int(os.environ.get("PARLEY_NETWORK_KILLS", "12")) // 2
     rng = random.Random(5)
     killed, runs, budget = 0, 0, Fraction(str(2.0 / (kills + 1)))
@@ -159,7 +160,10 @@ def test_duplicated_and_reordered_messages_get_the_stored_answers(bank):
     with pytest.raises(OutOfOrder):
         peer.ask(second, 60, 3, 10)
     crowd = []
-    threads = [threading.Thread(target=lambda: crowd.append(peer.ask(first, 60, 3, 10).answer.value.tobytes())) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: crowd.append(peer.ask(first, 60, 3, 10).answer.value.tobytes()))
+        for _ in range(8)
+    ]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert len(crowd) == 8

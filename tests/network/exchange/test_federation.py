@@ -53,10 +53,14 @@ def test_an_owner_that_refuses_is_named_once_when_the_run_goes_on_without_it():
     assert [sentence for sentence in warnings if "going on" in sentence] == [
         "going on without an owner that refuses: b: nothing left"
     ]
-    assert [sentence[:40] for sentence in warnings if "going on" not in sentence] == ["a: does not say how long its ledger is, "]
+    assert [sentence[:40] for sentence in warnings if "going on" not in sentence] == [
+        "a: does not say how long its ledger is, "
+    ]
 
 
-@pytest.mark.parametrize(("error", "quorum"), [(UnknownTerms("b: nobody accepted"), 1), (BudgetExhausted("b: nothing left"), 2)])
+@pytest.mark.parametrize(
+    ("error", "quorum"), [(UnknownTerms("b: nobody accepted"), 1), (BudgetExhausted("b: nothing left"), 2)]
+)
 def test_an_owner_that_never_agreed_or_that_the_quorum_needs_ends_the_run(error, quorum):
     terms, owners = federation(error, [], quorum)
     with pytest.raises(ExchangeError, match="b: n"):
@@ -70,7 +74,8 @@ def test_a_log_says_nothing_about_where_a_cell_is_bad():
 
 
 def test_a_score_has_its_own_size_and_weight():
-    """Peers are told to expect the score's three numbers over held-out rows, where a gradient has p over training rows."""
+    """Peers are told to expect the score's three numbers over held-out rows, where a gradient has p over training
+    rows."""
     terms = make_terms(100, model__holdout=0.25, model__bounds={"y": [-3, 3]}, privacy__score_epsilon=0.5)
 
     class Scored(Peer):

@@ -82,7 +82,9 @@ def federation(tmp_path, home, names, scored=False):
     terms = banks.write_terms(horizon=2)
     if scored:
         text = toml_terms(horizon=2, names=names).replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25")
-        (tmp_path / "terms.toml").write_text(text.replace("radius", "holdout = 0.3\nbounds = { y = [-2.0, 2.0] }\nradius"))
+        (tmp_path / "terms.toml").write_text(
+            text.replace("radius", "holdout = 0.3\nbounds = { y = [-2.0, 2.0] }\nradius")
+        )
         terms = parley.load_terms(tmp_path / "terms.toml")
     banks.accept(terms, relay=True)
     banks.start()

@@ -209,4 +209,7 @@ def test_a_finished_run_asks_no_owner_where_it_stands(settings):
     grid = Federation(HEALTHY["a"], HEALTHY["b"])
     over_flower.main(grid, run_context(settings))
     assert {message.content["parley"]["method"] for message in grid.sent.values()} == {"Health"}
-    assert [owner["epsilon_spent"] for owner in json.loads(Path(settings["report"]).read_text())["owners"]] == [1.0, 1.0]
+    assert [owner["epsilon_spent"] for owner in json.loads(Path(settings["report"]).read_text())["owners"]] == [
+        1.0,
+        1.0,
+    ]

@@ -1,4 +1,5 @@
-"""Damaged messages crash nothing, cost nothing and bring nothing out. PARLEY_FUZZ sets how many are sent (default 4000)."""
+"""Damaged messages crash nothing, cost nothing and bring nothing out. PARLEY_FUZZ sets how many are sent (default
+4000)."""
 
 import os
 import random
@@ -32,10 +33,12 @@ def damaged(rng, pool):
 
 
 def test_fuzzed_messages_crash_nothing_and_cost_nothing(service, bank):
-    """One agreement is used up and may only repeat itself; one is fresh, but the caller is not its learner; one is open.
+    """One agreement is used up and may only repeat itself; one is fresh, but the caller is not its learner; one is
+    open.
 
-    A damaged message may still be a good question by the open one's learner (a bit of a number flipped): then it is answered and
-    debited as one, and what was debited is checked to be the next round, inside the box. Nothing else costs anything.
+    A damaged message may still be a good question by the open one's learner (a bit of a number flipped): then it is
+    answered and debited as one, and what was debited is checked to be the next round, inside the box. Nothing else
+    costs anything.
     """
     count = int(os.environ.get("PARLEY_FUZZ", "4000"))
     fresh = bank.write_terms("fresh.toml", horizon=2, epsilon=0.1)
@@ -76,7 +79,8 @@ def test_fuzzed_messages_crash_nothing_and_cost_nothing(service, bank):
 
 
 def test_fuzzed_messages_over_the_wire_leave_the_daemon_standing(bank):
-    """All rounds were asked, so whatever a damaged message says, it costs nothing: a refusal, where it stands, or a stored answer."""
+    """All rounds were asked, so whatever a damaged message says, it costs nothing: a refusal, where it stands, or a
+    stored answer."""
     count = int(os.environ.get("PARLEY_FUZZ", "1000"))
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
@@ -94,4 +98,12 @@ def test_fuzzed_messages_over_the_wire_leave_the_daemon_standing(bank):
     assert peer.statement(terms.hash, "learner", 10).answered == 3
     peer.close()
     bank.kill("a", signal.SIGTERM)
-    assert {line["event"] for line in bank.log("a")} <= {"ready", "serving", "refusal", "standing", "answer", "stopping", "stopped"}
+    assert {line["event"] for line in bank.log("a")} <= {
+        "ready",
+        "serving",
+        "refusal",
+        "standing",
+        "answer",
+        "stopping",
+        "stopped",
+    }

@@ -1,4 +1,5 @@
-"""No centre, between organisations: every owner's question has its own point, and what was mixed so far survives a break."""
+"""No centre, between organisations: every owner's question has its own point, and what was mixed so far survives a
+break."""
 
 import numpy as np
 import pytest
@@ -29,7 +30,8 @@ class Cut(Federation):
 
 @pytest.mark.parametrize("turns", [{}, {"learning__participation": 0.5}], ids=["everybody", "some"])
 def test_a_run_goes_on_after_a_break_between_any_two_rounds(tmp_path, turns):
-    """Every word of every owner is held against the terms; each spends exactly its epsilon; the model is that of the stored answers."""
+    """Every word of every owner is held against the terms; each spends exactly its epsilon; the model is that of the
+    stored answers."""
     settings = {"learning__algorithm": "gossip", "learning__topology": "ring", "learning__horizon": 8}
     terms = family_terms("federated-averaging", *SIZES, **settings | turns)
     owners = [

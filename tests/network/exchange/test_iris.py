@@ -1,5 +1,5 @@
-"""Fisher's flowers as the tables of three owners, from the first command to the released model: daemons and a learner that are processes
-of their own, mutual TLS between them, classes that are words."""
+"""Fisher's flowers as the tables of three owners, from the first command to the released model: daemons and a learner
+that are processes of their own, mutual TLS between them, classes that are words."""
 
 import json
 from fractions import Fraction
@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 
-EPSILON = {"kew": "30000", "uppsala": "24000.5", "leiden": "40000"}  # so large that the model is worth something: 40 rows each
+# so large that the model is worth something: 40 rows each
+EPSILON = {"kew": "30000", "uppsala": "24000.5", "leiden": "40000"}
 ROUNDS = 40
 TERMS = f"""
 title = "Iris"
@@ -78,11 +79,13 @@ def test_three_owners_of_flowers_release_a_model_over_mutual_tls(gardens):
         assert ledger.reserved == (Fraction(epsilon), 0)
         owners.append(parley.Owner(name, gardens.folder / f"{name}.csv", ledger=ledger))
         owners[-1].accept(terms)
-    np.testing.assert_array_equal(parley.train(terms, owners).theta[0], result["theta"])  # made of the debited answers alone
+    # made of the debited answers alone
+    np.testing.assert_array_equal(parley.train(terms, owners).theta[0], result["theta"])
     model, flowers = parley.load_model(saved), iris_table()
     assert model.classes_.tolist() == SPECIES
     assert model.theta_.tolist() == result["theta"]
-    assert np.mean(model.predict(flowers) == flowers["species"]) > 0.85  # chance: one in three; the noise alone moves this by 0.004
+    # chance: one in three; the noise alone moves this by 0.004
+    assert np.mean(model.predict(flowers) == flowers["species"]) > 0.85
     released = result["scores"]["pooled"]
     assert released["rows"] == 30
     assert released["figures"]["accuracy"]["value"] > 0.6  # on held-out rows, with noise of a standard error below 0.05

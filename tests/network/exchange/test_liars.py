@@ -52,12 +52,16 @@ def shrunk(reply):
 
 LIES = {
     "huge": (lambda reply: values(reply, [1e300, -1e300, 1e300]), HUGE.format(1)),
-    "large": (lambda reply: values(reply, [0.0, 160.0, 0.0]), HUGE.format(1)),  # Xi = 4, scale 16/15: noise reaches 31 at most
+    # Xi = 4, scale 16/15: noise reaches 31 at most
+    "large": (lambda reply: values(reply, [0.0, 160.0, 0.0]), HUGE.format(1)),
     "not a number": (lambda reply: values(reply, [0.0, np.nan, 0.0]), "expected 3 finite numbers"),
     "nothing spent": (lambda reply: account(reply, spent="0"), "says that it has spent 0 by round 1"),
     "too much spent": (lambda reply: account(reply, spent="1"), "says that it has spent 1 by round 1"),
     "never answered": (lambda reply: account(reply, answered=0), "the last round it answered is 0, after round 1"),
-    "all answered": (lambda reply: account(reply, answered=8, spent="1"), "the last round it answered is 8, after round 1"),
+    "all answered": (
+        lambda reply: account(reply, answered=8, spent="1"),
+        "the last round it answered is 8, after round 1",
+    ),
     "another budget": (lambda reply: account(reply, epsilon="2"), "speaks of epsilon 2 and 8 rounds"),
     "no ledger": (lambda reply: account(reply, entries=0, head=""), "says it no longer"),
     "shorter ledger": (shrunk, "its ledger was rolled back"),
@@ -105,7 +109,9 @@ def test_a_report_claims_no_more_than_the_learner_saw(banks):
     banks.start()
     out = banks.folder / "report.txt"
     addresses = str(banks.folder / "addresses.toml")
-    process = parley_process(["learner", "run", str(banks.folder / "terms.toml"), "--owners", addresses], out, banks.folder / "log")
+    process = parley_process(
+        ["learner", "run", str(banks.folder / "terms.toml"), "--owners", addresses], out, banks.folder / "log"
+    )
     process.join(60)
     report = " ".join(out.read_text().split())
     assert process.exitcode == 0, report
@@ -184,7 +190,8 @@ def test_a_ledger_put_back_between_two_runs_ends_the_second(running):
 
 
 class Machine:
-    """Owners with real ledgers in this process, whose files can be put back; a peer opens what lies there at the time."""
+    """Owners with real ledgers in this process, whose files can be put back; a peer opens what lies there at the
+    time."""
 
     def __init__(self, banks, terms):
         self._banks, self._terms, self._owners = banks, terms, []

@@ -222,6 +222,8 @@ def test_what_travels_is_what_travelled_before_to_the_byte():
 
 def test_an_owner_that_lies_ends_the_run():
     terms = make_terms(60, 40)
-    lies = messages.write_answer(Answer("q", "b", 10**9, np.zeros(3)), messages.AccountStatement(Fraction(1), Fraction(0), 0, 8))
+    lies = messages.write_answer(
+        Answer("q", "b", 10**9, np.zeros(3)), messages.AccountStatement(Fraction(1), Fraction(0), 0, 8)
+    )
     with pytest.raises(ExchangeError, match="sent something other"):
         messages.read_answer(lies, GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)), "b", 40, 3)

@@ -1,6 +1,8 @@
-"""Every process on hardware of its own: owners, hosts, learner and peers, each with another BLAS kernel (OPENBLAS_CORETYPE).
+"""Every process on hardware of its own: owners, hosts, learner and peers, each with another BLAS kernel
+(OPENBLAS_CORETYPE).
 
-With pinned numbers all of them come to one model; without, on a public sample whose directions hang on the kernel, nothing begins.
+With pinned numbers all of them come to one model; without, on a public sample whose directions hang on the kernel,
+nothing begins.
 """
 
 import json
@@ -41,7 +43,8 @@ sys.stdout.buffer.write(resolve(parley.load_terms(sys.argv[1])).numbers.data.tob
 
 
 class OnKernel:
-    """`parley ARGUMENTS` as a process that was started with a kernel of its own: what `multiprocessing` calls a process."""
+    """`parley ARGUMENTS` as a process that was started with a kernel of its own: what `multiprocessing` calls a
+    process."""
 
     def __init__(self, arguments, out, log, largest_file=None):
         several = kernels()
@@ -49,7 +52,10 @@ class OnKernel:
         self.kernel = several[PLACES[" ".join([arguments[0], *whose])] % len(several)].name
         with Path(out).open("ab") as told, Path(log).open("ab") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "parley", *arguments], stdout=told, stderr=said, env={**os.environ, **setting(self.kernel)}
+                [sys.executable, "-m", "parley", *arguments],
+                stdout=told,
+                stderr=said,
+                env={**os.environ, **setting(self.kernel)},
             )
         self.pid = self._process.pid
 
@@ -71,7 +77,8 @@ class Machines(HostedConsortium):
             balanced_sample(60, seed=k + 1).to_csv(folder / f"{name}.csv", index=False)
             (near,) = set(OWNERS) - {name}
             lines = (
-                f'listen = "127.0.0.1:{self.peer_ports[name]}"\n[peer.neighbours]\n{near} = "127.0.0.1:{self.peer_ports[near]}"\n'
+                f'listen = "127.0.0.1:{self.peer_ports[name]}"\n[peer.neighbours]\n{near} = '
+                f'"127.0.0.1:{self.peer_ports[near]}"\n'
             )
             file = folder / f"{name}.toml"
             file.write_text(file.read_text() + f"\n[peer]\n{lines}")
@@ -99,7 +106,15 @@ class Machines(HostedConsortium):
         """What the peers print."""
         running, told = {}, {}
         for name in OWNERS:
-            command = ["peer", "run", str(self.folder / file), "--owner", str(self.folder / f"{name}.toml"), "--anyway", "--json"]
+            command = [
+                "peer",
+                "run",
+                str(self.folder / file),
+                "--owner",
+                str(self.folder / f"{name}.toml"),
+                "--anyway",
+                "--json",
+            ]
             running[name] = OnKernel(command, self.folder / f"peer-{name}.out", self.folder / f"peer-{name}.log")
         for name, process in running.items():
             process.join(120)
@@ -134,7 +149,8 @@ def found_on(kernel, terms, file):
 
 
 def test_one_run_on_many_machines(machines):
-    """One noise with components and a basis, peers with whitening: pinned, everybody agrees. Unpinned, components: nobody begins."""
+    """One noise with components and a basis, peers with whitening: pinned, everybody agrees. Unpinned, components:
+    nobody begins."""
     shared = machines.agree("shared.toml", **BASIS, **SHARED)
     ring = machines.agree("ring.toml", peers=True, whitening="public", **GOSSIP)
     loose = machines.agree("loose.toml", pinned=False, components=4, privacy__clip=2.5)

@@ -1,4 +1,5 @@
-"""Before anything is asked, parties compare the public numbers that they resolved; who found others is named, and no ledger is touched."""
+"""Before anything is asked, parties compare the public numbers that they resolved; who found others is named, and no
+ledger is touched."""
 
 import threading
 from dataclasses import replace

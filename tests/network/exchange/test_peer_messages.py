@@ -26,7 +26,9 @@ def test_words_come_back_to_the_bit():
     assert read(sent).tobytes() == WORDS.tobytes()
     assert read(messages.write_later()) is None
     assert messages.read_question(messages.write_question(RUN.terms_hash, (4, 1))) == (RUN.terms_hash, (4, 1))
-    assert messages.read_words(messages.write_words(RUN, "a", (9, 0), np.empty((0, 1))), RUN, "a", (9, 0), (0, 1)).shape == (0, 1)
+    assert messages.read_words(
+        messages.write_words(RUN, "a", (9, 0), np.empty((0, 1))), RUN, "a", (9, 0), (0, 1)
+    ).shape == (0, 1)
 
 
 @pytest.mark.parametrize("terms", ["", "ab", "AB" * 32, "ab" * 33, "../" * 21 + "a"])

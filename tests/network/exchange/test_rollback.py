@@ -62,7 +62,8 @@ def run(*arguments):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_ledger_that_was_copied_and_put_back_answers_nothing_twice(bank, killed):
-    """`cp` beside the running daemon, more rounds, then the copy in its place: 120 answers were left where 60 were agreed."""
+    """`cp` beside the running daemon, more rounds, then the copy in its place: 120 answers were left where 60 were
+    agreed."""
     terms = bank.write_terms(horizon=60)
     bank.accept(terms)
     bank.start()
@@ -134,7 +135,8 @@ def test_a_plain_copy_of_a_daemons_ledger_has_all_rows_but_those_of_the_last_sec
     while copied < told.head.entries and time.monotonic() < until:
         time.sleep(0.2)
         shutil.copy(bank.folder / "a.ledger", bank.folder / "copy")
-        with contextlib.suppress(sqlite3.Error), sqlite3.connect(bank.folder / "copy") as db:  # copied in the middle of a write
+        # copied in the middle of a write
+        with contextlib.suppress(sqlite3.Error), sqlite3.connect(bank.folder / "copy") as db:
             (copied,) = db.execute("SELECT COUNT(*) FROM entries").fetchone()
     assert copied == told.head.entries == 22
     assert bank.daemons["a"].exitcode is None
@@ -153,7 +155,8 @@ def test_an_acceptance_that_the_ledger_forgot_stops_the_daemon_and_is_booked_by_
     settings = ["--owner", bank.folder / "a.toml"]
     for file in ("terms.toml", "other.toml"):
         bank.write_terms(file, horizon=5 if file == "terms.toml" else 6)
-        with pytest.raises(LedgerError, match="rolled back or replaced"):  # not even the same terms: they may have been answered
+        # not even the same terms: they may have been answered
+        with pytest.raises(LedgerError, match="rolled back or replaced"):
             run("owner", "accept", bank.folder / file, *settings, "--yes")
     run("owner", "restore", bank.folder / "early", *settings, "--assume-spent", "agreements", "--yes")
     bank.start()
@@ -202,7 +205,8 @@ def test_a_learner_is_not_answered_from_another_table(bank):
 
 
 def test_a_daemon_that_holds_the_old_table_does_not_answer_for_the_new_one(bank):
-    """The file changed under a running daemon, and a person accepted terms for it: the daemon still has the old rows."""
+    """The file changed under a running daemon, and a person accepted terms for it: the daemon still has the old
+    rows."""
     bank.accept(bank.write_terms("first.toml", horizon=2))
     bank.start()
     regression_table(60, seed=9).to_csv(bank.folder / "a.csv", index=False)
@@ -232,7 +236,9 @@ def service(bank):
 def test_every_reply_carries_the_end_of_the_chain_and_what_it_was(service):
     terms, ledger, heads = service.terms, service.owner.ledger, []
     for k in (1, 2, 3):
-        told = messages.read_answer(service.ask(messages.write_query(ask(terms, k)), LEARNER), ask(terms, k), "a", 60, 3)
+        told = messages.read_answer(
+            service.ask(messages.write_query(ask(terms, k)), LEARNER), ask(terms, k), "a", 60, 3
+        )
         assert told.statement.head == ledger.head
         heads.append(told.statement.head)
     assert [head.entries for head in heads] == [3, 4, 5]
@@ -241,7 +247,9 @@ def test_every_reply_carries_the_end_of_the_chain_and_what_it_was(service):
         statement = messages.read_statement(service.statement(content, LEARNER), "a")
         assert (statement.head, statement.earlier_hash) == (heads[2], then)
         assert LocalOwner(service.owner).statement(terms.hash, "learner", 1, entries) == statement
-    repeated = messages.read_answer(service.ask(messages.write_query(ask(terms, 1)), LEARNER), ask(terms, 1), "a", 60, 3)
+    repeated = messages.read_answer(
+        service.ask(messages.write_query(ask(terms, 1)), LEARNER), ask(terms, 1), "a", 60, 3
+    )
     assert repeated.statement.head == heads[2]
     while "standing" not in service.stream.getvalue():
         pass
@@ -271,7 +279,9 @@ def _without_version(path: Path) -> None:
     from parley.owner.ledger.chain import COLUMNS, START, first_row_hash
 
     ledger = Ledger(path)
-    rows = [tuple(entry.get(column) if column != "content" else None for column in COLUMNS) for entry in ledger.entries()]
+    rows = [
+        tuple(entry.get(column) if column != "content" else None for column in COLUMNS) for entry in ledger.entries()
+    ]
     ledger.close()
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()

@@ -1,5 +1,5 @@
-"""A learner that wants one owner's exact answer, with one of the three hosts on its side. Each attack fails; where the rule that stops it
-is taken away, the test reads the answer off."""
+"""A learner that wants one owner's exact answer, with one of the three hosts on its side. Each attack fails; where the
+rule that stops it is taken away, the test reads the answer off."""
 
 import shutil
 from dataclasses import replace
@@ -27,7 +27,8 @@ OTHER = "d" * 64
 
 
 def equivocate(hosts, corrupt):
-    """The corrupt host tells the one before it of all owners, the one after it of all but bank-c; what the two then open."""
+    """The corrupt host tells the one before it of all owners, the one after it of all but bank-c; what the two then
+    open."""
     before, after = (corrupt + 2) % 3, (corrupt + 1) % 3
     own = hosts.hosts[corrupt]
     hosts.hosts[before]._peers[corrupt] = Forger(own, hosts.journals[before], set())
@@ -148,7 +149,8 @@ def test_a_host_with_an_old_journal_opens_nothing_and_the_others_repeat(trio, tm
 
 @pytest.mark.parametrize("rule", ["kept", "removed"])
 def test_a_host_put_back_with_its_memory_is_held_to_what_the_others_recorded(trio, tmp_path, monkeypatch, rule):
-    """A virtual machine's snapshot has the noise in it, too. One host more on the learner's side, and two sets differ in one owner."""
+    """A virtual machine's snapshot has the noise in it, too. One host more on the learner's side, and two sets differ
+    in one owner."""
     if rule == "removed":
         monkeypatch.setattr(Host, "_require_same", lambda self, number, record: None)
     hosts = trio(quorum=1, patience=0.5)

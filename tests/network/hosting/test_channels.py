@@ -1,4 +1,5 @@
-"""Three hosts that are killed, started again and delayed at random always get to a session; a late thread of an old one changes nothing.
+"""Three hosts that are killed, started again and delayed at random always get to a session; a late thread of an old one
+changes nothing.
 
 PARLEY_SCHEDULES sets how many random schedules are run (default 100).
 """
@@ -31,7 +32,14 @@ IDLE = HostAssignment(
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
     """The same rules in a hundredth of the time."""
-    quick = {"PATIENCE": 1.0, "SENDING": 0.5, "ARRIVAL": 0.3, "TELLING": 0.2, "FIRST_PAUSE": 0.01, "LONGEST_PAUSE": 0.05}
+    quick = {
+        "PATIENCE": 1.0,
+        "SENDING": 0.5,
+        "ARRIVAL": 0.3,
+        "TELLING": 0.2,
+        "FIRST_PAUSE": 0.01,
+        "LONGEST_PAUSE": 0.05,
+    }
     for name, seconds in quick.items():
         monkeypatch.setattr(channels, name, seconds, raising=False)
     monkeypatch.setattr(drawing, "REST", 0.05)
@@ -98,7 +106,12 @@ class Trio:
     """Three machines and their network."""
 
     def __init__(self, seed, pool=LatePool, assignment=IDLE, longest=0.02):
-        self.rng, self.lock, self.assignment, self.log = random.Random(seed), threading.Lock(), assignment, Log(StringIO())
+        self.rng, self.lock, self.assignment, self.log = (
+            random.Random(seed),
+            threading.Lock(),
+            assignment,
+            Log(StringIO()),
+        )
         self.kind, self.longest = pool, longest
         self.machines = [None] * 3
         self.past = []
@@ -209,7 +222,8 @@ def trio():
 
 @pytest.mark.parametrize("kind", [LatePool, OldPool])
 def test_a_late_thread_of_an_old_session_takes_nothing_away(trio, kind):
-    """One host is held before its first `begin` until another was killed, started again, and is in a session with everybody."""
+    """One host is held before its first `begin` until another was killed, started again, and is in a session with
+    everybody."""
     hosts, held, came = trio(kind), threading.Event(), threading.Event()
     for index in range(3):
         hosts.start(index)

@@ -51,7 +51,11 @@ def test_what_is_aborted_before_it_is_proposed_stays_so():
 
 @pytest.mark.parametrize(
     "change",
-    ["UPDATE entries SET body='x' WHERE seq=1", "UPDATE entries SET sums=x'00' WHERE seq=2", "DELETE FROM entries WHERE seq=2"],
+    [
+        "UPDATE entries SET body='x' WHERE seq=1",
+        "UPDATE entries SET sums=x'00' WHERE seq=2",
+        "DELETE FROM entries WHERE seq=2",
+    ],
 )
 def test_a_changed_file_is_refused(tmp_path, change):
     path = filled(tmp_path / "j")

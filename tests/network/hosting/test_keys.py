@@ -1,4 +1,5 @@
-"""The authority certifies somebody else under a host's name. Where the terms or the settings give the host's key nobody falls for it."""
+"""The authority certifies somebody else under a host's name. Where the terms or the settings give the host's key nobody
+falls for it."""
 
 import shutil
 from pathlib import Path
@@ -175,9 +176,15 @@ def same_key(consortium: HostedConsortium, name: str, other: str) -> None:
     """One organisation with one key, certified under two hosts' names."""
     folder = consortium.folder
     shutil.copy(folder / f"{other}.key", folder / f"{name}.key")
-    ca, key, old = read_certificate(folder / "ca.crt"), read_key(folder / "ca.key"), read_certificate(folder / f"{name}.crt")
+    ca, key, old = (
+        read_certificate(folder / "ca.crt"),
+        read_key(folder / "ca.key"),
+        read_certificate(folder / f"{name}.crt"),
+    )
     builder = x509.CertificateBuilder().subject_name(old.subject).issuer_name(ca.subject)
-    builder = builder.public_key(read_key(folder / f"{other}.key").public_key()).serial_number(x509.random_serial_number())
+    builder = builder.public_key(read_key(folder / f"{other}.key").public_key()).serial_number(
+        x509.random_serial_number()
+    )
     builder = builder.not_valid_before(old.not_valid_before_utc).not_valid_after(old.not_valid_after_utc)
     for extension in old.extensions:
         if not isinstance(extension.value, x509.SubjectKeyIdentifier):
@@ -226,7 +233,12 @@ def test_a_caller_that_is_two_hosts_is_none(consortium):
     assert [hosted.other_host(Caller((name,), keys[name])) for name in ("h1", "h2", "h0")] == [1, 2, None]
     assert hosted.other_host(Caller(("a",), "another")) is None
     assert hosted.other_host(Caller(("h1", "a"), keys["h1"])) == 1  # a host may be an owner
-    for names, key in ((("h1", "h2"), keys["h1"]), (("h0", "h1"), keys["h1"]), (("h1",), keys["h2"]), (("h1",), keys["h0"])):
+    for names, key in (
+        (("h1", "h2"), keys["h1"]),
+        (("h0", "h1"), keys["h1"]),
+        (("h1",), keys["h2"]),
+        (("h1",), keys["h0"]),
+    ):
         assert hosted.other_host(Caller(names, key)) is None
     connections.close()
 
@@ -240,7 +252,9 @@ def test_one_key_for_two_hosts_is_refused_wherever_it_is_written(consortium):
         load = {"a.toml": load_owner, "h0.toml": load_host}.get(file, load_addresses)
         with pytest.raises(SettingError, match="expected different fingerprints: h1 and h2 have the same"):
             load(folder / file)
-        (folder / file).write_text(before.replace(f'h2 = {{ address = "127.0.0.1:{consortium.host_ports["h2"]}", fingerprint', "#"))
+        (folder / file).write_text(
+            before.replace(f'h2 = {{ address = "127.0.0.1:{consortium.host_ports["h2"]}", fingerprint', "#")
+        )
     terms = consortium.write_terms(horizon=2, epsilon=5.0, keys={"h2": keys["h1"]})  # here and there
     with pytest.raises(SettingError, match="h1 and h2 have the same key"):
         consider(terms, load_host(folder / "h0.toml"))

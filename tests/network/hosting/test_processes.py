@@ -1,4 +1,5 @@
-"""Three owners, three hosts and a learner as processes with mutual TLS; killed at random, they never open two sums for one question."""
+"""Three owners, three hosts and a learner as processes with mutual TLS; killed at random, they never open two sums for
+one question."""
 
 import time
 import urllib.error

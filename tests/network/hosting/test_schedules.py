@@ -42,7 +42,9 @@ def run_schedule(hosts, folder, seed):
     def open_somewhere():
         number = rng.choice(ROUNDS)
         where = [i for i in range(3) if rng.random() < 0.8]
-        for index, told in zip(where, attempts(*(partial(hosts.hosts[i].open, number, CONTENT) for i in where)), strict=True):
+        for index, told in zip(
+            where, attempts(*(partial(hosts.hosts[i].open, number, CONTENT) for i in where)), strict=True
+        ):
             if isinstance(told, Opening) and index in honest:
                 record = hosts.journals[index].entry(TERMS, number).record
                 opened[number].add((record, told.owners))

@@ -1,4 +1,5 @@
-"""A host's service without a network: who may call what, what is said of anything else, terms that come later, its command line."""
+"""A host's service without a network: who may call what, what is said of anything else, terms that come later, its
+command line."""
 
 import io
 import json
@@ -131,7 +132,9 @@ def test_a_journal_that_does_not_know_accepted_terms_is_not_served_from(consorti
     other = Journal(tmp_path / "other.journal")
     log = io.StringIO()
     with Log(log) as written:
-        service = HostService("h2", other, Acceptances(settings.accepted), HostConnections({}, settings.identity, "peers"), written)
+        service = HostService(
+            "h2", other, Acceptances(settings.accepted), HostConnections({}, settings.identity, "peers"), written
+        )
         service.prepare()
         assert not service.hosted
         assert Readiness(other, Acceptances(settings.accepted), service, _Eternal()).problems()
@@ -161,7 +164,8 @@ def test_a_learner_says_which_host_it_waits_for(consortium, monkeypatch):
     monkeypatch.setattr(waiting, "FIRST_PAUSE", waiting.LONGEST_PAUSE)
     monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(waiting.Federation, "ask", lambda self, questions: [])  # the owners have delivered
-    monkeypatch.setattr(waiting.SharedFederation, "_require_hosts", lambda self: None)  # and the hosts were there before
+    # and the hosts were there before
+    monkeypatch.setattr(waiting.SharedFederation, "_require_hosts", lambda self: None)
     said = []
     peers = [RemoteOwner(name, "127.0.0.1:1", consortium.identity("learner")) for name in ("a", "b", "c")]
     hosts = [RemoteHost(name, "127.0.0.1:1", consortium.identity("learner")) for name in ("h0", "h1", "h2")]

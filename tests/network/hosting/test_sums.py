@@ -74,7 +74,10 @@ def test_the_sum_is_that_of_the_owners_with_the_noise_of_the_law(tmp_path):
     query = GradientQuery.ask(terms.hash, "learner", 1, np.array([0.3, 0.1]))
     (answer,) = exchange.ask(dict.fromkeys(OWNERS, query))
     exact = np.mean(
-        [owner.agreement(terms.hash).part.training.question.exact(query, owner.agreement(terms.hash).tables) for owner in owners],
+        [
+            owner.agreement(terms.hash).part.training.question.exact(query, owner.agreement(terms.hash).tables)
+            for owner in owners
+        ],
         axis=0,
     )
     noise = setup.part("bank-a").training.series.mechanism.over(1500)

@@ -134,7 +134,10 @@ def test_an_identity_of_tomorrow_or_of_an_ended_authority_is_refused(tmp_path, m
     for module in (certificates, trust):
         monkeypatch.setattr(module, "datetime", Clock)
     trust.check_identity(identity(tmp_path), "bank-a")
-    for Clock.shift, sentence in ((timedelta(days=-1), "is the clock right"), (timedelta(days=21), r"ca.crt: expired on")):
+    for Clock.shift, sentence in (
+        (timedelta(days=-1), "is the clock right"),
+        (timedelta(days=21), r"ca.crt: expired on"),
+    ):
         with pytest.raises(CertificateError, match=sentence):
             trust.check_identity(identity(tmp_path), "bank-a")
 
@@ -197,7 +200,10 @@ def test_a_list_that_is_not_the_authoritys_or_out_of_date_is_refused(authority, 
     certificate_authority.revoke(elsewhere, None, 30)
     careful = identity(authority, revoked=authority / "ca.crl")
     for make, sentence in (
-        (lambda: (authority / "ca.crl").write_bytes((elsewhere / "ca.crl").read_bytes()), "that the authority did not sign"),
+        (
+            lambda: (authority / "ca.crl").write_bytes((elsewhere / "ca.crl").read_bytes()),
+            "that the authority did not sign",
+        ),
         (lambda: (authority / "ca.crl").write_text("junk"), "not a revocation list"),
         (lambda: [(authority / "ca.crl").unlink(), certificate_authority.revoke(authority, None, -1)], "out of date"),
     ):
@@ -213,7 +219,10 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
     careful, first = identity(authority, revoked=authority / "ca.crl"), (authority / "ca.crl").read_bytes()
     certificate_authority.revoke(authority, None, 30)
     (authority / "ca.crl").write_bytes(first + (authority / "ca.crl").read_bytes())
-    for work in (lambda: revocation_list.revoked_serials(careful), lambda: certificate_authority.revoke(authority, None, 30)):
+    for work in (
+        lambda: revocation_list.revoked_serials(careful),
+        lambda: certificate_authority.revoke(authority, None, 30),
+    ):
         with pytest.raises(CertificateError, match=r"ca.crl: it holds more than one thing"):
             work()
     ca = certificates.read_certificate(authority / "ca.crt")
@@ -221,7 +230,10 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
     key = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None)
     signed = plain.next_update(datetime.now(UTC) + timedelta(days=9)).sign(key, hashes.SHA256())
     (authority / "ca.crl").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    for work in (lambda: revocation_list.revoked_serials(careful), lambda: certificate_authority.revoke(authority, None, 30)):
+    for work in (
+        lambda: revocation_list.revoked_serials(careful),
+        lambda: certificate_authority.revoke(authority, None, 30),
+    ):
         with pytest.raises(CertificateError, match=r"without a number; expected one that `parley certs revoke` made"):
             work()
     (authority / "ca.crl").unlink()
@@ -236,7 +248,8 @@ def test_a_file_with_more_than_one_certificate_is_refused(authority, tmp_path_fa
     certificate_authority.make_authority(elsewhere, "Test", 3650)
     for name in ("bank-a", "bank-b"):
         member(authority, name)
-    foreign = (elsewhere / "ca.crt").read_bytes().replace(b" CERTIFICATE", b" TRUSTED CERTIFICATE")  # OpenSSL reads it too
+    # OpenSSL reads it too
+    foreign = (elsewhere / "ca.crt").read_bytes().replace(b" CERTIFICATE", b" TRUSTED CERTIFICATE")
     (authority / "foreign").write_bytes(foreign)
     (authority / "all.crt").write_bytes((authority / "ca.crt").read_bytes() + (authority / other).read_bytes())
     with pytest.raises(CertificateError, match=r"all.crt: it holds more than one thing; expected a certificate alone"):

@@ -1,4 +1,5 @@
-"""Certificates that `parley certs` did not make: an intermediate authority of a corporate PKI is the consortium's, as the guide says."""
+"""Certificates that `parley certs` did not make: an intermediate authority of a corporate PKI is the consortium's, as
+the guide says."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,7 +26,9 @@ def named(name):
 def signed(name, public, issuer, key, *extensions):
     builder = x509.CertificateBuilder().subject_name(named(name)).issuer_name(issuer).public_key(public)
     builder = (
-        builder.serial_number(x509.random_serial_number()).not_valid_before(NOW - timedelta(1)).not_valid_after(NOW + timedelta(90))
+        builder.serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - timedelta(1))
+        .not_valid_after(NOW + timedelta(90))
     )
     for extension, critical in extensions:
         builder = builder.add_extension(extension, critical)
@@ -41,7 +44,8 @@ def authority(length):
 
 @pytest.fixture
 def bank(tmp_path):
-    """An RSA root that nobody at Parley sees, an issuing authority below it, members with their own keys, an empty list."""
+    """An RSA root that nobody at Parley sees, an issuing authority below it, members with their own keys, an empty
+    list."""
     consortium = Consortium(tmp_path, names="a")
     top = rsa.generate_private_key(65537, 2048)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -61,7 +65,12 @@ def bank(tmp_path):
         (tmp_path / f"{name}.crt").write_bytes(certificate.public_bytes(PEM))
         plain = own.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         (tmp_path / f"{name}.key").write_bytes(plain)
-    listed = x509.CertificateRevocationListBuilder().issuer_name(issuing.subject).last_update(NOW).next_update(NOW + timedelta(30))
+    listed = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuing.subject)
+        .last_update(NOW)
+        .next_update(NOW + timedelta(30))
+    )
     listed = listed.add_extension(x509.CRLNumber(12), critical=False).sign(key, hashes.SHA256())
     (tmp_path / "ca.crl").write_bytes(listed.public_bytes(PEM))
     yield consortium

@@ -19,7 +19,9 @@ def folder(tmp_path):
 
 def follow(folder):
     warnings = []
-    identity = Identity(authority=folder / "ca.crt", certificate=folder / "a.crt", key=folder / "a.key", revoked=folder / "ca.crl")
+    identity = Identity(
+        authority=folder / "ca.crt", certificate=folder / "a.crt", key=folder / "a.key", revoked=folder / "ca.crl"
+    )
     return Revocations(identity, warnings.append), warnings
 
 
@@ -37,14 +39,18 @@ def test_an_older_list_takes_nothing_back_and_a_later_one_does(folder):
     certificate_authority.revoke(folder, "b", 30)
     lists.append((folder / "ca.crl").read_bytes())
     assert revocations.revokes(thief)
-    for wrong, sentence in ((lists[0], "not later than the one in force"), (lists[0] + lists[1], "more than one thing")):
+    for wrong, sentence in (
+        (lists[0], "not later than the one in force"),
+        (lists[0] + lists[1], "more than one thing"),
+    ):
         put(folder, wrong)
         assert revocations.revokes(thief)
         assert revocations.revokes(thief)
         assert sentence in warnings.pop()
         assert not warnings
     (folder / "ca.crl").unlink()
-    certificate_authority.revoke(folder, None, 30)  # an authority that lost its list: the first number again, and then the second
+    # an authority that lost its list: the first number again, and then the second
+    certificate_authority.revoke(folder, None, 30)
     certificate_authority.revoke(folder, None, 30)
     assert revocation_list.list_number(revocation_list.read_revocations(folder / "ca.crl", revocations._authority)) == 2
     assert revocations.revokes(thief)

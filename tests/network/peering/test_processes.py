@@ -17,7 +17,8 @@ def ring(tmp_path, request):
 
 
 def test_three_on_a_ring_one_killed_and_started_again(ring):
-    """Every ledger ends at exactly its epsilon; all have the model that one learner would make of the same answers, to the bit."""
+    """Every ledger ends at exactly its epsilon; all have the model that one learner would make of the same answers, to
+    the bit."""
     ring.start()
     for name in "abc":
         ring.run_peer(name, "--save", str(ring.folder / f"{name}.model"))
@@ -32,10 +33,14 @@ def test_three_on_a_ring_one_killed_and_started_again(ring):
     for name, result in found.items():
         assert result["theta"] == model
         assert result["owner"] == name
-        assert {o["name"]: o["epsilon_spent"] for o in result["owners"]} == {n: 1.0 if n == name else None for n in "abc"}
+        assert {o["name"]: o["epsilon_spent"] for o in result["owners"]} == {
+            n: 1.0 if n == name else None for n in "abc"
+        }
         assert parley.load_model(ring.folder / f"{name}.model").theta_.tolist() == model
     for name in "abc":  # its own daemon is asked by its own peer, and by nobody else
-        assert {line["caller"] for line in ring.log(name) if line["event"] in ("answer", "standing", "stranger")} == {name}
+        assert {line["caller"] for line in ring.log(name) if line["event"] in ("answer", "standing", "stranger")} == {
+            name
+        }
     (ring.folder / "peer-a.out").unlink()
     for name in "abc":
         ring.kill(name)

@@ -109,9 +109,12 @@ def ring(tmp_path):
 
 
 def test_over_tls_only_a_neighbours_certificate_opens(ring, log):
-    """a's port: b is heard, c (of the same authority, not next to a) is not; and a b that must show another key is not believed."""
+    """a's port: b is heard, c (of the same authority, not next to a) is not; and a b that must show another key is not
+    believed."""
     settings = load_owner(ring.folder / "a.toml")
-    lines, keys = neighbour_connections(settings, Graph(tuple("abcd"), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"))))
+    lines, keys = neighbour_connections(
+        settings, Graph(tuple("abcd"), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")))
+    )
     assert [line.name for line in lines] == ["b", "d"]
     assert keys == {"b": None, "d": None}
     run = Run(ring.terms.hash, 0.2)
@@ -120,7 +123,9 @@ def test_over_tls_only_a_neighbours_certificate_opens(ring, log):
     with listening("a", settings.identity, "127.0.0.1:0", service, 2, log) as port:
         place = f"127.0.0.1:{port}"
         made = {name: RemoteNeighbour("a", place, ring.identity(name)) for name in ("b", "c", "learner")}
-        pinned = RemoteNeighbour("a", place, ring.identity("b"), fingerprint=fingerprint(read_certificate(ring.folder / "a.crt")))
+        pinned = RemoteNeighbour(
+            "a", place, ring.identity("b"), fingerprint=fingerprint(read_certificate(ring.folder / "a.crt"))
+        )
         wrong = RemoteNeighbour("a", place, ring.identity("b"), fingerprint="0" * 64)
         renamed = RemoteNeighbour("d", place, ring.identity("b"))
         try:
@@ -182,7 +187,9 @@ def test_settings_that_lack_something_are_one_sentence(ring):
     file, graph = ring.folder / "a.toml", Graph(tuple("abcd"), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")))
     whole = file.read_text()
     file.write_text(whole.replace("\nd = ", "\nc = "))
-    with pytest.raises(SettingError, match=r"peer\.neighbours: expected the address of 'd', a neighbour by these terms"):
+    with pytest.raises(
+        SettingError, match=r"peer\.neighbours: expected the address of 'd', a neighbour by these terms"
+    ):
         neighbour_connections(load_owner(file), graph)
     file.write_text(whole[: whole.index("\n[peer]")])
     with pytest.raises(SettingError, match=r"owner\.toml: peer: missing; expected \[peer\]"):

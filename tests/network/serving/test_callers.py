@@ -1,4 +1,5 @@
-"""Callers that send nothing, never end or are strangers block nobody but themselves; nor does a log that nobody reads."""
+"""Callers that send nothing, never end or are strangers block nobody but themselves; nor does a log that nobody
+reads."""
 
 import json
 import signal
@@ -17,7 +18,8 @@ from parley.network.serving.log import Log
 
 
 def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
-    """Seventy calls without a message from the learner of other terms: this one is answered as if they were not there."""
+    """Seventy calls without a message from the learner of other terms: this one is answered as if they were not
+    there."""
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.accept(bank.write_terms("other.toml", learner="hostile"))
@@ -26,7 +28,10 @@ def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
     named = [("grpc.ssl_target_name_override", "a")]
     address, over = f"127.0.0.1:{bank.ports['a']}", threading.Event()
     with grpc.secure_channel(address, channel_credentials(bank.identity("hostile")), options=named) as channel:
-        calls = [channel.stream_unary(f"/{messages.SERVICE}/Ask").future(iter(over.wait, True), timeout=60) for _ in range(70)]
+        calls = [
+            channel.stream_unary(f"/{messages.SERVICE}/Ask").future(iter(over.wait, True), timeout=60)
+            for _ in range(70)
+        ]
         peer = RemoteOwner("a", address, bank.identity())
         until = time.monotonic() + 30
         while sum(call.done() for call in calls) < 70 - CALLS_EACH and time.monotonic() < until:

@@ -1,7 +1,7 @@
 """Lines to a daemon's port are bounded, whoever opens them and whatever they carry.
 
-PARLEY_FLOOD sets how many lines a hostile member opens (default 12), PARLEY_FLOOD_SECONDS for how long (default 2); with
-PARLEY_FLOOD_REPORT each flood prints the daemon's memory and the learner's waiting times.
+PARLEY_FLOOD sets how many lines a hostile member opens (default 12), PARLEY_FLOOD_SECONDS for how long (default 2);
+with PARLEY_FLOOD_REPORT each flood prints the daemon's memory and the learner's waiting times.
 """
 
 import os
@@ -65,7 +65,11 @@ def test_each_stage_ends_in_time_and_a_served_line_is_not_asked():
     now = 1000.0
     slow = {line(now - HELLO - 1): "no TLS"}
     slow |= {line(now - SILENT - 1, stage=stage): "no call" for stage in (Stage.KNOCKING, Stage.ENTERING)}
-    quick = [line(now - HELLO + 1), line(now - SILENT + 1, stage=Stage.KNOCKING), line(now - SILENT + 1, stage=Stage.ENTERING)]
+    quick = [
+        line(now - HELLO + 1),
+        line(now - SILENT + 1, stage=Stage.KNOCKING),
+        line(now - SILENT + 1, stage=Stage.ENTERING),
+    ]
     assert excess([*slow, *quick, line(0.0, stage=Stage.SERVED, caller=MEMBER)], now) == slow
 
 
@@ -220,7 +224,8 @@ def test_a_member_that_floods_takes_little_memory_and_the_learner_is_answered(tm
         if "PARLEY_FLOOD_REPORT" in os.environ:
             waited.sort()
             sys.stderr.write(
-                f"\n{kind}: {lines} lines, {seconds:g} s: daemon {before} -> {most} MB; learner asked {len(waited)} times, "
+                f"\n{kind}: {lines} lines, {seconds:g} s: daemon {before} -> {most} MB; learner asked {len(waited)} "
+                f"times, "
                 f"{failed} in vain, median {1e3 * waited[len(waited) // 2]:.0f} ms, longest {1e3 * waited[-1]:.0f} ms\n"
             )
         assert peer.statement(terms.hash, "learner", 20).rounds == 3

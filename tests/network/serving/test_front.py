@@ -1,4 +1,5 @@
-"""The front of a daemon takes lines in gRPC's place: silent ones cost little, and whoever proves a certificate is served meanwhile."""
+"""The front of a daemon takes lines in gRPC's place: silent ones cost little, and whoever proves a certificate is
+served meanwhile."""
 
 import contextlib
 import os
@@ -179,7 +180,8 @@ def bank(tmp_path):
 
 
 def test_a_learner_is_answered_while_strangers_hold_half_open_lines(bank):
-    """A small one of benchmarks/half_open.py: more lines than the daemon bears, silent or with TLS begun, from many addresses."""
+    """A small one of benchmarks/half_open.py: more lines than the daemon bears, silent or with TLS begun, from many
+    addresses."""
     settings, port = bank.folder / "a.toml", free_port()
     settings.write_text(settings.read_text().replace('# metrics = "127.0.0.1:9464"', f'metrics = "127.0.0.1:{port}"'))
     terms = bank.write_terms(horizon=3)
@@ -228,7 +230,8 @@ def _listening(pid):
 
 
 def test_a_handshake_may_take_its_time(bank):
-    """Under load, or far away: every attempt was given up after 100 ms, the later ones after 2 s, and begun anew for ever."""
+    """Under load, or far away: every attempt was given up after 100 ms, the later ones after 2 s, and begun anew for
+    ever."""
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.start()

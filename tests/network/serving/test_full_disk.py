@@ -1,4 +1,5 @@
-"""A disk that is full at any write: one sentence, nothing half-written, and books that open again, completed where that is possible."""
+"""A disk that is full at any write: one sentence, nothing half-written, and books that open again, completed where that
+is possible."""
 
 import errno
 import os
@@ -35,7 +36,13 @@ class Disk:
 
     def __init__(self, monkeypatch):
         self.writes, self.last = 0, None
-        for owner, name in ((durable.os, "fsync"), (durable.os, "link"), (Path, "replace"), (Path, "rename"), (Path, "mkdir")):
+        for owner, name in (
+            (durable.os, "fsync"),
+            (durable.os, "link"),
+            (Path, "replace"),
+            (Path, "rename"),
+            (Path, "mkdir"),
+        ):
             monkeypatch.setattr(owner, name, self.before(getattr(owner, name)))
         opened = os.open
         monkeypatch.setattr(
@@ -81,7 +88,8 @@ def books(tmp_path_factory):
 
 
 def at_every_write(disk, books, tmp_path, work, check):
-    """Do the work with the disk full at each of its writes in turn; `check` looks at what is left. How many writes there are."""
+    """Do the work with the disk full at each of its writes in turn; `check` looks at what is left. How many writes
+    there are."""
     said = []
     for last in range(1, 100):
         folder = tmp_path / str(last)
@@ -114,7 +122,8 @@ def accept(folder, file="own.toml"):
 
 
 def test_accepting_is_whole_or_nothing_and_can_be_repeated(disk, books, tmp_path):
-    """The file of the accepted terms was written after the ledger's row: without room for it no daemon started any more."""
+    """The file of the accepted terms was written after the ledger's row: without room for it no daemon started any
+    more."""
     kinds = set()
 
     def check(folder, error):
@@ -276,7 +285,10 @@ def small_disk(tmp_path):
     """A real one, of two megabytes."""
     place = tmp_path / "disk"
     place.mkdir()
-    made = can_mount() and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], check=False).returncode == 0
+    made = (
+        can_mount()
+        and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], check=False).returncode == 0
+    )
     if not made:
         pytest.skip("needs leave to mount a tmpfs")
     yield place

@@ -29,7 +29,9 @@ def bank(tmp_path):
     consortium = Consortium(tmp_path, names="a", lifetime_delta=1e-5)
     consortium.metrics = free_port()
     settings = tmp_path / "a.toml"
-    settings.write_text(settings.read_text().replace("\n[identity]", f'\nmetrics = "127.0.0.1:{consortium.metrics}"\n[identity]'))
+    settings.write_text(
+        settings.read_text().replace("\n[identity]", f'\nmetrics = "127.0.0.1:{consortium.metrics}"\n[identity]')
+    )
     yield consortium
     consortium.close()
 
@@ -96,7 +98,8 @@ def test_the_page_says_what_ledger_and_log_say(bank):
 
 
 def test_the_page_counts_answers_and_delta_of_an_owner_that_is_asked_in_some_rounds(bank):
-    """By strides the owner has fewer turns than there are rounds; what a restore counted as spent is not left for further terms."""
+    """By strides the owner has fewer turns than there are rounds; what a restore counted as spent is not left for
+    further terms."""
     text = toml_terms(horizon=7, names="a").replace("clip = 4.0", 'clip = 4.0\nmechanism = "gaussian"\ndelta = 1e-6')
     others = '[[owners]]\nname = "b"\nrecords = 40\nepsilon = 1.0\n'
     (bank.folder / "terms.toml").write_text(f"{text}stride = 3\n{others}")

@@ -40,7 +40,9 @@ def test_who_is_not_who_the_settings_say_neither_listens_nor_asks(bank):
     served = run.invoke(app, ["owner", "serve", str(settings)])
     assert "chmod 600" in str(served.exception)
     assert all(isinstance(result.exception, CertificateError) for result in (served, asked))
-    assert not list(bank.folder.glob("*.sock")) + list(bank.folder.glob("*.lock")) + list(bank.folder.glob("*.checkpoint"))
+    assert (
+        not list(bank.folder.glob("*.sock")) + list(bank.folder.glob("*.lock")) + list(bank.folder.glob("*.checkpoint"))
+    )
 
 
 @pytest.mark.parametrize("days", [9, 365])

@@ -94,7 +94,10 @@ def test_a_question_repeated_while_it_is_computed_is_computed_once(service, monk
     assert began.wait(30)
     assert refused(service, content) is Unavailable
     assert (
-        messages.read_statement(service.statement(messages.write_agreement(service.terms.hash, "learner"), LEARNER), "a").spent == 0
+        messages.read_statement(
+            service.statement(messages.write_agreement(service.terms.hash, "learner"), LEARNER), "a"
+        ).spent
+        == 0
     )
     go.set()
     first.join(30)
@@ -137,7 +140,8 @@ def test_refusals_and_logs_do_not_depend_on_records(service, bank, tmp_path):
 
 
 def test_trouble_at_the_door_never_travels_and_ends_no_run(service, bank, monkeypatch):
-    """Acceptances that cannot be listed: the caller is told to come back, not that nobody knows it, and not where they lie."""
+    """Acceptances that cannot be listed: the caller is told to come back, not that nobody knows it, and not where they
+    lie."""
     someone = Caller(("someone",), "key")
     assert service.rejection(LEARNER) is None
     assert b"unknown-terms" in service.rejection(someone)

@@ -90,7 +90,8 @@ def test_lines_of_others_lose_whatever_could_be_a_value():
     stream = StringIO()
     with Log(stream) as log:
         log_line(
-            "I1115 20:18:15.640064    6291 ssl_transport_security.cc:2563] Handshake failed with error SSL_ERROR_SSL: nothing\n",
+            "I1115 20:18:15.640064    6291 ssl_transport_security.cc:2563] Handshake failed with error SSL_ERROR_SSL: "
+            "nothing\n",
             log,
         )
         log_line("E1115 20:18:15.6 77 tcp.cc:12] accept from 10.0.0.7:5555 failed: 24\n", log)

@@ -122,7 +122,12 @@ def test_a_query_id_belongs_to_its_agreement(tmp_path):
     for terms, learner in (("t", "learner"), ("u", "mallory")):
         ledger.accept(Reservation(terms, "a", learner, Fraction(1), Fraction(0), 4))
     honest = GradientQuery.ask("t", "learner", 1, np.zeros(3))
-    ledger.answer(GradientQuery(honest.id, "u", "mallory", 1, np.ones(3)), lambda k: Fraction(k, 4), {}, lambda: lambda: np.ones(3))
+    ledger.answer(
+        GradientQuery(honest.id, "u", "mallory", 1, np.ones(3)),
+        lambda k: Fraction(k, 4),
+        {},
+        lambda: lambda: np.ones(3),
+    )
     value, _ = ledger.answer(honest, lambda k: Fraction(k, 4), {}, lambda: lambda: np.full(3, 7.0))
     np.testing.assert_array_equal(value, 7.0)
     assert ledger.verify() == 5

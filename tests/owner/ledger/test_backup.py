@@ -58,7 +58,8 @@ def test_a_backup_is_one_file_and_replaces_nothing(tmp_path):
     (tmp_path / "far").mkdir()
     end = back_up(ledger, tmp_path / "far" / "copy")
     assert [file.name for file in (tmp_path / "far").iterdir()] == ["copy"]
-    with sqlite3.connect(f"file:{tmp_path}/far/copy?mode=ro&immutable=1", uri=True) as db:  # nothing beside it is needed
+    # nothing beside it is needed
+    with sqlite3.connect(f"file:{tmp_path}/far/copy?mode=ro&immutable=1", uri=True) as db:
         assert db.execute("SELECT MAX(seq), COUNT(*) FROM entries").fetchone() == (end.entries, end.entries)
 
 
@@ -101,7 +102,8 @@ def test_after_a_restore_nothing_lost_can_be_spent_again(tmp_path):
             ledger.answer(question, each, {}, never)
     assert [ledger.account(terms).spent for terms in "tu"] == [1, Fraction(1, 2)]
     assert ledger.reserved == (Fraction(3, 2), 0)
-    np.testing.assert_array_equal(ledger.answer(query(2), each, {}, never)[0], 2.0)  # what was told before may be told again
+    # what was told before may be told again
+    np.testing.assert_array_equal(ledger.answer(query(2), each, {}, never)[0], 2.0)
     for again in LOST:
         with pytest.raises(BudgetExhausted, match="closed"):
             ledger.accept(again)
@@ -216,7 +218,9 @@ def test_a_restore_that_is_cut_short_leaves_no_ledger_that_answers(tmp_path, mon
         patched.setattr(
             Path,
             "unlink",
-            lambda self, *a, **s: counted(unlink)(self, *a, **s) if "a.ledger.v" in self.name else unlink(self, *a, **s),
+            lambda self, *a, **s: (
+                counted(unlink)(self, *a, **s) if "a.ledger.v" in self.name else unlink(self, *a, **s)
+            ),
         )
         with pytest.raises(CutError):
             restore(tmp_path / "backup", path, "a", [], everything=False)

@@ -23,7 +23,8 @@ def test_what_is_sealed_comes_back_with_its_pad(digest, pad):
 
 @given(st.binary(), st.binary(), DIGESTS)
 def test_every_answer_has_one_pad_for_every_hash(one, other, pad):
-    """With a uniform pad the hash is then the same random variable whatever the answer was: it tells nothing about it."""
+    """With a uniform pad the hash is then the same random variable whatever the answer was: it tells nothing about
+    it."""
     moved = bytes.fromhex(seal(hashlib.sha256(other).digest(), bytes.fromhex(seal(hashlib.sha256(one).digest(), pad))))
     assert row_hash(START, row(one), pad) == row_hash(START, row(other), moved)
     if one != other:

@@ -16,7 +16,8 @@ FORK = multiprocessing.get_context("fork")
 
 
 def test_a_long_draw_keeps_nobody_from_reading_and_accepting(tmp_path):
-    """Noise for many numbers takes long; meanwhile others stand, accept and get stored answers, from this and other processes."""
+    """Noise for many numbers takes long; meanwhile others stand, accept and get stored answers, from this and other
+    processes."""
     path = filled(tmp_path)
     ledger, other = Ledger(path), Ledger(path)
     began, go, told = threading.Event(), threading.Event(), []

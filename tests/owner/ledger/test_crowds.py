@@ -72,7 +72,8 @@ def test_threads_share_one_ledger_without_overspending(tmp_path):
 
 
 def test_a_long_release_keeps_nobody_waiting_and_counts_only_when_committed(tmp_path):
-    """While an answer is computed others read, accept and answer, also from another process; who commits first has answered."""
+    """While an answer is computed others read, accept and answer, also from another process; who commits first has
+    answered."""
     ledger, other = Ledger(tmp_path / "a.ledger", lifetime=3.0), Ledger(tmp_path / "a.ledger")
     for terms in ("t", "u"):
         ledger.accept(reserve(terms, Fraction(1), 10))
@@ -102,7 +103,8 @@ def test_a_long_release_keeps_nobody_waiting_and_counts_only_when_committed(tmp_
         assert (stored[0], account.spent) == (2.0, COST)
         go.set()
         thread.join(30)
-    assert outcome == [2.0, OutOfOrder]  # the same question got the stored answer, another one for the same round a refusal
+    # the same question got the stored answer, another one for the same round a refusal
+    assert outcome == [2.0, OutOfOrder]
     assert ledger.account("t").spent == ledger.account("u").spent == COST
     assert ledger.verify() == other.verify()
 
@@ -116,7 +118,9 @@ def _greedy(path, identity, start):
         if account.answered == account.rounds:
             break
         try:
-            ledger.answer(query(account.answered + 1, theta=identity), costing(COST * (account.answered + 1)), {}, value(identity))
+            ledger.answer(
+                query(account.answered + 1, theta=identity), costing(COST * (account.answered + 1)), {}, value(identity)
+            )
         except Refusal:
             continue
     for k in (11, 12):
@@ -161,7 +165,8 @@ def _answers(path):
 
 
 def test_kill_at_random_moments_loses_and_doubles_nothing(tmp_path):
-    """PARLEY_KILLS sets how often (default 20): no answer without its debit, never two answers to one query, no debit lost."""
+    """PARLEY_KILLS sets how often (default 20): no answer without its debit, never two answers to one query, no debit
+    lost."""
     kills = int(os.environ.get("PARLEY_KILLS", "20"))
     terms = make_terms(60, 40, epsilon=1.0, learning__horizon=25)
     tables = {"a": regression_table(60, seed=1), "b": regression_table(40, seed=2)}

@@ -74,7 +74,9 @@ def test_the_file_remembers(tmp_path):
     path = tmp_path / "a.ledger"
     ledger = Ledger(path, lifetime=1.0)
     ledger.accept(reserve("t", Fraction(1), 10))
-    first, _ = ledger.answer(query(1), costing(COST), {"mechanism": "laplace"}, lambda: lambda: np.array([0.1, -0.0, 5e-324]))
+    first, _ = ledger.answer(
+        query(1), costing(COST), {"mechanism": "laplace"}, lambda: lambda: np.array([0.1, -0.0, 5e-324])
+    )
     ledger.close()
     again = Ledger(path)
     assert again.lifetime == (1, 0)
@@ -87,10 +89,12 @@ def test_the_file_remembers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", [":memory:", "./:memory:", "", ".", "file:a.ledger", "./file:a.ledger", "file::memory:?cache=shared", "/dev/null"]
+    "path",
+    [":memory:", "./:memory:", "", ".", "file:a.ledger", "./file:a.ledger", "file::memory:?cache=shared", "/dev/null"],
 )
 def test_what_is_no_file_keeps_no_books(tmp_path, monkeypatch, path):
-    """SQLite takes these for a database in memory, a passing one, or none at all: gone after a crash, and the budget is whole again."""
+    """SQLite takes these for a database in memory, a passing one, or none at all: gone after a crash, and the budget is
+    whole again."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LedgerError, match="a ledger is a file; give its path"):
         Ledger(path, lifetime=1.0)

@@ -21,7 +21,12 @@ def narrow(monkeypatch):
 
 def kept(path):
     with sqlite3.connect(path) as db:
-        return [r for (r,) in db.execute("SELECT round FROM entries WHERE kind='answer' AND answer IS NOT NULL ORDER BY round")]
+        return [
+            r
+            for (r,) in db.execute(
+                "SELECT round FROM entries WHERE kind='answer' AND answer IS NOT NULL ORDER BY round"
+            )
+        ]
 
 
 def test_the_latest_answers_stay_and_all_facts(tmp_path, narrow):
@@ -76,7 +81,9 @@ def test_letting_go_hashes_no_answer_again(tmp_path, narrow, monkeypatch, writte
         with sqlite3.connect(path) as db:
             db.execute("UPDATE entries SET pruned=NULL")
     for module in (parley.owner.ledger.transactions, parley.owner.ledger.chain):
-        monkeypatch.setattr(module, "answer_digest", lambda answer: hashed.append(answer) or hashlib.sha256(answer).digest())
+        monkeypatch.setattr(
+            module, "answer_digest", lambda answer: hashed.append(answer) or hashlib.sha256(answer).digest()
+        )
     for k in (2, 3):
         ledger.answer(query(k), each, {}, value(float(k)), prune=True)
     monkeypatch.undo()

@@ -106,6 +106,8 @@ def test_closed_terms_answer_nothing_more_and_count_in_full(tmp_path):
     np.testing.assert_array_equal(  # what was told before may be told again
         ledger.answer(GradientQuery.ask("t", "learner", 1, np.full(3, 1.0)), each, {}, never)[0], 1.5
     )
-    assert [(e["epsilon"], e["delta"], e["balance"]) for e in ledger.entries() if e["kind"] == "close"] == [("7/10", "0", "1")]
+    assert [(e["epsilon"], e["delta"], e["balance"]) for e in ledger.entries() if e["kind"] == "close"] == [
+        ("7/10", "0", "1")
+    ]
     ledger.close()
     assert Ledger(path).verify() == 10

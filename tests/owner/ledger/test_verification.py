@@ -39,7 +39,15 @@ def test_what_is_remembered_keeps_its_form(tmp_path):
     remembered(path)
     content = json.loads((tmp_path / "a.ledger.verified").read_text())
     assert set(content) == {"format", "entries", "hash", "lifetime", "reserved", "accounts", "tables", "sha256"}
-    account = {"terms": "t", "learner": "learner", "rounds": 10, "gaps": False, "answered": 4, "answers": 4, "closed": False}
+    account = {
+        "terms": "t",
+        "learner": "learner",
+        "rounds": 10,
+        "gaps": False,
+        "answered": 4,
+        "answers": 4,
+        "closed": False,
+    }
     assert content["accounts"] == [account | {"epsilon": "1", "delta": "0", "spent": "2/5"}]
 
 
@@ -82,10 +90,28 @@ def test_accounts_go_on_from_what_was_remembered(tmp_path, looked_at):
     remembered(path)
     with sqlite3.connect(path) as db:
         (previous,) = db.execute("SELECT hash FROM entries WHERE seq=6").fetchone()
-        forged = (7, "now", "answer", None, "t", "learner", 5, "q", "c", "{}", "0", "0", str(3 * COST), "[3]", bytes(24))
+        forged = (
+            7,
+            "now",
+            "answer",
+            None,
+            "t",
+            "learner",
+            5,
+            "q",
+            "c",
+            "{}",
+            "0",
+            "0",
+            str(3 * COST),
+            "[3]",
+            bytes(24),
+        )
         link = row_hash(previous, forged, bytes(32))
         columns = ", ".join((*COLUMNS, "pad", "previous", "hash"))
-        db.execute(f"INSERT INTO entries ({columns}) VALUES ({', '.join('?' * 18)})", (*forged, bytes(32), previous, link))
+        db.execute(
+            f"INSERT INTO entries ({columns}) VALUES ({', '.join('?' * 18)})", (*forged, bytes(32), previous, link)
+        )
     with pytest.raises(BrokenChainError, match="row 7"):
         Ledger(path)
 
@@ -138,7 +164,9 @@ def test_a_ledger_that_went_back_in_time_is_refused(tmp_path, monkeypatch, fully
         ledger.close()
         forget(path)
     (tmp_path / remembers).write_bytes(memory)
-    with pytest.raises(BrokenChainError, match=f"rolled back or replaced: 6 rows were there, now there are {4 + later}"):
+    with pytest.raises(
+        BrokenChainError, match=f"rolled back or replaced: 6 rows were there, now there are {4 + later}"
+    ):
         Ledger(path)
 
 

@@ -53,7 +53,8 @@ def test_rho_is_what_the_best_order_allows(epsilon, delta):
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
 def test_gaussian_noise_of_that_rho_is_within_the_budget_and_the_bound_is_not_loose(epsilon, delta):
-    """Its exact epsilon is known in closed form. And no less fits than by the older, looser rule rho + 2 sqrt(rho ln(1/delta))."""
+    """Its exact epsilon is known in closed form. And no less fits than by the older, looser rule rho + 2 sqrt(rho
+    ln(1/delta))."""
     rho = float(largest_rho(Fraction(epsilon), Fraction(delta)))
     exact = gaussian_epsilon(1 / math.sqrt(2 * rho), float(delta))
     assert 0.8 * float(epsilon) < exact <= float(epsilon)
@@ -90,13 +91,16 @@ def test_the_rho_of_terms_is_that_of_the_noise_their_owner_draws(more):
         once = 1 / (2 * event.multiplier**2)  # of a Gaussian, and of a Laplace release of epsilon 1/multiplier
         drawn += terms.privacy.shared_records * len(stage.rounds) * once
     rho = float(reservation(terms, "a").rho)
-    assert drawn * (1 + float(RHO_TOLERANCE)) < rho <= drawn * (1 + 3e-6)  # what is accepted again within the tolerance is covered
+    # what is accepted again within the tolerance is covered
+    assert drawn * (1 + float(RHO_TOLERANCE)) < rho <= drawn * (1 + 3e-6)
 
 
 def test_several_gaussian_agreements_fit_that_do_not_fit_as_sums(tmp_path):
     terms = [make_terms(60, 40, epsilon=1.0, learning__horizon=k, **GAUSSIAN) for k in range(1, 10)]
     held = parley.Owner("a", regression_table(60, seed=1), ledger=rho_ledger(tmp_path))
-    sums = parley.Owner("a", regression_table(60, seed=1), ledger=Ledger(tmp_path / "b.ledger", lifetime=3, lifetime_delta="1e-5"))
+    sums = parley.Owner(
+        "a", regression_table(60, seed=1), ledger=Ledger(tmp_path / "b.ledger", lifetime=3, lifetime_delta="1e-5")
+    )
     for each_terms in terms[:3]:
         sums.accept(each_terms)
     with pytest.raises(BudgetExhausted):
@@ -108,7 +112,8 @@ def test_several_gaussian_agreements_fit_that_do_not_fit_as_sums(tmp_path):
         held.accept(each_terms)  # again: nothing changes
     before = (tmp_path / "a.ledger").read_bytes(), held.ledger.head
     with pytest.raises(
-        BudgetExhausted, match=r"reserve rho = 0\.2.*lifetime budget is \(3, 1e-05\), which held as zCDP is rho = 0\.224"
+        BudgetExhausted,
+        match=r"reserve rho = 0\.2.*lifetime budget is \(3, 1e-05\), which held as zCDP is rho = 0\.224",
     ):
         held.accept(terms[fitting])
     assert ((tmp_path / "a.ledger").read_bytes(), held.ledger.head) == before
@@ -122,7 +127,11 @@ def test_several_gaussian_agreements_fit_that_do_not_fit_as_sums(tmp_path):
 
 def test_the_rule_is_stated_once_and_for_ever(tmp_path):
     rho_ledger(tmp_path).close()
-    for again in (Ledger(tmp_path / "a.ledger"), rho_ledger(tmp_path), Ledger(tmp_path / "a.ledger", lifetime=3, rule="zcdp")):
+    for again in (
+        Ledger(tmp_path / "a.ledger"),
+        rho_ledger(tmp_path),
+        Ledger(tmp_path / "a.ledger", lifetime=3, rule="zcdp"),
+    ):
         assert again.rho == (largest_rho(EPSILON, DELTA), 0)
         again.close()
     with pytest.raises(LedgerError, match="held by the rule 'zcdp', and the rule never changes"):
@@ -137,7 +146,8 @@ def test_the_rule_is_stated_once_and_for_ever(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "sentence"), [({}, "needs a delta above 0"), ({"rule": "renyi", "lifetime_delta": 1e-5}, "expected one of")]
+    ("more", "sentence"),
+    [({}, "needs a delta above 0"), ({"rule": "renyi", "lifetime_delta": 1e-5}, "expected one of")],
 )
 def test_what_cannot_be_held_makes_no_ledger(tmp_path, more, sentence):
     with pytest.raises(LedgerError, match=sentence):
@@ -226,8 +236,14 @@ def rebuilt(path, change):
 def stating(seq, balance=None, **facts):
     def change(db):
         (event,) = db.execute("SELECT event FROM entries WHERE seq=?", (seq,)).fetchone()
-        said = {name: fact for name, fact in ({} if event is None else json.loads(event) | facts).items() if fact is not None}
-        db.execute("UPDATE entries SET event=?, balance=COALESCE(?, balance) WHERE seq=?", (json.dumps(said), balance, seq))
+        said = {
+            name: fact
+            for name, fact in ({} if event is None else json.loads(event) | facts).items()
+            if fact is not None
+        }
+        db.execute(
+            "UPDATE entries SET event=?, balance=COALESCE(?, balance) WHERE seq=?", (json.dumps(said), balance, seq)
+        )
 
     return change
 

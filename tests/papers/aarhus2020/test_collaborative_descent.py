@@ -152,7 +152,8 @@ def test_the_command_writes_and_prints(tmp_path, monkeypatch):
 
 
 def test_digits_are_read_as_they_are_filed():
-    """Real MNIST, 3,000 images of it: without noise the ten models tell digits apart, and the weights of 0 are lower in its middle."""
+    """Real MNIST, 3,000 images of it: without noise the ten models tell digits apart, and the weights of 0 are lower in
+    its middle."""
     some = load_digits(data_path("mnist.npz").parent, 3000)
     assert some.real
     assert some.images.shape == (3000, 784)

@@ -17,7 +17,15 @@ def without_numba(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
 
 
-NEEDING = {"factorization", "user_terms", "joint_factorization", "rating_noise", "noisy_ratings", "measurements", "open_ends"}
+NEEDING = {
+    "factorization",
+    "user_terms",
+    "joint_factorization",
+    "rating_noise",
+    "noisy_ratings",
+    "measurements",
+    "open_ends",
+}
 
 
 def test_without_the_extra_the_command_says_which_one_to_install(without_numba, tmp_path):
@@ -84,7 +92,8 @@ def said(*words):
 
 
 def test_points_measured_before_are_played_on_without_the_data(measured, without_numba):
-    """2 - p - p' - C/B (1 - p): at C/B = 1 open is as good as anything, at 3 everybody keeps the most that pays; by hand."""
+    """2 - p - p' - C/B (1 - p): at C/B = 1 open is as good as anything, at 3 everybody keeps the most that pays; by
+    hand."""
     found = said("--points", measured, "--game", "--prior", "0.2,5", "--discount", "0.5")
     even = next(one for one in found["games"] if one["concern"] == [1.0, 1.0])
     assert even["on_points"]["payoff"] == pytest.approx([1.01, 1.01])
@@ -139,7 +148,9 @@ def test_options_of_games_that_mean_nothing_are_refused(words):
     assert "expected" in str(run.exception)
 
 
-@pytest.mark.parametrize("wrong", ["", "[]", "{}", '{"figure": 5, "splits": 1, "counts": {}, "points": [{"improvements": [1]}]}'])
+@pytest.mark.parametrize(
+    "wrong", ["", "[]", "{}", '{"figure": 5, "splits": 1, "counts": {}, "points": [{"improvements": [1]}]}']
+)
 def test_a_file_that_holds_no_figure_is_refused(wrong, tmp_path):
     (tmp_path / "wrong.json").write_text(wrong)
     run = CliRunner().invoke(app, ["reproduce", "pejo2018", "--points", str(tmp_path / "wrong.json"), "--game"])

@@ -34,12 +34,18 @@ def spread_of_forecasts(divisions, counted, rng):
 
 
 def test_the_standard_error_is_that_of_forecasts():
-    """With 12 divisions the ratio has deviation of about 1.1 (two variances of 11 degrees of freedom); half the error would give 2.2."""
+    """With 12 divisions the ratio has deviation of about 1.1 (two variances of 11 degrees of freedom); half the error
+    would give 2.2."""
     assert 0.9 < spread_of_forecasts(12, 1.0, np.random.default_rng(0)) < 1.3
     assert not 0.9 < spread_of_forecasts(12, 0.5, np.random.default_rng(0)) < 1.3
 
 
 def test_one_size_is_no_curve():
-    for users, gains in (([100], [[1.0]]), ([100, 100], [[1.0], [1.0]]), ([100, 200], [[1.0], []]), ([0, 200], [[1.0], [1.0]])):
+    for users, gains in (
+        ([100], [[1.0]]),
+        ([100, 100], [[1.0], [1.0]]),
+        ([100, 200], [[1.0], []]),
+        ([0, 200], [[1.0], [1.0]]),
+    ):
         with pytest.raises(SettingError):
             expect(users, gains, at=1000)

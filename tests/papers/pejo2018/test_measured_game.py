@@ -1,4 +1,5 @@
-"""The game on measured gains: what the published fit gives comes back from points that lie on it, with error bars that noise explains."""
+"""The game on measured gains: what the published fit gives comes back from points that lie on it, with error bars that
+noise explains."""
 
 import numpy as np
 import pytest
@@ -34,7 +35,9 @@ def test_points_on_the_published_fit_give_its_equilibrium():
 
 
 def test_error_bars_grow_with_the_noise():
-    small, large = (measured_games(points_on(PUBLISHED["bDP"], noise), EVEN, resamples=2)[0]["on_fit"] for noise in (0.01, 0.1))
+    small, large = (
+        measured_games(points_on(PUBLISHED["bDP"], noise), EVEN, resamples=2)[0]["on_fit"] for noise in (0.01, 0.1)
+    )
     assert 0 < small["privacy_spread"][0] < large["privacy_spread"][0]
 
 

@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 from parley.cli.app import app
 from parley.errors import GuaranteeError, SettingError
 from parley.papers.pejo2018.divided_ratings import Repeats, alone, make_division, solved_error
-from parley.papers.pejo2018.measurements import NETFLIX, Choice, chosen_mechanisms, expansion, privacy_curves, size_ratios, together
+from parley.papers.pejo2018.measurements import (
+    NETFLIX,
+    Choice,
+    chosen_mechanisms,
+    expansion,
+    privacy_curves,
+    size_ratios,
+    together,
+)
 from parley.papers.pejo2018.released_updates import Contribution, learned_from
 from parley.tasks.ratings.factorization import Factorization
 from parley.tasks.ratings.table import divide, enough, find_ratings
@@ -47,19 +55,27 @@ def test_more_privacy_costs_more_and_every_point_says_its_real_epsilon():
     points = privacy_curves(planted(), chosen_mechanisms(None), 1, Factorization(step=0.05), silent)
     by = {(p["mechanism"], p["p"]): p for p in points}
     for mechanism in ("hide", "bounded", "bounded-published"):
-        assert by[mechanism, 0.9]["improvement"] < by[mechanism, 0.1]["improvement"] < by[mechanism, 0.0]["improvement"] + 1
+        assert (
+            by[mechanism, 0.9]["improvement"]
+            < by[mechanism, 0.1]["improvement"]
+            < by[mechanism, 0.0]["improvement"] + 1
+        )
     assert by["bounded", 0.5]["epsilon"] == by["bounded", 0.5]["epsilon_named"] == 1
     assert by["bounded-published", 0.5]["epsilon"] is None  # raw means of both owners' ratings centre everybody's
     assert by["bounded-published", 0.5]["epsilon_named"] == 1.0
     assert by["hide", 0.5]["epsilon"] is None
     assert by["updates", 0.5]["epsilon"] == 1
-    assert by["updates", 0.5]["together"] < min(by[m, 0.5]["together"] for m in ("bounded", "unbounded", "bounded-published"))
+    assert by["updates", 0.5]["together"] < min(
+        by[m, 0.5]["together"] for m in ("bounded", "unbounded", "bounded-published")
+    )
     assert by["bounded", 0.5]["improvement"] < by["bounded-published", 0.5]["improvement"]
 
 
 def test_rowwise_is_the_best_of_an_owners_own_ratings_and_of_nobody_elses():
     division = make_division(planted(), (1, 4), 0)
-    changed = replace(division, trains=(division.trains[0], division.trains[1].with_values(6 - division.trains[1].values)))
+    changed = replace(
+        division, trains=(division.trains[0], division.trains[1].with_values(6 - division.trains[1].values))
+    )
     (own, _), (same, _) = (alone(one, RULE, 0) for one in (division, changed))
     assert own == same  # the partner's ratings have no part in it
     V = learned_from([Contribution(division.trains[0])], 0)
@@ -68,7 +84,8 @@ def test_rowwise_is_the_best_of_an_owners_own_ratings_and_of_nobody_elses():
 
 
 def test_a_gain_is_of_learning_together_and_not_of_a_better_method():
-    """Whatever the mechanism, it is measured against the same error alone; together, the better of both ways is taken."""
+    """Whatever the mechanism, it is measured against the same error alone; together, the better of both ways is
+    taken."""
     points = privacy_curves(planted(), ["hide", "updates"], 1, RULE, silent)
     assert len({point["alone"] for point in points}) == 1
     for point in points:
@@ -90,7 +107,9 @@ def test_without_privacy_all_mechanisms_are_one():
 def test_a_matrix_that_would_blow_up_is_refused_before_anything_is_learned(mechanism):
     steps = []
     with pytest.raises(GuaranteeError, match=r"about .* ratings of 300 x 80 cells, .* GB"):
-        privacy_curves(planted(), ["hide", mechanism], 1, RULE, lambda done, total: steps.append(done), both=True, memory=1e5)
+        privacy_curves(
+            planted(), ["hide", mechanism], 1, RULE, lambda done, total: steps.append(done), both=True, memory=1e5
+        )
     assert steps == []
 
 
@@ -103,11 +122,24 @@ def test_the_command_prints_counts_and_points(tmp_path):
     ratings = planted(users=150)
     lines = [f"{u}::{i}::{r:.0f}::0" for u, i, r in zip(ratings.users, ratings.items, ratings.values, strict=True)]
     (tmp_path / "ratings.dat").write_text("\n".join(lines))
-    run = CliRunner().invoke(app, ["reproduce", "pejo2018", "--figure", "3", "--data", str(tmp_path), "--splits", "1", "--json"])
+    run = CliRunner().invoke(
+        app, ["reproduce", "pejo2018", "--figure", "3", "--data", str(tmp_path), "--splits", "1", "--json"]
+    )
     said = json.loads(run.stdout)
     assert said["counts"] == {"ratings": len(ratings), "users": 150, "items": 80}
     assert {"ratio", "player", "alone", "together", "improvement"} <= said["points"][0].keys()
-    words = ["reproduce", "pejo2018", "--figure", "4", "--data", str(tmp_path), "--splits", "1", "--mechanism", "unbounded"]
+    words = [
+        "reproduce",
+        "pejo2018",
+        "--figure",
+        "4",
+        "--data",
+        str(tmp_path),
+        "--splits",
+        "1",
+        "--mechanism",
+        "unbounded",
+    ]
     refused = CliRunner().invoke(app, [*words, "--memory", "0.00001"])
     assert refused.exit_code != 0
     shown = CliRunner().invoke(app, ["reproduce", "pejo2018", "--table", "3", "--data", str(tmp_path)])
@@ -115,6 +147,10 @@ def test_the_command_prints_counts_and_points(tmp_path):
 
 
 def test_impossible_choices_are_refused():
-    for wrong in (lambda: Choice("hide", 1.0), lambda: Choice("hide", float("nan")), lambda: chosen_mechanisms(["noise"])):
+    for wrong in (
+        lambda: Choice("hide", 1.0),
+        lambda: Choice("hide", float("nan")),
+        lambda: chosen_mechanisms(["noise"]),
+    ):
         with pytest.raises(SettingError):
             wrong()

@@ -1,4 +1,5 @@
-"""What P leaves open, on planted tastes: mechanisms that differ, iterations that are shared, a forecast from public users."""
+"""What P leaves open, on planted tastes: mechanisms that differ, iterations that are shared, a forecast from public
+users."""
 
 import numpy as np
 import pytest
@@ -28,7 +29,11 @@ def point(own, other, p, p_other, gains):
 def test_the_game_over_mechanisms_finds_the_one_that_is_always_better():
     """Gains by hand: the good mechanism gains 1 more than the bad one at the same p, whatever the other plays."""
     levels = {"open": (0.0, 3.0), "bad": (0.5, 1.0), "good": (0.5, 2.0)}
-    points = [point(own, other, p, q, [gain + g / 10] * 3) for own, (p, gain) in levels.items() for other, (q, g) in levels.items()]
+    points = [
+        point(own, other, p, q, [gain + g / 10] * 3)
+        for own, (p, gain) in levels.items()
+        for other, (q, g) in levels.items()
+    ]
     eager, shy = mechanism_games(points, [(0.1, 0.1), (2.5, 2.5)])
     assert eager["strategies"] == ["open", "open"]
     assert shy["strategies"] == ["good", "good"]  # 2.2 - 1.25 against 3.2 - 2.5
@@ -61,7 +66,9 @@ def test_every_pair_of_mechanisms_is_measured_on_what_each_owner_lets_out():
     points = mechanism_pairs(planted(), chosen, 2, RULE, silent)
     names = [called(one) for one in chosen]
     assert {(p["strategy"], p["other"]) for p in points} == {(a, b) for a in names for b in names}
-    gain = {(p["strategy"], p["other"]): p["improvement"] for p in points if p["player"] == 1 or p["strategy"] != p["other"]}
+    gain = {
+        (p["strategy"], p["other"]): p["improvement"] for p in points if p["player"] == 1 or p["strategy"] != p["other"]
+    }
     assert gain["no privacy", "no privacy"] > gain["bounded, ε = 1", "bounded, ε = 1"]
     assert gain["bounded, ε = 1", "updates, ε = 1"] != gain["updates, ε = 1", "updates, ε = 1"]
     with pytest.raises(SettingError):
@@ -71,12 +78,14 @@ def test_every_pair_of_mechanisms_is_measured_on_what_each_owner_lets_out():
 
 
 def test_answers_of_noisy_ratings_are_as_noisy_as_the_learner_is_told():
-    """The variance over draws of the noise, for each rating of an item, against the stated one; half of it would fail."""
+    """The variance over draws of the noise, for each rating of an item, against the stated one; half of it would
+    fail."""
     ratings, noise, rng = planted(users=300, items=40), 0.3, np.random.default_rng(0)
     users, V = np.arange(300), np.zeros((40, 5))
     drawn = []
     for _ in range(60):
-        noisy = ratings.with_values(3.0 + noise * rng.standard_normal(len(ratings)))  # far from the ends, so that nothing is moved
+        # far from the ends, so that nothing is moved
+        noisy = ratings.with_values(3.0 + noise * rng.standard_normal(len(ratings)))
         drawn.append(300 * UserUpdate(clip=50.0).mean(by_user(noisy, users, 1.0, 5.0), V).value.reshape(40, -1)[:, 0])
     found = np.var(drawn, axis=0, ddof=1).mean() / (len(ratings) / 40)
     told = Contribution(ratings, variance=noise**2).carried
@@ -86,9 +95,12 @@ def test_answers_of_noisy_ratings_are_as_noisy_as_the_learner_is_told():
 
 
 def test_noise_that_is_told_is_weighed():
-    """The same noisy ratings, once as what they are and once as if they had none: what a quiet partner says then counts for less."""
+    """The same noisy ratings, once as what they are and once as if they had none: what a quiet partner says then counts
+    for less."""
     first, second = make_division(planted(users=900), (1, 1), 0).trains
-    noisy = first.with_values(np.clip(first.values + np.random.default_rng(0).laplace(scale=4.0, size=len(first)), 1, 5))
+    noisy = first.with_values(
+        np.clip(first.values + np.random.default_rng(0).laplace(scale=4.0, size=len(first)), 1, 5)
+    )
     clean = learned_from([Contribution(second)] * 2, 0)
     told, untold = (learned_from([Contribution(noisy, variance=v), Contribution(second)], 0) for v in (32.0, 0.0))
     assert np.abs(told - clean)[:, 0].mean() < 0.8 * np.abs(untold - clean)[:, 0].mean()
@@ -96,7 +108,8 @@ def test_noise_that_is_told_is_weighed():
 
 def test_a_smaller_noise_has_its_epsilon():
     deviation = [
-        make_series("gaussian", exact(e), exact(1e-5), 20, 1.0).mechanism.variance ** 0.5 for e in (2.0, quieter(2.0, 0.3))
+        make_series("gaussian", exact(e), exact(1e-5), 20, 1.0).mechanism.variance ** 0.5
+        for e in (2.0, quieter(2.0, 0.3))
     ]
     assert deviation[1] == pytest.approx(0.3 * deviation[0], rel=1e-4)
     for wrong in (0.0, 1.5, float("nan")):
@@ -142,7 +155,9 @@ def test_the_game_over_iterations_is_that_of_all_pairs_of_ways():
     assert len(points) == 2 * 4 * 4
     often, rarely = (
         next(
-            p["improvement"] for p in points if (p["p"], p["iterations"], p["p_other"], p["iterations_other"]) == (0.5, n, 0.0, 20)
+            p["improvement"]
+            for p in points
+            if (p["p"], p["iterations"], p["p_other"], p["iterations_other"]) == (0.5, n, 0.0, 20)
         )
         for n in (20, 5)
     )
@@ -159,13 +174,18 @@ def test_the_game_over_iterations_is_that_of_all_pairs_of_ways():
 
 
 def test_public_users_have_the_noise_to_signal_of_those_they_stand_for():
-    """Signals grow with users and noise does not: a quarter of the users have half of the deviation for the same ratio of variances."""
+    """Signals grow with users and noise does not: a quarter of the users have half of the deviation for the same ratio
+    of variances."""
     part = planted(users=100)
     few = stands_for(part, Choice("updates", 0.5), 400)
-    deviation = [make_series("gaussian", exact(e), exact(1e-5), 20, 1.0).mechanism.variance ** 0.5 for e in (1.0, few.epsilon)]
+    deviation = [
+        make_series("gaussian", exact(e), exact(1e-5), 20, 1.0).mechanism.variance ** 0.5 for e in (1.0, few.epsilon)
+    ]
     assert deviation[1] == pytest.approx(deviation[0] / 2, rel=1e-4)
     assert stands_for(part, Choice("updates", 0.5), 100).epsilon == 1.0
-    assert stands_for(part, Choice("updates", 0.0), 400).epsilon == stands_for(part, Choice("updates", 0.0), 100).epsilon
+    assert (
+        stands_for(part, Choice("updates", 0.0), 400).epsilon == stands_for(part, Choice("updates", 0.0), 100).epsilon
+    )
 
 
 def test_a_forecast_is_judged_by_users_it_did_not_see():

@@ -47,7 +47,8 @@ def test_every_pair_of_choices_has_its_gain(splits):
         point["improvements"] = point["improvements"][:splits]
     figure = both_concerned(points, splits)
     updates, hide = figure.axes[:2]
-    assert max(map(len, figure.get_suptitle().split("\n"))) <= 12 * figure.get_figwidth()  # nothing runs off the picture
+    # nothing runs off the picture
+    assert max(map(len, figure.get_suptitle().split("\n"))) <= 12 * figure.get_figwidth()
     assert {text.split("\n")[0] for text in texts(updates)} == {"+3.0", "+2.5", "+2.0"}
     assert all(("±" in text) == (splits > 1) for text in texts(updates))
     assert [label.get_text() for label in hide.get_xticklabels()] == ["none", "50%"]

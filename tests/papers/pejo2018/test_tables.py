@@ -6,7 +6,14 @@ from parley.papers.pejo2018.tables import both_players, figure_rows, private_row
 
 
 def point(player, own, other, gains):
-    known = {"mechanism": "updates", "ratio": "1:1", "epsilon": 1.0, "epsilon_named": 1.0, "alone": 0.9, "together_walked": 0.8}
+    known = {
+        "mechanism": "updates",
+        "ratio": "1:1",
+        "epsilon": 1.0,
+        "epsilon_named": 1.0,
+        "alone": 0.9,
+        "together_walked": 0.8,
+    }
     facts = {"player": player, "p": own, "p_other": other, "together_solved": 0.8}
     return {**known, **facts, "improvement": sum(gains) / 2, "error": 9.0, "improvements": gains}
 
@@ -24,5 +31,8 @@ def test_an_error_of_both_players_is_that_of_their_mean_over_divisions():
 
 def test_on_a_fit_nobody_stays_out():
     player = {"concerns": [5.0], "privacy": [1.0], "payoff": [-1.7], "switches": []}
-    kept = [private_rows([{"mechanism": "hide", "on": on, "players": [player]}])[1][4] for on in ("published fit", "fit", "points")]
+    kept = [
+        private_rows([{"mechanism": "hide", "on": on, "players": [player]}])[1][4]
+        for on in ("published fit", "fit", "points")
+    ]
     assert kept == ["1", "1", "out"]

@@ -55,7 +55,9 @@ def test_only_what_is_forecast_is_dashed():
 def test_a_slope_is_found_where_noise_rules():
     x = np.geomspace(0.1, 10, 12)
     rows = [
-        {"epsilon": e, "records": n, "mean": 0.001 + 3e4 / (n * e) ** 2, "without_noise": 0.001} for n in (300, 3000) for e in x
+        {"epsilon": e, "records": n, "mean": 0.001 + 3e4 / (n * e) ** 2, "without_noise": 0.001}
+        for n in (300, 3000)
+        for e in x
     ]
     assert noise_slope(pd.DataFrame(rows), "epsilon", "records", "mean") == pytest.approx(-2, abs=1e-9)
     wrong = [row | {"mean": 0.001 + 30 / (row["records"] * row["epsilon"])} for row in rows]

@@ -15,7 +15,9 @@ from parley.papers.wu2019_thesis.compensation import (
 from parley.privacy.accounting.meaning import min_entropy_leakage
 
 
-@given(start=st.lists(st.floats(0.01, 5), min_size=3, max_size=3), order=st.sampled_from(["sequential", "simultaneous"]))
+@given(
+    start=st.lists(st.floats(0.01, 5), min_size=3, max_size=3), order=st.sampled_from(["sequential", "simultaneous"])
+)
 @settings(max_examples=15, deadline=None)
 def test_equal_sizes_converge_to_equal_budgets_from_any_start(start, order):
     walk = best_response_dynamics(compensation_game([1000, 1000, 1000]), start, order)
@@ -47,7 +49,8 @@ def test_the_utility_game_converges_too_but_not_to_one_point():
 
 
 def test_the_printed_scale_makes_everybody_give_nothing():
-    """Erratum: wf as printed multiplies by max g/max e^eps, so the cost outweighs the gain by e^(2 eps) and the least budget dominates."""
+    """Erratum: wf as printed multiplies by max g/max e^eps, so the cost outweighs the gain by e^(2 eps) and the least
+    budget dominates."""
     game = compensation_game([500, 1000, 2000], printed=True)
     np.testing.assert_array_equal(dominant_strategies(game), game.low)
     assert (game.payoff(game.low) < 0).any()  # worse than to abstain

@@ -1,4 +1,5 @@
-"""Z's chapter 8: budgets that add up, splits as they are said to be, and lines that go through the same loop as releases."""
+"""Z's chapter 8: budgets that add up, splits as they are said to be, and lines that go through the same loop as
+releases."""
 
 from dataclasses import replace
 
@@ -84,7 +85,8 @@ def test_without_noise_fedinfer_is_there_at_once():
 
 
 def test_every_iteration_has_one_point_and_the_first_one_is_a_step():
-    """Where a step takes two answers, the round that only asks for gradients is no point of the line: it would begin with a jump."""
+    """Where a step takes two answers, the round that only asks for gradients is no point of the line: it would begin
+    with a jump."""
     figure = replace(FIGURES["8.2"], iterations=6)
     for method in METHODS:
         line = trace(figure, method, 2, 2)

@@ -10,7 +10,15 @@ from typer.testing import CliRunner
 from parley.cli.app import app
 from parley.papers.zawacki2024 import stable_noise
 from parley.papers.zawacki2024.document import DOCUMENT
-from parley.papers.zawacki2024.stable_noise import CHOICES, all_epsilon, best_alpha, chart, distortions, loss, one_epsilon
+from parley.papers.zawacki2024.stable_noise import (
+    CHOICES,
+    all_epsilon,
+    best_alpha,
+    chart,
+    distortions,
+    loss,
+    one_epsilon,
+)
 from parley.privacy.accounting.pairs import Pair, stable_law
 from parley.privacy.mechanisms.stable import cauchy_epsilon
 from parley.privacy.mechanisms.stable_law import distortion, pdf

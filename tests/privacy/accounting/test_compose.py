@@ -26,7 +26,8 @@ def test_simple_composition_adds_up():
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.decimals("0.001", "1000", places=3), st.integers(1, 10**6)), min_size=1, max_size=4))
 def test_simple_composition_of_pure_noise_is_never_below_the_exact_sum(parts):
-    """Read as the decimal that is printed, and off by no more than the last digit of a float. Sums of tenths stay what people write."""
+    """Read as the decimal that is printed, and off by no more than the last digit of a float. Sums of tenths stay what
+    people write."""
     events = [LaplaceEvent(float(multiplier), count=count) for multiplier, count in parts]
     exact = sum(count / Fraction(str(float(multiplier))) for multiplier, count in parts)
     high = compose(events).high
@@ -194,7 +195,9 @@ def test_impossible_questions_are_one_sentence(events, delta, method, message):
         compose(events, delta, method)
 
 
-@pytest.mark.parametrize("kind", [GaussianEvent, LaplaceEvent, GeometricEvent, partial(StableEvent, alpha=1.5, norm="l1")])
+@pytest.mark.parametrize(
+    "kind", [GaussianEvent, LaplaceEvent, GeometricEvent, partial(StableEvent, alpha=1.5, norm="l1")]
+)
 @pytest.mark.parametrize("count", [1, 967, 10**9])
 def test_every_size_of_noise_has_a_finite_bound_or_a_sentence(kind, count):
     for multiplier in (1e-9, 1e-4, 1e-3, 1e-2, 1.0, 1e4, 1e15):
@@ -207,7 +210,11 @@ def test_every_size_of_noise_has_a_finite_bound_or_a_sentence(kind, count):
 
 def test_one_gaussian_release_is_never_called_cheaper_than_it_is():
     """Against 60 digits, at settings where the curve's own rounding would show."""
-    for multiplier, delta in ((271.1724214512154, 0.0014657255847490677), (573.3606074862809, 0.0005215053204296051), (1.0, 1e-12)):
+    for multiplier, delta in (
+        (271.1724214512154, 0.0014657255847490677),
+        (573.3606074862809, 0.0005215053204296051),
+        (1.0, 1e-12),
+    ):
         with mpmath.workdps(60):
             e, s = mpmath.mpf(gaussian_epsilon(multiplier, delta)), 1 / mpmath.mpf(multiplier)
             assert mpmath.ncdf(s / 2 - e / s) - mpmath.e**e * mpmath.ncdf(-s / 2 - e / s) <= delta

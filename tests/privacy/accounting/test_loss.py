@@ -63,7 +63,8 @@ def test_one_release_is_reported_from_above_and_within_1e_4(interval):
 
 @pytest.mark.parametrize(("rate", "half"), [(0.5, 0.7), (0.1, 1.5), (0.02, 0.4)])
 def test_opposite_moves_of_full_length_are_the_worst_that_a_drawn_record_and_its_replacement_can_make(rate, half):
-    """delta by quadrature in two dimensions, for moves of any direction and length; parallel moves, the mutant, are far better hidden."""
+    """delta by quadrature in two dimensions, for moves of any direction and length; parallel moves, the mutant, are far
+    better hidden."""
     x, y = np.meshgrid(np.linspace(-9, 9, 401), np.linspace(-9, 9, 401))
     cell, rng = (18 / 400) ** 2, np.random.default_rng(2)
 
@@ -79,7 +80,10 @@ def test_opposite_moves_of_full_length_are_the_worst_that_a_drawn_record_and_its
     worst = curve(np.array(epsilons))
     assert deltas((half, 0), (-half, 0)) == pytest.approx(worst, abs=1e-4)  # a sum over a grid
     for _ in range(40):
-        angle, lengths = rng.uniform(0, 2 * math.pi), half * np.maximum(rng.choice([1.0, 1.0, 0.5], 2), rng.uniform(0, 1, 2))
+        angle, lengths = (
+            rng.uniform(0, 2 * math.pi),
+            half * np.maximum(rng.choice([1.0, 1.0, 0.5], 2), rng.uniform(0, 1, 2)),
+        )
         found = deltas((lengths[0], 0), lengths[1] * np.array([math.cos(angle), math.sin(angle)]))
         assert (found <= worst + 1e-4).all()
     assert deltas((half, 0), (half / 2, 0))[0] < 0.5 * worst[0]
@@ -90,7 +94,10 @@ def test_gaussian_releases_agree_with_dp_accounting(sampling, sigma, steps):
     """dp-accounting's replace-one pair has a sensitivity of 1 to each side; ours is the distance between the two."""
     ours = loss_distribution(GaussianEvent(sigma / 2, sampling=sampling), 1e-3).self_compose(steps)
     theirs = reference.from_gaussian_mechanism(
-        sigma, sampling_prob=sampling, neighboring_relation=NeighboringRelation.REPLACE_ONE, value_discretization_interval=1e-3
+        sigma,
+        sampling_prob=sampling,
+        neighboring_relation=NeighboringRelation.REPLACE_ONE,
+        value_discretization_interval=1e-3,
     ).self_compose(steps)
     assert ours.get_epsilon_for_delta(1e-5) == pytest.approx(theirs.get_epsilon_for_delta(1e-5), rel=1e-3)
 
@@ -150,7 +157,8 @@ def test_amplification_by_sampling():
 
 
 def test_a_pure_vector_release_is_covered_whatever_its_direction():
-    """Laplace noise on m coordinates, the difference spread over them: never above the randomised response that stands in for it."""
+    """Laplace noise on m coordinates, the difference spread over them: never above the randomised response that stands
+    in for it."""
     stand_in = loss_distribution(LaplaceEvent(1.0), 1e-3)
     for m in (1, 2, 5, 20):
         spread = from_curve(*Pair(LAPLACE, 0.5 / m).curve(), 1e-4).self_compose(m)
@@ -167,7 +175,8 @@ def test_mutants_with_half_the_noise_exceed_the_reported_delta():
 
 
 def test_composition_of_simulated_losses_matches():
-    """10,000 sums of 20 simulated stable losses against the composed distribution, at several eps, in standard errors."""
+    """10,000 sums of 20 simulated stable losses against the composed distribution, at several eps, in standard
+    errors."""
     pair = Pair(stable_law(1.8), 0.2)
     curve, largest = pair.curve()
     composed = from_curve(curve, largest, 1e-3).self_compose(20)

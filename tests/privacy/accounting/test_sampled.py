@@ -1,4 +1,5 @@
-"""Releases about records that an owner draws in secret: calibration, what k of them cost, and dp_accounting beside it."""
+"""Releases about records that an owner draws in secret: calibration, what k of them cost, and dp_accounting beside
+it."""
 
 import itertools
 import math
@@ -50,7 +51,8 @@ def test_costs_rise_with_the_answers_stay_above_dp_accounting_and_end_at_exactly
 
 
 def test_the_ledger_of_drawn_answers_fills_slowly():
-    """The mutant that takes Renyi divergences alone, with a few small orders, says that two answers of sixty cost everything."""
+    """The mutant that takes Renyi divergences alone, with a few small orders, says that two answers of sixty cost
+    everything."""
     series = make_series("gaussian", Fraction(1), Fraction(1, 10**5), 60, 0.5, rate=0.1)
     for k in (2, 4, 8, 16, 32):
         assert float(series.spent_after(k)) == pytest.approx(theirs(series.event.multiplier, 0.1, k, 1e-5), rel=5e-3)
@@ -72,7 +74,9 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "count", "rate"), HOSTILE)
-def test_calibration_takes_bounded_work_and_never_more_noise_than_without_draws(monkeypatch, epsilon, delta, count, rate):
+def test_calibration_takes_bounded_work_and_never_more_noise_than_without_draws(
+    monkeypatch, epsilon, delta, count, rate
+):
     grids = []
 
     def counted(curve, largest, interval):
@@ -94,7 +98,8 @@ def test_calibration_for_many_rounds_is_that_of_the_fine_grid():
 
 
 def cost(b_up, b_down, q):
-    """The largest ln P/Q where without the record the density is f, with it up to e^b_up f, with its replacement down to e^-b_down f."""
+    """The largest ln P/Q where without the record the density is f, with it up to e^b_up f, with its replacement down
+    to e^-b_down f."""
     return math.log(((1 - q) + q * math.exp(b_up)) / ((1 - q) + q * math.exp(-b_down)))
 
 
@@ -138,14 +143,18 @@ def test_no_pair_of_drawn_geometric_laws_is_told_apart_better_than_epsilon(epsil
 
 @pytest.mark.parametrize("rate", [0.5, 0.05])
 def test_noise_on_a_grid_pays_for_the_grid_on_half_the_way_too(rate):
-    """Every coordinate of a value moves by half the way, and rounding takes each a whole unit further: by exact fractions."""
+    """Every coordinate of a value moves by half the way, and rounding takes each a whole unit further: by exact
+    fractions."""
     size, sensitivity = 300, 300 * 4096.04 / 4096
-    mechanism = make_series("geometric", Fraction(1), Fraction(0), 1, sensitivity, rate=rate, coordinates=size).mechanism
+    mechanism = make_series(
+        "geometric", Fraction(1), Fraction(0), 1, sensitivity, rate=rate, coordinates=size
+    ).mechanism
     half = Fraction(sensitivity) / 2 / size
 
     def spent(noise):
         unit, steps = noise.grid(size)
-        at = [Fraction(place, 1000) for place in range(1001)]  # where on the grid the value lies without the record, in units
+        # where on the grid the value lies without the record, in units
+        at = [Fraction(place, 1000) for place in range(1001)]
         moved = half / Fraction(unit)
         up, down = max((round(a + moved) - round(a), round(a) - round(a - moved)) for a in at)
         return cost(float(Fraction(up * size, steps)), float(Fraction(down * size, steps)), rate)
@@ -157,7 +166,8 @@ def test_noise_on_a_grid_pays_for_the_grid_on_half_the_way_too(rate):
 
 @pytest.mark.parametrize("base", [0.3, 2.0])
 def test_no_triple_of_laws_is_amplified_less_than_the_closed_form_says(base):
-    """f without the record, g with it, h with its replacement, on three outcomes, each within half of f: by brute force."""
+    """f without the record, g with it, h with its replacement, on three outcomes, each within half of f: by brute
+    force."""
     rng, q = np.random.default_rng(0), 0.3
     half, worst = base / 2, 0.0
 
@@ -215,7 +225,9 @@ def test_the_grid_adds_two_parts_in_2_to_the_12_of_variance_at_most():
         assert 2**-12 < drawn / mechanism.variance - 1 < 2 * (2**-12 + 1 / steps) * (1 + 1e-3)
 
 
-@pytest.mark.parametrize(("mechanism", "advice"), [("geometric", "laplace noise"), ("laplace", "fewer epochs or coordinates")])
+@pytest.mark.parametrize(
+    ("mechanism", "advice"), [("geometric", "laplace noise"), ("laplace", "fewer epochs or coordinates")]
+)
 def test_rows_in_too_many_batches_are_refused_with_what_helps(mechanism, advice):
     size, pieces = (20, 10_000) if mechanism == "geometric" else (10_000, 10**9)
     with pytest.raises(SettingError, match=rf"smaller records_per_person, or {advice}"):
@@ -237,4 +249,6 @@ def test_a_release_in_pieces_pays_for_the_grid_of_each(mechanism):
     assert (Fraction(0.1) + pieces * Fraction(width)) / scale <= Fraction(1, count)
     plain = make_series(mechanism, Fraction(1), delta, count, 0.1).mechanism  # the mutant that pays for one
     if mechanism == "geometric":
-        assert (Fraction(0.1) + pieces * Fraction(width)) / (Fraction(plain.scale) + Fraction(width) * count) > Fraction(1, count)
+        assert (Fraction(0.1) + pieces * Fraction(width)) / (
+            Fraction(plain.scale) + Fraction(width) * count
+        ) > Fraction(1, count)

@@ -11,7 +11,8 @@ from parley.privacy.accounting.pairs import Pair, stable_law
 
 
 @pytest.mark.parametrize(
-    ("alpha", "figures"), [(1.999, {1: 2.54, 4: 2.92, 64: 2.94}), (1.9, {1: 1.45, 4: 2.47, 64: 2.84}), (2.0, {1: 2.94, 16: 2.94})]
+    ("alpha", "figures"),
+    [(1.999, {1: 2.54, 4: 2.92, 64: 2.94}), (1.9, {1: 1.45, 4: 2.47, 64: 2.84}), (2.0, {1: 2.94, 16: 2.94})],
 )
 def test_epsilon_by_spread(alpha, figures):
     for spread, value in figures.items():

@@ -28,7 +28,9 @@ def differs(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("weights", [np.ones(1), np.ones(2), np.full(40, 1 / 40), UNEQUAL], ids=["one", "two", "forty", "unequal"])
+@pytest.mark.parametrize(
+    "weights", [np.ones(1), np.ones(2), np.full(40, 1 / 40), UNEQUAL], ids=["one", "two", "forty", "unequal"]
+)
 def test_a_combined_draw_has_the_law_of_the_weighted_sum(law, weights):
     at_once = drawn(FastNoise(1).combined(weights), law, (DRAWS,))
     assert not differs(at_once, one_by_one(law, weights))
@@ -64,7 +66,9 @@ def test_moments_are_those_of_the_sum(owners):
 def test_one_owner_is_drawn_as_ever():
     """The same numbers, bit by bit: what a seed gave before it gives now."""
     for law in LAWS:
-        np.testing.assert_array_equal(drawn(FastNoise(3).combined(np.ones(1)), law, (50,)), drawn(FastNoise(3), law, (50,)))
+        np.testing.assert_array_equal(
+            drawn(FastNoise(3).combined(np.ones(1)), law, (50,)), drawn(FastNoise(3), law, (50,))
+        )
     rng = np.random.default_rng(3)
     np.testing.assert_array_equal(FastNoise(3).laplace(np.zeros(5), 2.0, 1.0), rng.laplace(scale=2.0, size=5))
 

@@ -34,7 +34,9 @@ def seeded(monkeypatch):
     def start(seed):
         rng = np.random.default_rng(seed)
         monkeypatch.setattr(
-            exact_gaussian, "random_words", lambda size: rng.integers(0, 2**64 - 1, size, dtype=np.uint64, endpoint=True)
+            exact_gaussian,
+            "random_words",
+            lambda size: rng.integers(0, 2**64 - 1, size, dtype=np.uint64, endpoint=True),
         )
 
     start(0)
@@ -57,7 +59,8 @@ def fit(observed, steps, offset):
 
 @pytest.mark.parametrize(("steps", "offset"), [(1.0, 0.0), (1.0, 0.3), (3.3, -0.5), (20.0, 0.123)])
 def test_the_law_is_the_normal_law_rounded_after_the_noise(seeded, steps, offset):
-    """Chi-square on a million draws against the exact masses; a sigma one percent off and a value rounded first are rejected."""
+    """Chi-square on a million draws against the exact masses; a sigma one percent off and a value rounded first are
+    rejected."""
     sample = draws(steps, offset)
     assert fit(sample, steps, offset) > 1e-6
     assert fit(sample, 1.01 * steps, offset) < 1e-12
@@ -119,7 +122,8 @@ def exact_margin(strip, x, u):
 
 
 def test_the_filter_never_decides_wrongly_near_a_decision():
-    """Uniform numbers within 2^-38 of the acceptance bound in every strip: decided as 60 digits say, or left to exact arithmetic."""
+    """Uniform numbers within 2^-38 of the acceptance bound in every strip: decided as 60 digits say, or left to exact
+    arithmetic."""
     rng = np.random.default_rng(2)
     strips = np.repeat(np.arange(STRIPS), 20)
     slots = np.searchsorted(_STRIP_OF, strips)
@@ -127,8 +131,11 @@ def test_the_filter_never_decides_wrongly_near_a_decision():
     x[::20] = 0
     x[1::20] = 2**64 - 1
     with mpmath.workdps(60):
-        bound = [-exact_margin(j, a, 0) / mpmath.exp(mpmath.mpf(int(a)) / 2**64 * (2 * int(j) + mpmath.mpf(int(a)) / 2**64) / 128)
-                 for j, a in zip(strips, x, strict=True)]  # fmt: skip
+        shares = [mpmath.mpf(int(a)) / 2**64 for a in x]
+        bound = [
+            -exact_margin(j, a, 0) / mpmath.exp(share * (2 * int(j) + share) / 128)
+            for j, a, share in zip(strips, x, shares, strict=True)
+        ]
         u = np.array([min(int(b * 2**47), 2**47 - 600) for b in bound]) + rng.integers(-500, 500, len(strips))
         first = (u.astype(np.uint64) << np.uint64(17)) | slots.astype(np.uint64)
         _, kept, doubtful = _filter(first, x, 0.01, np.zeros(len(x)))
@@ -152,9 +159,12 @@ def test_filter_and_exact_arithmetic_agree():
 
 
 def test_what_the_first_digits_leave_open_is_decided_by_further_ones(monkeypatch):
-    """A place just below a cell's edge at 64 digits: the next digits say on which side it lies. Likewise the acceptance."""
+    """A place just below a cell's edge at 64 digits: the next digits say on which side it lies. Likewise the
+    acceptance."""
     words = iter(())
-    monkeypatch.setattr(exact_gaussian, "random_words", lambda size: np.array([next(words) for _ in range(size)], dtype=np.uint64))
+    monkeypatch.setattr(
+        exact_gaussian, "random_words", lambda size: np.array([next(words) for _ in range(size)], dtype=np.uint64)
+    )
     half = 2**63  # x = 1/2 in strip 0: z = 1/16, and 8 steps make it 1/2
     words = iter([0, 0])  # digits of u, of x
     assert _settle(0, half - 1, Fraction(8), Fraction(1, 2**68)) == 0
@@ -194,7 +204,8 @@ def test_bounds_of_the_exponential_hold(x, bits):
 
 
 def test_the_result_is_a_function_of_the_sum(seeded):
-    """The same noise on values of the grid gives the same steps from them; between, the nearest multiple of g to the exact sum."""
+    """The same noise on values of the grid gives the same steps from them; between, the nearest multiple of g to the
+    exact sum."""
     sigma, unit = 2.0, 2.0 ** (2 - BITS)
 
     def noisy(value):
@@ -266,7 +277,8 @@ def test_floats_near_normal_numbers_follow_the_normal_law():
 
 
 def test_floats_are_as_near_to_normal_numbers_as_said():
-    """Proposals are settled to 300 binary digits of the same words, and of further ones that a long enough look would draw."""
+    """Proposals are settled to 300 binary digits of the same words, and of further ones that a long enough look would
+    draw."""
     held = SeededWords(b"k" * 32)
     words = held(2 * 4000)
     first, second = words.reshape(2, -1)

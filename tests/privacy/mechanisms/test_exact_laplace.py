@@ -24,7 +24,9 @@ def test_the_law_is_the_discrete_laplace_law(scale):
 
     def pvalue(s):
         e = expected(s)
-        return stats.chisquare(np.append(observed, len(draws) - observed.sum()), np.append(e, len(draws) - e.sum())).pvalue
+        return stats.chisquare(
+            np.append(observed, len(draws) - observed.sum()), np.append(e, len(draws) - e.sum())
+        ).pvalue
 
     assert pvalue(scale) > 1e-6
     assert pvalue(1.1 * scale) < 1e-12
@@ -59,9 +61,8 @@ def test_the_parts_are_exact():
         counts = np.bincount(_below(limit, 50_000).astype(int), minlength=limit)
         assert len(counts) == limit
         assert limit == 1 or stats.chisquare(counts).pvalue > 1e-6
-    large = (
-        3 * 2**62
-    )  # a quarter of all words is drawn again; taken by their remainder they would make the first third too frequent
+    # a quarter of all words is drawn again; taken by their remainder they would make the first third too frequent
+    large = 3 * 2**62
     thirds = np.bincount((_below(large, 30_000) // np.uint64(2**62)).astype(int), minlength=3)
     assert stats.chisquare(thirds).pvalue > 1e-6
     runs = np.bincount(_geometric(200_000), minlength=12)

@@ -24,13 +24,16 @@ def test_tails_are_those_of_the_laws(p, d):
 
 
 def test_noise_on_long_vectors_is_drawn_wider_and_its_tail_knows():
-    """A sensitivity that is tiny beside the scale: rounding to the sampler's grid is then paid for by a scale well above the asked one."""
+    """A sensitivity that is tiny beside the scale: rounding to the sampler's grid is then paid for by a scale well
+    above the asked one."""
     tight = Laplace.calibrate(Fraction(1, 10**10), 1.0)
     d = 2000
     assert tight.tail(1e-12, d) > 1.1 * tight.scale * math.log(d / 1e-12)
     noise = np.concatenate([SafeNoise().laplace(np.zeros(d), tight.scale, tight.sensitivity) for _ in range(20)])
     # the mean size of Laplace noise is its scale, and so is its deviation
-    assert np.abs(noise).mean() == pytest.approx(tight.tail(1e-3, d) / math.log(d / 1e-3), rel=5 / math.sqrt(noise.size))
+    assert np.abs(noise).mean() == pytest.approx(
+        tight.tail(1e-3, d) / math.log(d / 1e-3), rel=5 / math.sqrt(noise.size)
+    )
 
 
 def share_outside(extent, released):
@@ -46,7 +49,9 @@ def test_values_at_the_bound_are_refused_no_more_often_than_said(noise, d):
     value[0] = 10.0  # wholly in one coordinate: that one, and the norm, stand at the bound
     exact = Extent(-10.0, 10.0, 10.0, noise.norm)
     released = np.broadcast_to(value, (draws, d)).copy()
-    released = fast.laplace(released, noise.scale, 0.5) if isinstance(noise, Laplace) else fast.gaussian(released, noise.sigma)
+    released = (
+        fast.laplace(released, noise.scale, 0.5) if isinstance(noise, Laplace) else fast.gaussian(released, noise.sigma)
+    )
     error = 4 * math.sqrt(p / draws)
     assert share_outside(exact.noisy(noise, d, p), released) <= p + error
     mutant = Laplace(noise.scale / 2, 0.5) if isinstance(noise, Laplace) else Gaussian(noise.sigma / 2, 0.5)

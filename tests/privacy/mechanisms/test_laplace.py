@@ -33,11 +33,14 @@ def test_a_budget_too_small_for_any_number_is_one_sentence():
 
 
 def largest_loss(scale: float, difference: np.ndarray) -> float:
-    """The largest log ratio of the densities of `value + noise` and its neighbour: attained beyond both, so scan far tails."""
+    """The largest log ratio of the densities of `value + noise` and its neighbour: attained beyond both, so scan far
+    tails."""
     points = np.concatenate([np.linspace(-5, 5, 4001) * scale, np.linspace(-40, 40, 801) * scale])
     total = 0.0
     for shift in difference:
-        total += float(np.max(stats.laplace.logpdf(points, scale=scale) - stats.laplace.logpdf(points, loc=shift, scale=scale)))
+        total += float(
+            np.max(stats.laplace.logpdf(points, scale=scale) - stats.laplace.logpdf(points, loc=shift, scale=scale))
+        )
     return total
 
 

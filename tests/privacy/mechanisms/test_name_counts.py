@@ -1,4 +1,5 @@
-"""Names leave only above a threshold that one person cannot reach but with probability delta: exact probabilities of the samplers' law."""
+"""Names leave only above a threshold that one person cannot reach but with probability delta: exact probabilities of
+the samplers' law."""
 
 import dataclasses
 import itertools
@@ -21,7 +22,11 @@ RECORDS, PERSON, COLUMNS, EPSILON, DELTA = 2000, 3, 4, Fraction(1, 2), Fraction(
 
 def made(kind, records=RECORDS, person=PERSON, columns=COLUMNS, epsilon=EPSILON, delta=DELTA):
     sensitivity = 2 * person * columns / records
-    base = Laplace.calibrate(epsilon, sensitivity) if kind == "laplace" else Gaussian.calibrate(epsilon, float(delta), sensitivity)
+    base = (
+        Laplace.calibrate(epsilon, sensitivity)
+        if kind == "laplace"
+        else Gaussian.calibrate(epsilon, float(delta), sensitivity)
+    )
     return Stability.calibrate(base, epsilon, delta, records, person, columns, WIDTH)
 
 
@@ -94,7 +99,9 @@ def test_which_names_leave_is_as_private_as_promised(kind):
 def test_names_leave_as_often_as_their_law_says(noise):
     stability = made("laplace", records=400, person=1, columns=1, epsilon=Fraction(20), delta=Fraction(1, 10))
     rows = round(stability.threshold * 400)
-    counts = NamedCounts(np.zeros(WIDTH), stability.sensitivity, "l1", ({"a": rows, "b": 2 * rows, "c": stability.floor},))
+    counts = NamedCounts(
+        np.zeros(WIDTH), stability.sensitivity, "l1", ({"a": rows, "b": 2 * rows, "c": stability.floor},)
+    )
     tried = 400
     names = [released(stability.release(counts, noise)) for _ in range(tried)]
     expected = float(chance(stability, rows))
@@ -129,7 +136,9 @@ def test_as_many_names_as_rows_are_no_candidates():
     stability = made("laplace", person=1, columns=2)
     ids = {f"id {k}": 1 for k in range(RECORDS)}
     every = dataclasses.replace(stability, threshold=-math.inf)  # which would let every candidate out
-    answer = every.release(NamedCounts(np.zeros(2 * WIDTH), stability.sensitivity, "l1", (ids, {"x": RECORDS})), FastNoise(0))
+    answer = every.release(
+        NamedCounts(np.zeros(2 * WIDTH), stability.sensitivity, "l1", (ids, {"x": RECORDS})), FastNoise(0)
+    )
     assert released(answer[:WIDTH]) == {}
     assert list(released(answer[WIDTH:])) == ["x"]
 
@@ -141,7 +150,8 @@ def test_where_no_threshold_can_hold_no_name_leaves():
         made("laplace", delta=Fraction(1, 10**299)),
     ):
         answer = stability.release(
-            NamedCounts(np.zeros(COLUMNS * WIDTH), stability.sensitivity, "l1", ({"x": stability.records},) * COLUMNS), FastNoise(0)
+            NamedCounts(np.zeros(COLUMNS * WIDTH), stability.sensitivity, "l1", ({"x": stability.records},) * COLUMNS),
+            FastNoise(0),
         )
         assert not any(released(part) for part in answer.reshape(COLUMNS, -1))
 

@@ -30,7 +30,9 @@ def reference_pdf(x: float, alpha: float) -> float:
             return float(sum(terms) / mpmath.pi)
         ray = mpmath.e ** (1j * mpmath.pi / (4 * a))
         steps = [0, mpmath.mpf(1) / 10, 1, 2, 4, 8, 16, 32, 64, 128]
-        return float(mpmath.quad(lambda s: (mpmath.e ** (1j * z * s * ray - (s * ray) ** a) * ray).real, steps) / mpmath.pi)
+        return float(
+            mpmath.quad(lambda s: (mpmath.e ** (1j * z * s * ray - (s * ray) ** a) * ray).real, steps) / mpmath.pi
+        )
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)

@@ -10,8 +10,8 @@ from parley.privacy.mechanisms.stable_location import located, reach
 
 @pytest.mark.parametrize(("alpha", "many"), [(1.0, 5), (1.5, 4)])
 def test_the_estimate_moves_along_and_its_variance_is_its_own(alpha, many):
-    """1,000 locations at once: the mean of squared errors over the stated variance is 1, by configuration; the mean of answers is off by
-    far more."""
+    """1,000 locations at once: the mean of squared errors over the stated variance is 1, by configuration; the mean of
+    answers is off by far more."""
     answers = 3.0 + sample(alpha, 0.4, (many, 1000), np.random.default_rng(many))
     mean, variance = located(answers, alpha, 0.4)
     moved, same = located(answers + 7.0, alpha, 0.4)

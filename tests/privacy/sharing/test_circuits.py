@@ -41,12 +41,18 @@ def test_every_word_and_threshold(length: int) -> None:
     words = list(range(2**length))
     make = Builder(length)
     circuit = make.build([below(make, range(length), t) for t in range(2**length + 1)])
-    np.testing.assert_array_equal(run(circuit, digits(words, length)), [[w < t for w in words] for t in range(2**length + 1)])
+    np.testing.assert_array_equal(
+        run(circuit, digits(words, length)), [[w < t for w in words] for t in range(2**length + 1)]
+    )
 
 
 def test_long_words_and_edges() -> None:
     rng = np.random.default_rng(2)
-    thresholds = EDGES + [int(t) for t in rng.integers(0, 2**64, size=20, dtype=np.uint64)] + [0xFF << 32, 1 << 40, (1 << 40) - 1]
+    thresholds = (
+        EDGES
+        + [int(t) for t in rng.integers(0, 2**64, size=20, dtype=np.uint64)]
+        + [0xFF << 32, 1 << 40, (1 << 40) - 1]
+    )
     near = [w for t in thresholds for w in (t - 1, t, t + 1) if 0 <= w < 2**64]
     words = near + [int(w) for w in rng.integers(0, 2**64, size=300, dtype=np.uint64)]
     make = Builder(64)
@@ -93,7 +99,9 @@ def test_weighted_sum_of_shared_bits(count: int) -> None:
     bits = rng.integers(0, 2, size=(count, 130), dtype=np.uint64)
     weights = np.array([(-5) % 2**64, 2**63, 1, 12][:count] + [7] * (count - 4), dtype=np.uint64)
     shares = split(planes_of(bits), rng, xor=True)
-    first, second, third = all_three(make_keys(count), lambda host: weighted_sum(host, shares[host.index], weights, 130))
+    first, second, third = all_three(
+        make_keys(count), lambda host: weighted_sum(host, shares[host.index], weights, 130)
+    )
     expected = [sum(int(w) * int(b) for w, b in zip(weights, column, strict=True)) % 2**64 for column in bits.T]
     assert [int(x) for x in first + second + third] == expected
     assert [int(x) for x in weigh(lanes(planes_of(bits), 130), weights)] == expected

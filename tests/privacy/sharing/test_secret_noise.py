@@ -85,7 +85,9 @@ def p_value(drawn: np.ndarray, law: tuple[int, np.ndarray]) -> float:
     return float(chi2.sf(((seen - due) ** 2 / due).sum(), len(cells) - 1))
 
 
-@pytest.mark.parametrize(("recipe", "law"), [(LAPLACE, laplace_law), (GAUSSIAN, gaussian_law)], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    ("recipe", "law"), [(LAPLACE, laplace_law), (GAUSSIAN, gaussian_law)], ids=["laplace", "gaussian"]
+)
 def test_law_of_a_million_draws(recipe: Recipe, law: Callable[[], tuple[int, np.ndarray]]) -> None:
     drawn = opened(recipe, 1_000_000, "law")
     assert p_value(drawn, law()) > 0.001
@@ -114,12 +116,16 @@ def test_wrong_recipes_are_told(name: str) -> None:
 def test_a_ladder_without_sign_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = secret_noise._signed_ladder
     monkeypatch.setattr(
-        secret_noise, "_signed_ladder", lambda *a: [(dataclasses.replace(o, wires=o.wires[1:]), w) for o, w in whole(*a)[1:]]
+        secret_noise,
+        "_signed_ladder",
+        lambda *a: [(dataclasses.replace(o, wires=o.wires[1:]), w) for o, w in whole(*a)[1:]],
     )
     assert p_value(opened(GAUSSIAN, 20_000, "law"), gaussian_law()) < 1e-6
 
 
-@pytest.mark.parametrize("recipe", [ODD, make_recipe("laplace", 24), make_recipe("gaussian", 12), make_recipe("gaussian", 48)])
+@pytest.mark.parametrize(
+    "recipe", [ODD, make_recipe("laplace", 24), make_recipe("gaussian", 12), make_recipe("gaussian", 48)]
+)
 def test_two_hosts_together_know_the_noise(recipe: Recipe) -> None:
     """The limit of the guarantee, and the protocol's arithmetic against the recipe's definition."""
     host_0, host_1 = make_keys("two")[:2], make_keys("two")[1:]
@@ -138,7 +144,8 @@ RUNS, SIZE = 50, 128
 
 
 def views(recipe: Recipe, host: int) -> tuple[np.ndarray, np.ndarray]:
-    """Noise [runs, size] and the bits that one host receives [runs, bits], its own two keys being the same in all runs."""
+    """Noise [runs, size] and the bits that one host receives [runs, bits], its own two keys being the same in all
+    runs."""
     noise, received = [], []
     for run in range(RUNS):
         keys = list(make_keys("fixed"))
@@ -163,7 +170,8 @@ def uniform(bits: np.ndarray) -> bool:
 
 
 def unrelated(noise: np.ndarray, bits: np.ndarray) -> bool:
-    """No bit of the view is correlated with the noise of any coordinate more than chance allows: 0.8 is 9 standard errors."""
+    """No bit of the view is correlated with the noise of any coordinate more than chance allows: 0.8 is 9 standard
+    errors."""
     z = (noise - noise.mean(axis=0)) / noise.std(axis=0)
     return bool(np.abs(z.T @ (2.0 * bits - 1) / len(noise)).max() < 0.8)
 

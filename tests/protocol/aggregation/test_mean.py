@@ -30,7 +30,8 @@ def mask(chosen, count):
 
 @pytest.mark.parametrize("chosen", [(0,), (0, 2), (1, 2), (0, 1, 2)])
 def test_the_variance_of_a_coalition_is_that_of_its_weighted_mean(chosen):
-    """20,000 means of noisy answers: their variance is v within 4.5 standard errors; with equal weights it would not be."""
+    """20,000 means of noisy answers: their variance is v within 4.5 standard errors; with equal weights it would not
+    be."""
     records, variances, draws = np.array([100, 300, 1000]), np.array([9.0, 4.0, 1.0]), 20_000
     rng = np.random.default_rng(0)
     noisy = [Answer("q", str(i), int(records[i]), rng.normal(0, np.sqrt(variances[i]), draws)) for i in chosen]
@@ -63,13 +64,16 @@ def test_prefixes_are_the_first_owners_of_an_order(parts, random):
     order = np.array(random.sample(range(len(parts)), len(parts)))
     n, v = EachOwnerNoise(records, variances).prefixes(order)
     for place in range(len(parts)):
-        np.testing.assert_allclose((n[place], v[place]), by_hand(records, variances, order[: place + 1]), rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(
+            (n[place], v[place]), by_hand(records, variances, order[: place + 1]), rtol=1e-12, atol=1e-300
+        )
 
 
 @settings(deadline=None)
 @given(OWNERS, st.randoms(use_true_random=False))
 def test_a_coalition_with_and_without_each_owner(parts, random):
-    """Every owner in turn leaves, or is in with answers of another variance; also where one owner's noise is nearly all there is."""
+    """Every owner in turn leaves, or is in with answers of another variance; also where one owner's noise is nearly all
+    there is."""
     records, variances = (np.array(column, dtype=float) for column in zip(*parts, strict=True))
     count, own = len(parts), np.array([random.choice([0.0, 1.0, 1e12]) for _ in parts])
     members = np.array([random.random() < 0.7 for _ in parts])
@@ -77,9 +81,13 @@ def test_a_coalition_with_and_without_each_owner(parts, random):
     (less, quieter), (more, louder) = noise.without_each(members), noise.with_each(members, own)
     for owner in range(count):
         others = set(np.flatnonzero(members)) - {owner}
-        np.testing.assert_allclose((less[owner], quieter[owner]), by_hand(records, variances, others), rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(
+            (less[owner], quieter[owner]), by_hand(records, variances, others), rtol=1e-12, atol=1e-300
+        )
         there = np.where(np.arange(count) == owner, own, variances)
-        np.testing.assert_allclose((more[owner], louder[owner]), by_hand(records, there, others | {owner}), rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(
+            (more[owner], louder[owner]), by_hand(records, there, others | {owner}), rtol=1e-12, atol=1e-300
+        )
 
 
 def test_many_coalitions_with_their_own_variances():

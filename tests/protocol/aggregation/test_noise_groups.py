@@ -51,7 +51,9 @@ def one_by_one(pilot, seed=2):
 def asked_quietly(pilot):
     exchange = PilotExchange(pilot, 1, 0, noiseless=True)
     begin = State(1, np.zeros((1, pilot.source.width)))
-    return EachOwner().combine(exchange.ask(pilot.algorithm.questions(begin, Asker("pilot", "pilot", pilot.setup.schedule))))[0]
+    return EachOwner().combine(
+        exchange.ask(pilot.algorithm.questions(begin, Asker("pilot", "pilot", pilot.setup.schedule)))
+    )[0]
 
 
 CASES = {
@@ -81,7 +83,8 @@ def test_a_pilots_answer_has_the_law_of_the_owners_mean(mechanism, case):
 
 @pytest.mark.parametrize(("case", "draws"), [("equal", 1), ("sizes", 1), ("everything", 4)])
 def test_laplace_noise_takes_a_draw_for_each_epsilon_alone(case, draws):
-    """n_l times the scale is the same for all sizes: a record's share in a sum does not depend on how many there are."""
+    """n_l times the scale is the same for all sizes: a record's share in a sum does not depend on how many there
+    are."""
     pilot = open_pilot(terms_of(*CASES[case]), regression_table(300))
     (group,) = noise_groups({name: part.training for name, part in pilot.setup.parts.items()})
     assert len(FastNoise(0).combined(group.weights)._equal) == draws
@@ -91,13 +94,15 @@ def test_laplace_noise_takes_a_draw_for_each_epsilon_alone(case, draws):
 def test_noise_on_a_grid_is_combined_where_it_is_the_same():
     """Noise of whole grid units cannot be scaled: only owners alike are one group."""
     terms = terms_of([500, 500, 800], [1.0, 1.0, 1.0]).changed(
-        learning={"algorithm": "private-sgd", "step": 0.1, "batches": 1, "epochs": 4}, privacy={"mechanism": "geometric"}
+        learning={"algorithm": "private-sgd", "step": 0.1, "batches": 1, "epochs": 4},
+        privacy={"mechanism": "geometric"},
     )
     pilot = open_pilot(terms, regression_table(300))
     answers = asked(pilot)
     assert sorted(len(answer.owners) for answer in answers) == [1, 2]
     squares = (weighted_mean(answers) - asked_quietly(pilot)) ** 2 / pilot.combined_variance()
-    assert abs(squares.mean() - 1) < 4 * squares.std() / np.sqrt(squares.size) + 1e-3  # the grid widens the scale by 2^-12
+    # the grid widens the scale by 2^-12
+    assert abs(squares.mean() - 1) < 4 * squares.std() / np.sqrt(squares.size) + 1e-3
 
 
 def test_owners_with_turns_are_combined_among_those_asked():

@@ -1,6 +1,8 @@
-"""A sample of `benchmarks/draws.py`: no draw is found in which one row moves an answer by more than half of its sensitivity.
+"""A sample of `benchmarks/draws.py`: no draw is found in which one row moves an answer by more than half of its
+sensitivity.
 
-The search has power: with margins by one product of matrices, which rounds a row by who stands beside it, it finds such draws.
+The search has power: with margins by one product of matrices, which rounds a row by who stands beside it, it finds such
+draws.
 """
 
 import numpy as np
@@ -22,7 +24,9 @@ def worst(settings, folder):
 def some(kind, **others):
     """Every way in which a margin may cancel, for tables of a few rows and of many."""
     return [
-        Setting(kind, mechanism, clip, None, width, size=size, rows=rows, chain=chain, spread=spread, seed=seed, **others)
+        Setting(
+            kind, mechanism, clip, None, width, size=size, rows=rows, chain=chain, spread=spread, seed=seed, **others
+        )
         for seed, (mechanism, clip, width, size, rows, chain, spread) in enumerate(
             [
                 ("laplace", 1.0, 50, 1e24, 4, False, False),
@@ -55,9 +59,11 @@ def test_the_search_finds_margins_by_products_of_matrices(tmp_path):
 
 
 def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_drawn(tmp_path, monkeypatch):
-    """As if they were prepared by a product of matrices that rounds a single row another way: a large theta shows it."""
+    """As if they were prepared by a product of matrices that rounds a single row another way: a large theta shows
+    it."""
     settings = [
-        Setting("linear-regression", width=9, prepared="whitened", streamed=True, size=1e24, rows=4, seed=s) for s in range(3)
+        Setting("linear-regression", width=9, prepared="whitened", streamed=True, size=1e24, rows=4, seed=s)
+        for s in range(3)
     ]
     kept = Preparation.columns
 

@@ -1,4 +1,5 @@
-"""Batches: who is in them, how far one person moves their gradients in each norm, and what a mutant of the rules would allow."""
+"""Batches: who is in them, how far one person moves their gradients in each norm, and what a mutant of the rules would
+allow."""
 
 import hashlib
 import itertools
@@ -20,9 +21,13 @@ CLASSES = ["p", "q", "r"]
 BOUNDS = {f"x{j}": [-3.0, 3.0] for j in range(4)}
 
 
-def batch_terms(kind="softmax-regression", records=40, mechanism="gaussian", learning=None, privacy=None, owners="a", **model):
+def batch_terms(
+    kind="softmax-regression", records=40, mechanism="gaussian", learning=None, privacy=None, owners="a", **model
+):
     delta = {"delta": 1e-5} if mechanism == "gaussian" else {}
-    target = {"target": "y", "features": [*BOUNDS]} | ({"categories": {"y": CLASSES}} if kind != "logistic-regression" else {})
+    target = {"target": "y", "features": [*BOUNDS]} | (
+        {"categories": {"y": CLASSES}} if kind != "logistic-regression" else {}
+    )
     return parley.Terms.from_dict(
         {
             "model": {"kind": kind, "intercept": False, "radius": 20.0, **target, **model},
@@ -97,7 +102,9 @@ def test_nobody_moves_an_epoch_further_than_its_sensitivity_in_any_norm(kind, no
     asked = question(batch_terms(kind, mechanism=mechanism, privacy={"clip": 0.7, "clip_norm": norm}))
     assert asked.bound.norm == norm
     base, worst = rows(kind, 40, rng), 0.0
-    extremes = [1e3 * np.array(v) for v in ((1, 1, 1, 1), (1, -1, 1, -1), (1, 0, 0, 0), (-1, -1, -1, -1), (1e-3, 1e-3, 0, 0))]
+    extremes = [
+        1e3 * np.array(v) for v in ((1, 1, 1, 1), (1, -1, 1, -1), (1, 0, 0, 0), (-1, -1, -1, -1), (1e-3, 1e-3, 0, 0))
+    ]
     for _ in range(40):
         theta = rng.choice([0.0, 0.05, 5.0]) * rng.normal(size=asked.parameters)
         place = rng.integers(40)
@@ -119,7 +126,9 @@ def _with_row(design, place, x, kind, rng):
 
 def test_a_linf_clip_is_reached_in_every_coordinate_so_that_less_noise_would_not_do():
     """The whole of d C: half of it, as if the clip were in the mechanism's norm, is exceeded."""
-    asked = question(batch_terms("logistic-regression", mechanism="laplace", privacy={"clip": 0.5, "clip_norm": "linf"}))
+    asked = question(
+        batch_terms("logistic-regression", mechanism="laplace", privacy={"clip": 0.5, "clip_norm": "linf"})
+    )
     design = rows("logistic-regression", 40, np.random.default_rng(0))
     far = {sign: Design(*_filled(design, 7, sign * 100.0)) for sign in (1.0, -1.0)}
     moved = max(
@@ -156,7 +165,9 @@ def test_a_record_enters_one_class_only_where_a_batch_is_split(sampled):
     for place in range(30):
         other = _with_row(base, place, rng.normal(size=4), "one-vs-all", rng)
         theta = rng.normal(size=12)
-        changes = [(answer(asked, other, theta, k, seed).value - answer(asked, base, theta, k, seed).value) for k in (1, 2)]
+        changes = [
+            (answer(asked, other, theta, k, seed).value - answer(asked, base, theta, k, seed).value) for k in (1, 2)
+        ]
         blocks = [np.flatnonzero(v.reshape(3, 4).any(axis=1)) for v in changes]
         assert all(len(found) <= 1 for found in blocks)
         touched |= {int(b) for found in blocks for b in found}
@@ -205,7 +216,8 @@ def test_people_with_several_rows_pay_once_an_epoch():
         before = after = base
         for place in rng.choice(40, 3, replace=False):
             before, after = (
-                _with_row(d, place, 1e3 * rng.choice([-1.0, 1.0], 4), "softmax-regression", rng) for d in (before, after)
+                _with_row(d, place, 1e3 * rng.choice([-1.0, 1.0], 4), "softmax-regression", rng)
+                for d in (before, after)
             )
         theta = np.zeros(12)
         moved = [answer(asked, after, theta, k).value - answer(asked, before, theta, k).value for k in range(1, 6)]
@@ -260,7 +272,9 @@ def test_rows_keep_their_norms_in_every_batch_and_piece_and_all_of_them_are_not_
         part = design.batch(places)
         np.testing.assert_array_equal(part.X, design.X[places])
         for norm, size in sizes.items():
-            np.testing.assert_array_equal(np.concatenate([piece.row_norms(norm) for piece in part.pieces]), size[places])
+            np.testing.assert_array_equal(
+                np.concatenate([piece.row_norms(norm) for piece in part.pieces]), size[places]
+            )
             assert all(np.shares_memory(piece.row_norms(norm), part.row_norms(norm)) for piece in part.pieces)
     assert np.shares_memory(design.batch(np.arange(9_000)).X, design.X)
     assert not np.shares_memory(design.batch(np.arange(9_000)[::-1].copy()).X, design.X)  # the mutant that only counts

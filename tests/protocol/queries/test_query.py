@@ -62,7 +62,9 @@ def test_a_score_is_another_question_than_a_gradient_and_bound_to_its_content():
 HASH = "ab" * 32
 BEFORE = {
     "6ee955d32c1fc8c0ebaa01cc4c077d97607891532efcd709ab5ce88ad37aa4c6": GradientQuery.ask(HASH, "learner", 3, THETA),
-    "c9706c22fe12319bff714f5f16880e6ac3491a063f7e323b4f53304577459a67": GradientQuery.ask(HASH, "learner", 3, THETA[None]),
+    "c9706c22fe12319bff714f5f16880e6ac3491a063f7e323b4f53304577459a67": GradientQuery.ask(
+        HASH, "learner", 3, THETA[None]
+    ),
     "df0729637e061159a68be09e65c42cbd969e52635d36bac983e19acfa90d656c": UpdateQuery.ask(HASH, "learner", 3, THETA, 5),
     "3489d463938442c244a2d627b8452475856bcff68be7e0dcc608324a5d6edf4b": StatisticsQuery.ask(HASH, "learner", 1),
     "ca96d9bde2a1bdb437fa4c3187d77d9f3f4b7f90cf15c67372bf33f40d83b7f8": ScoreQuery.ask(HASH, "learner", 11, THETA),

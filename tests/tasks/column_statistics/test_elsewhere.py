@@ -61,7 +61,9 @@ def accept(consortium, file):
     """What the owners read when they accepted."""
     said = ""
     for name in "abc":
-        said += typed("owner", "accept", consortium.folder / file, "--owner", consortium.folder / f"{name}.toml", "--yes")
+        said += typed(
+            "owner", "accept", consortium.folder / file, "--owner", consortium.folder / f"{name}.toml", "--yes"
+        )
     return said
 
 
@@ -76,7 +78,10 @@ def test_scales_and_then_a_model_between_organisations(consortium):
     result = json.loads(typed(*ask, "--write", folder / "ready.toml"))
     assert result["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
     assert "mauve" not in (folder / "ready.toml").read_text() + json.dumps(result)
-    ready, asked = parley.load_terms(folder / "ready.toml"), column_statistics_agreement(parley.load_terms(folder / "terms.toml"))
+    ready, asked = (
+        parley.load_terms(folder / "ready.toml"),
+        column_statistics_agreement(parley.load_terms(folder / "terms.toml")),
+    )
     assert asked.hash == parley.load_terms(folder / "scales.toml").hash == result["terms_hash"]
     assert ready.model.categories == {"colour": ("blue", "red")}
     everybody = pd.concat([pd.read_csv(folder / f"{name}.csv") for name in "abc"])

@@ -61,11 +61,17 @@ def test_the_guide_works_as_it_is_typed(folder):
     scales = next(output for line, output in said.items() if line.startswith("parley scales"))
     assert "cardiology, children, surgery" in scales
     assert "ghost" not in "".join(said.values()) + Path("ready.toml").read_text() + Path("model.json").read_text()
-    assert "any relation to the target" in next(output for line, output in said.items() if line == "parley forecast ready.toml")
+    assert "any relation to the target" in next(
+        output for line, output in said.items() if line == "parley forecast ready.toml"
+    )
     asked, ready = column_statistics_agreement(parley.load_terms("terms.toml")), parley.load_terms("planned.toml")
     assert [owner.epsilon for owner in ready.owners] == [0.7, 0.7]
     assert ready.privacy.delta == 9e-7
-    assert Path("ready.toml").read_text().startswith("# Bounds, categories, centres and scales were released by the owners")
+    assert (
+        Path("ready.toml")
+        .read_text()
+        .startswith("# Bounds, categories, centres and scales were released by the owners")
+    )
     for name in ("clinic-a", "clinic-b"):
         ledger = parley.Ledger(Path("books") / f"{name}.ledger")
         assert ledger.account(asked.hash).spent == Fraction("0.3")

@@ -1,4 +1,5 @@
-"""Shares of rows on declared grids: what one person can do to them, whatever its cells hold and whatever grid is asked."""
+"""Shares of rows on declared grids: what one person can do to them, whatever its cells hold and whatever grid is
+asked."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -14,8 +15,41 @@ from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUD
 
 ROWS, PERSON = 60, 3
 HOSTILE = [
-    *(None, np.nan, pd.NA, pd.NaT, "", "NA", "nan", "x", "x" * 5000, "\0", "é" * 30, b"bytes", "1e400", "-1e400", " 7 "),
-    *(0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e308, -1e308, np.inf, -np.inf, 2**53, 10**400, -(10**400), True, False, "True", 0.1),
+    *(
+        None,
+        np.nan,
+        pd.NA,
+        pd.NaT,
+        "",
+        "NA",
+        "nan",
+        "x",
+        "x" * 5000,
+        "\0",
+        "é" * 30,
+        b"bytes",
+        "1e400",
+        "-1e400",
+        " 7 ",
+    ),
+    *(
+        0.0,
+        -0.0,
+        5e-324,
+        -5e-324,
+        1e-300,
+        1e308,
+        -1e308,
+        np.inf,
+        -np.inf,
+        2**53,
+        10**400,
+        -(10**400),
+        True,
+        False,
+        "True",
+        0.1,
+    ),
     *(
         Decimal("sNaN"),
         Decimal("1e999"),
@@ -39,7 +73,13 @@ def has_name(cell):
 
 
 NAMED = [cell for cell in HOSTILE if has_name(cell)]
-GRIDS = [(MAGNITUDES, 0.0, 0.0), (EQUAL, -1e50, 1e50), (EQUAL, 1.0, np.nextafter(1.0, 2)), (EQUAL, 0.0, 5e-324), (NAMES, 0.0, 0.0)]
+GRIDS = [
+    (MAGNITUDES, 0.0, 0.0),
+    (EQUAL, -1e50, 1e50),
+    (EQUAL, 1.0, np.nextafter(1.0, 2)),
+    (EQUAL, 0.0, 5e-324),
+    (NAMES, 0.0, 0.0),
+]
 
 
 def terms(mechanism="gaussian", delta=1e-6, records=ROWS, person=PERSON):
@@ -154,13 +194,17 @@ def test_a_cell_without_a_name_is_refused_where_names_may_be_asked_and_counts_wh
 def test_a_grid_that_is_none_is_refused(number, grid):
     agreement = parley.Owner("o", table(np.random.default_rng(1))).prepare(terms())
     with pytest.raises(Malformed):
-        agreement.part.check(ColumnStatisticsQuery.ask(agreement.hash, "learner", number, np.array(grid, dtype=float).ravel()), ())
+        agreement.part.check(
+            ColumnStatisticsQuery.ask(agreement.hash, "learner", number, np.array(grid, dtype=float).ravel()), ()
+        )
 
 
 def test_names_are_refused_where_the_terms_have_no_delta_for_them():
     agreement = parley.Owner("o", table(np.random.default_rng(1))).prepare(terms("laplace", 0.0))
     with pytest.raises(Malformed, match="delta"):
-        agreement.part.check(ColumnStatisticsQuery.ask(agreement.hash, "learner", 2, np.array((NAMES, 0.0, 0.0) * 3)), ())
+        agreement.part.check(
+            ColumnStatisticsQuery.ask(agreement.hash, "learner", 2, np.array((NAMES, 0.0, 0.0) * 3)), ()
+        )
 
 
 def test_a_streamed_table_counts_alike(tmp_path):

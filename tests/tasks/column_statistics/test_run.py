@@ -118,7 +118,9 @@ def test_scales_of_transformed_columns_are_in_transformed_units(tables):
 
 def test_the_classes_of_a_target_are_asked_by_name(tables):
     coded = {name: table.assign(grade=table["year"] % 3) for name, table in tables.items()}
-    asked = terms(model={"kind": "softmax-regression", "target": "grade", "features": ["year", "income"], "intercept": None})
+    asked = terms(
+        model={"kind": "softmax-regression", "target": "grade", "features": ["year", "income"], "intercept": None}
+    )
     model = study(asked, coded).ready.terms.model
     assert model.categories == {"grade": ("0", "1", "2")}
     assert "grade" not in model.bounds
@@ -193,7 +195,8 @@ def test_one_noise_for_all_covers_the_scales(tables, tmp_path):
     assert {"age", "income", "year", "spend"} <= result.ready.terms.model.bounds.keys()
     (note,) = result.ready.notes  # names cannot be added up
     assert note.startswith(
-        "job: a column of names, which leave only with a delta and each owner's own noise; list them in model.categories.job"
+        "job: a column of names, which leave only with a delta and each owner's own noise; list them in "
+        "model.categories.job"
     )
     assert "left out of the features" in note
     assert "job" not in result.ready.terms.model.features
@@ -203,13 +206,16 @@ def test_one_noise_for_all_covers_the_scales(tables, tmp_path):
 
 def test_budgets_are_split_exactly_and_never_grow():
     rng = np.random.default_rng(0)
-    long = zip(rng.uniform(1, 1000, 20).tolist(), rng.uniform(0, 1e-3, 20).tolist(), strict=True)  # more digits than a float has
+    # more digits than a float has
+    long = zip(rng.uniform(1, 1000, 20).tolist(), rng.uniform(0, 1e-3, 20).tolist(), strict=True)
     for epsilon, part in ((1.0, 0.1), (0.3, 0.1), (1.1, 0.7), (3.3, 1.1), *long):
         agreed = terms(epsilon=epsilon, scale_epsilon=part)
         ready, asked = ready_terms(agreed, {}), column_statistics_agreement(agreed)
         left = Fraction(str(ready.owner("a").epsilon)) + Fraction(str(asked.owner("a").epsilon))
         assert Fraction(str(epsilon)) * (1 - Fraction(1, 10**12)) <= left <= Fraction(str(epsilon))
-        assert Fraction(str(ready.privacy.delta)) + Fraction(str(asked.privacy.delta)) <= Fraction(str(agreed.privacy.delta))
+        assert Fraction(str(ready.privacy.delta)) + Fraction(str(asked.privacy.delta)) <= Fraction(
+            str(agreed.privacy.delta)
+        )
 
 
 @pytest.mark.parametrize(
@@ -229,7 +235,8 @@ def test_terms_that_want_scales_first_learn_nothing_before(tables):
     with pytest.raises(TermsError, match="parley scales"):
         parley.train(terms(), [parley.Owner(name, table) for name, table in tables.items()])
     owners = [parley.Owner(name, table) for name, table in tables.items()]
-    found = parley.train(column_statistics_agreement(terms()), owners, seed=1)  # the question itself: columns, and no model
+    # the question itself: columns, and no model
+    found = parley.train(column_statistics_agreement(terms()), owners, seed=1)
     assert [column.to_json() for column in found] == [
         column.to_json() for column in ask_column_statistics(terms(), owners, 1).columns
     ]

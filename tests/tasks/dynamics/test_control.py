@@ -7,7 +7,14 @@ import pytest
 
 from parley.errors import SettingError
 from parley.papers.zawacki2024.delayed_control import runs
-from parley.tasks.dynamics import DelayedQuadratic, Plant, PredictiveFeedback, closed_loop, linear_quadratic, pole_placement
+from parley.tasks.dynamics import (
+    DelayedQuadratic,
+    Plant,
+    PredictiveFeedback,
+    closed_loop,
+    linear_quadratic,
+    pole_placement,
+)
 
 ROTOR = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], 3.1, 2.0)
 
@@ -28,7 +35,8 @@ def test_with_the_true_delay_the_loop_is_that_of_the_plant_without_one(delay):
 
 def test_the_truncated_controller_fails_at_one_and_a_half_periods():
     last = {
-        run.delay: (np.linalg.norm(run.fractional[-1]), np.linalg.norm(run.truncated[-1])) for run in runs(horizon=60, substeps=1)
+        run.delay: (np.linalg.norm(run.fractional[-1]), np.linalg.norm(run.truncated[-1]))
+        for run in runs(horizon=60, substeps=1)
     }
     assert all(fractional < 1e-9 for fractional, _ in last.values())
     assert last[1.0][1] < 1e-9

@@ -9,7 +9,9 @@ from parley.tasks.dynamics import DMD, DMDc
 
 def test_modes_and_eigenvalues_of_two_oscillations():
     time, space = np.arange(80), np.linspace(-3, 3, 40)
-    field = np.outer(np.cos(0.3 * time) * 0.98**time, 1 / np.cosh(space)) + np.outer(np.sin(0.3 * time) * 0.98**time, space)
+    field = np.outer(np.cos(0.3 * time) * 0.98**time, 1 / np.cosh(space)) + np.outer(
+        np.sin(0.3 * time) * 0.98**time, space
+    )
     found = DMD(rank=2).fit(field)
     assert np.sort_complex(found.eigenvalues_) == pytest.approx(0.98 * np.exp([-0.3j, 0.3j]), abs=1e-9)
     assert found.predict(field)[:-1] == pytest.approx(field[1:], abs=1e-9)

@@ -9,7 +9,8 @@ from parley.tasks.dynamics.delay import continuous
 
 
 def test_no_warning_hangs_on_the_last_bits():
-    """SciPy warns of a logarithm that misses by 2e-13, which a few of these do and others on another machine; warnings are errors here."""
+    """SciPy warns of a logarithm that misses by 2e-13, which a few of these do and others on another machine; warnings
+    are errors here."""
     rng, told = np.random.default_rng(0), 0
     for _ in range(300):
         sampled = rng.normal(size=(2, 2))

@@ -10,7 +10,8 @@ from parley.tasks.dynamics.regression import Layout, Regression, triangular
 
 
 def random_plant(seed: int) -> tuple[Plant, np.random.Generator]:
-    """Stable, of order 2 to 6, sampled faster than twice per oscillation, no mode gone within a period, controllable."""
+    """Stable, of order 2 to 6, sampled faster than twice per oscillation, no mode gone within a period,
+    controllable."""
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
     while True:
@@ -95,7 +96,9 @@ def test_intervals_cover_under_measurement_noise():
 
 
 def test_plain_least_squares_is_biased_where_instruments_are_not():
-    loud = {method: noisy_runs(30, method, samples=1500, share=0.2)[:, 2] for method in ("instruments", "least-squares")}
+    loud = {
+        method: noisy_runs(30, method, samples=1500, share=0.2)[:, 2] for method in ("instruments", "least-squares")
+    }
     error = {method: abs(bias.mean()) / (bias.std() / np.sqrt(len(bias))) for method, bias in loud.items()}
     assert error["instruments"] < 3.5
     assert error["least-squares"] > 6

@@ -27,7 +27,9 @@ def answer(setup, question, frame):
 HOSTILE = [0.0, 1e-320, 1e-160, 1e-50, 1e-20, 1.0, 16.0, 1e20, 1e160, 1.7e308]
 
 
-@pytest.mark.parametrize("privacy", [{}, {"clip": 3.0}, {"clip": 1e-40}, {"mechanism": "laplace", "delta": 0.0, "clip": 2.0}])
+@pytest.mark.parametrize(
+    "privacy", [{}, {"clip": 3.0}, {"clip": 1e-40}, {"mechanism": "laplace", "delta": 0.0, "clip": 2.0}]
+)
 def test_no_pair_of_trajectories_moves_the_answer_further_than_stated(privacy):
     """Climb from random and from hostile pairs: the trajectory is moved where the answer moves most."""
     setup, question = question_of(**privacy)

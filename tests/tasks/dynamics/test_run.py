@@ -40,7 +40,9 @@ def test_with_a_budget_that_hides_nothing_the_plant_comes_back(tables):
 
 
 def test_errors_fall_with_owners_and_faster_with_one_noise(tables):
-    error = {(k, noise): rms(study(tables, k, 6.0, noise).errors(2.5)) for k in (2, 8) for noise in ("each-owner", "shared")}
+    error = {
+        (k, noise): rms(study(tables, k, 6.0, noise).errors(2.5)) for k in (2, 8) for noise in ("each-owner", "shared")
+    }
     own, shared = error[2, "each-owner"] / error[8, "each-owner"], error[2, "shared"] / error[8, "shared"]
     assert own > 1.3  # sqrt 4 but for chance
     assert shared > 1.6 * own  # 4 but for chance
@@ -53,7 +55,9 @@ def test_standard_errors_count_the_noise(tables):
     errors = np.array([f.plant.delays[0] for f in found]) - 2.5
     inside = np.mean([abs(e) < 1.645 * f.delay_std[0] for e, f in zip(errors, found, strict=True)])
     assert abs(inside - 0.9) < 3 * np.sqrt(0.09 / len(errors))
-    silent = [PlantRelease(r.model, r.moments, r.trajectories, 1e-9, r.norm, r.scale).identify() for r in result.releases[:20]]
+    silent = [
+        PlantRelease(r.model, r.moments, r.trajectories, 1e-9, r.norm, r.scale).identify() for r in result.releases[:20]
+    ]
     assert np.median([s.delay_std[0] for s in silent]) < rms(errors) / 2  # forgetting the noise would be caught
 
 

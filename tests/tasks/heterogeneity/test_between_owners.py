@@ -12,19 +12,22 @@ SPREAD = np.geomspace(4, 0.3, 4)
 
 
 def drawn(multiple, peaked, rng, owners=OWNERS, rows=ROWS):
-    """Answers as they come out if owners differ by so many times the variance of an own estimate. Directions are turned at random."""
+    """Answers as they come out if owners differ by so many times the variance of an own estimate. Directions are turned
+    at random."""
     axes = np.linalg.qr(rng.normal(size=(4, 4)))[0]
     root = axes * np.sqrt(SPREAD)
     own = np.sqrt((multiple + 1) / rows) * rng.normal(size=(owners, 4)) @ root.T
     noise = rng.laplace(scale=NOISE / np.sqrt(2), size=own.shape) if peaked else NOISE * rng.normal(size=own.shape)
-    return OwnersAnswers(1.3 + own + noise, np.full(owners, float(rows)), np.full(owners, NOISE**2), root @ root.T, peaked)
+    return OwnersAnswers(
+        1.3 + own + noise, np.full(owners, float(rows)), np.full(owners, NOISE**2), root @ root.T, peaked
+    )
 
 
 @pytest.mark.parametrize("peaked", [False, True])
 @pytest.mark.parametrize("multiple", [0.0, 2.0])
 def test_the_interval_covers_and_without_the_known_noise_it_would_not(multiple, peaked):
-    """100 consortia: at least 82 of the 90 % intervals cover (four standard errors below 90 would be 78), the mean is near the truth. Who
-    forgets to subtract the noise's variance finds differences where there are none."""
+    """100 consortia: at least 82 of the 90 % intervals cover (four standard errors below 90 would be 78), the mean is
+    near the truth. Who forgets to subtract the noise's variance finds differences where there are none."""
     rng = np.random.default_rng(7)
     known = [drawn(multiple, peaked, rng) for _ in range(100)]
     found = [answers.between() for answers in known]
@@ -68,7 +71,8 @@ def test_it_is_said_in_words():
     said = BetweenOwners(2.0, 1.2, 3.4, 300.0).sentence()
     assert (
         said
-        == "Owners differ clearly: the variance between them is 2 times that of an own estimate from 300 rows (90%: 1.2 to 3.4)."
+        == "Owners differ clearly: the variance between them is 2 times that of an own estimate from 300 rows (90%: "
+        "1.2 to 3.4)."
     )
     assert "hardly" in BetweenOwners(0.0, 0.0, 0.1, 300.0).sentence()
     assert "much" in BetweenOwners(20.0, 9.0, 44.0, 300.0).sentence()
@@ -77,7 +81,9 @@ def test_it_is_said_in_words():
 @pytest.mark.parametrize("unit", [1e-40, 1.0, 1e40])
 def test_units_do_not_count(unit):
     plain = drawn(2.0, True, np.random.default_rng(1))
-    scaled = OwnersAnswers(plain.answers * unit, plain.records, plain.noise * unit**2, plain.covariance * unit**2, plain.peaked)
+    scaled = OwnersAnswers(
+        plain.answers * unit, plain.records, plain.noise * unit**2, plain.covariance * unit**2, plain.peaked
+    )
     a, b = plain.between(), scaled.between()
     assert (b.mean, b.low, b.high) == pytest.approx((a.mean, a.low, a.high), rel=1e-6)
     drowned = replace(plain, noise=np.full(OWNERS, 1e80)).between()

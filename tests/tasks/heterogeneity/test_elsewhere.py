@@ -63,10 +63,15 @@ def test_differences_and_then_a_model_between_organisations(consortium):
     result = json.loads(typed(*ask, "--write", folder / "ready.toml", "--save", folder / "apart.json"))
     assert result["released"]
     assert result["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
-    ready, asked = parley.load_terms(folder / "ready.toml"), heterogeneity_agreement(parley.load_terms(folder / "terms.toml"))
+    ready, asked = (
+        parley.load_terms(folder / "ready.toml"),
+        heterogeneity_agreement(parley.load_terms(folder / "terms.toml")),
+    )
     assert asked.hash == parley.load_terms(folder / "differences.toml").hash == result["terms_hash"]
     again = json.loads(typed(*ask, "--resume"))  # a finished run asks nobody
-    assert again["differences"] == result["differences"] == json.loads((folder / "apart.json").read_text())["differences"]
+    assert (
+        again["differences"] == result["differences"] == json.loads((folder / "apart.json").read_text())["differences"]
+    )
     accept(consortium, "ready.toml")
     learned = consortium.learn("--anyway", file="ready.toml")
     assert [owner["epsilon_spent"] for owner in learned["owners"]] == [10.0] * 3

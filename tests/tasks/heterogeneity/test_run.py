@@ -1,4 +1,5 @@
-"""Asking how much owners differ: the agreement, its debit, what comes out of whole tables, and what the forecast makes of it."""
+"""Asking how much owners differ: the agreement, its debit, what comes out of whole tables, and what the forecast makes
+of it."""
 
 import json
 from dataclasses import replace
@@ -24,7 +25,8 @@ ROWS, COUNT = 1000, 16
 
 
 def table(rng, rows, apart=0.0):
-    """Least squares with noise 1 and independent features: an own estimate of n rows has variance 1/n in every direction."""
+    """Least squares with noise 1 and independent features: an own estimate of n rows has variance 1/n in every
+    direction."""
     X = rng.normal(size=(rows, 3))
     theta = TRUTH + np.sqrt(apart) * rng.normal(size=3)
     return pd.DataFrame(X, columns=NAMES).assign(y=X @ theta + rng.normal(size=rows))
@@ -62,7 +64,9 @@ def test_the_agreement_costs_just_that_and_the_rest_adds_up(public):
     assert asked.learning.start == "public"
     assert {asked.promised_epsilon(part.name) for part in terms.owners} == {Fraction(1)}
     for part in terms.owners:
-        assert asked.promised_epsilon(part.name) + ready.promised_epsilon(part.name) <= terms.promised_epsilon(part.name)
+        assert asked.promised_epsilon(part.name) + ready.promised_epsilon(part.name) <= terms.promised_epsilon(
+            part.name
+        )
     assert Fraction(str(asked.privacy.delta)) + Fraction(str(ready.privacy.delta)) <= Fraction(str(terms.privacy.delta))
     assert (asked.privacy.delta, ready.privacy.difference_epsilon, asked.model.holdout) == (1e-6, None, 0.2)
     assert heterogeneity_agreement(parley.Terms.from_dict(content(public, "laplace"))).privacy.delta == 0
@@ -99,8 +103,8 @@ def test_what_cannot_be_asked_is_refused(public, change, said):
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_whole_tables_give_back_what_they_were_drawn_with(public, mechanism):
-    """Six consortia that differ by 4 times the variance of an own estimate and six that do not: most intervals cover, and who differs
-    is told from who does not."""
+    """Six consortia that differ by 4 times the variance of an own estimate and six that do not: most intervals cover,
+    and who differs is told from who does not."""
     terms = parley.Terms.from_dict(content(public, mechanism))
     for multiple in (0.0, 4.0):
         found = [asked_of(terms, multiple, seed).between for seed in range(6)]
@@ -139,7 +143,10 @@ def test_a_release_debits_exactly_that_once(public, tmp_path):
 
     books = ("--ledgers", tmp_path / "books")
     short = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 1.0, "--lifetime-delta", 1e-5)
-    assert isinstance(short.exception, LedgerError) or "this answer and learning take together" in short.output + short.stderr
+    assert (
+        isinstance(short.exception, LedgerError)
+        or "this answer and learning take together" in short.output + short.stderr
+    )
     out = ("--save", tmp_path / "apart.json", "--write", tmp_path / "ready.toml", "--json")
     done = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 4.0, "--lifetime-delta", 1e-5, *out)
     assert done.exit_code == 0, (done.output, done.exception)

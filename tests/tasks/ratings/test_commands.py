@@ -1,4 +1,5 @@
-"""Ratings as people type them: train, release, score, recommend; and what is said where a command has no use for them."""
+"""Ratings as people type them: train, release, score, recommend; and what is said where a command has no use for
+them."""
 
 import json
 import sys
@@ -66,15 +67,29 @@ def test_from_a_simulation_to_a_recommendation(folder):
     assert "keep it inside" in typed(*refined)
     assert json.loads((folder / "own.json").read_text())["released"] is False
     best = json.loads(typed("recommend", model, terms, "--owner", "north", "--user", "user 0-3", "-k", "2", "--json"))
-    assert "expected rating + log(how often" in typed("recommend", model, terms, "--owner", "north", "--user", "user 0-3")
+    assert "expected rating + log(how often" in typed(
+        "recommend", model, terms, "--owner", "north", "--user", "user 0-3"
+    )
     assert all(1 <= each["expected"] <= 5 for each in best["items"])
     assert "expected rating" in typed(
-        "recommend", model, terms, "--owner", "north", "--user", "user 0-3", "--item", "film 2", "--data", folder / "north.csv"
+        "recommend",
+        model,
+        terms,
+        "--owner",
+        "north",
+        "--user",
+        "user 0-3",
+        "--item",
+        "film 2",
+        "--data",
+        folder / "north.csv",
     )
 
 
 def test_noise_on_ratings_themselves_is_simulated(folder):
-    terms = load_terms(folder / "terms.toml").changed(privacy={"mechanism": "bounded-ratings", "delta": 0.0, "clip": None})
+    terms = load_terms(folder / "terms.toml").changed(
+        privacy={"mechanism": "bounded-ratings", "delta": 0.0, "clip": None}
+    )
     write_terms(terms, folder / "noisy.toml")
     shown = typed("train", folder / "noisy.toml", "--seed", "1")
     assert "north: ε = 4, for the value of a rating" in shown
@@ -138,7 +153,10 @@ def test_terms_by_which_everybody_does_better_alone_are_not_released(folder):
             "the error of a grows by 53.4%. That is worse than alone for everybody: do not release by these terms.",
         ),
         ({"a": (1.0, 0.9), "b": (1.0, 1.0001)}, "the error of a falls by 10.0%, of b stays the same."),
-        ({"a": (1.0, 0.9), "b": (1.0, 1.1)}, "of b grows by 10.0%. Worse than alone for b, short of parley refine (personal)."),
+        (
+            {"a": (1.0, 0.9), "b": (1.0, 1.1)},
+            "of b grows by 10.0%. Worse than alone for b, short of parley refine (personal).",
+        ),
     ],
 )
 def test_what_becomes_of_errors_reads_well(errors, sentence):
@@ -171,7 +189,11 @@ def test_an_owners_own_commands_say_what_they_miss(folder):
     made_of(whole.model, items).save(folder / "items.json")
     asked = ["items.json", "terms.toml", "--owner", "north"]
     asked = [str(folder / word) if "." in word else word for word in asked]
-    for words in (["recommend", *asked, "--user", "x"], ["score", *asked], ["refine", *asked, "--save", folder / "own.json"]):
+    for words in (
+        ["recommend", *asked, "--user", "x"],
+        ["score", *asked],
+        ["refine", *asked, "--save", folder / "own.json"],
+    ):
         assert "north: which table? Give --data TABLE" in str(run(*words).exception)
     recommend = ["recommend", *asked, "--data", folder / "north.csv"]
     nobody = str(run(*recommend, "--user", "4711").exception)

@@ -1,4 +1,5 @@
-"""Items learned by owners behind daemons: killed and resumed, budgets exact, and no user's factors among what the learner gets."""
+"""Items learned by owners behind daemons: killed and resumed, budgets exact, and no user's factors among what the
+learner gets."""
 
 import json
 import os
@@ -97,7 +98,8 @@ def users_factors(shops, terms, points):
 
 
 def leaks(got, numbers):
-    """How many of these numbers are among the bytes: as they lie in memory, either way round, in short, or written out."""
+    """How many of these numbers are among the bytes: as they lie in memory, either way round, in short, or written
+    out."""
     ways = (
         lambda x: np.float64(x).tobytes(),
         lambda x: np.float64(x).tobytes()[::-1],

@@ -65,7 +65,9 @@ def test_what_the_loop_would_read_beyond_its_arrays_is_refused():
         rule.descend(ratings, rule.start(3, rng), rule.start(40, rng), rng)
 
 
-@pytest.mark.parametrize("setting", [{"factors": 0}, {"step": float("nan")}, {"box": -1}, {"penalty": -1}, {"passes": 1.5}])
+@pytest.mark.parametrize(
+    "setting", [{"factors": 0}, {"step": float("nan")}, {"box": -1}, {"penalty": -1}, {"passes": 1.5}]
+)
 def test_impossible_settings_are_refused(setting):
     with pytest.raises(SettingError):
         Factorization(**setting)

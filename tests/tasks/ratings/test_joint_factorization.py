@@ -16,7 +16,9 @@ def planted(users=240, items=60, share=0.25, seed=0):
     P, Q = rng.uniform(-1, 1, (users, 2)), rng.uniform(-1, 1, (items, 2))
     u, i = np.nonzero(rng.random((users, items)) < share)
     values = np.einsum("nf,nf->n", P[u], Q[i]) + 0.1 * rng.standard_normal(len(u))
-    return Ratings(u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items))))
+    return Ratings(
+        u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items)))
+    )
 
 
 @pytest.mark.parametrize("order", ["in-turn", "parallel"])

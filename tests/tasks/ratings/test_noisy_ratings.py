@@ -1,4 +1,5 @@
-"""Ratings that are hidden or changed before anything is learned from them, by terms: what they give, and what they say they give."""
+"""Ratings that are hidden or changed before anything is learned from them, by terms: what they give, and what they say
+they give."""
 
 import numpy as np
 import pytest
@@ -36,7 +37,8 @@ def test_sound_noise_gives_the_epsilon_that_it_names_and_costs_accuracy():
 
 
 def test_the_published_scale_says_what_it_really_gives():
-    """Four ranges over S_JL = 0.6 (4 - 0.01) 0.5 x 2 factors / 4: the noise is 26 times too small for its name, 13 for four factors."""
+    """Four ranges over S_JL = 0.6 (4 - 0.01) 0.5 x 2 factors / 4: the noise is 26 times too small for its name, 13 for
+    four factors."""
     found = learned(1.0, mechanism="bounded-ratings", rating_scale="published")
     scale = 2 * 20 * 0.0075 * (4 * 0.5 - 0.01 * 0.5)
     assert found.spent["a"] == pytest.approx(16 / scale)

@@ -1,4 +1,5 @@
-"""What one user can do to an answer about items: searched from tables of any doubles, at any question that is let through."""
+"""What one user can do to an answer about items: searched from tables of any doubles, at any question that is let
+through."""
 
 import numpy as np
 import pandas as pd
@@ -41,7 +42,8 @@ HOSTILE = [
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_no_neighbours_found_differ_by_more_than_the_sensitivity(hostile):
-    """Climb from random and from hostile pairs: the user's rows and the question are changed where the answer moves most."""
+    """Climb from random and from hostile pairs: the user's rows and the question are changed where the answer moves
+    most."""
     setup, rng = setup_of(**hostile), np.random.default_rng(0)
     question = setup.part("a").training.question
     others = tastes(USERS - 1, 1, ITEMS)
@@ -88,7 +90,9 @@ def test_a_clip_of_single_ratings_would_be_found_out():
     """The mutant: bounding each rating's own term instead of the user's moves an answer by more than is stated."""
     setup = setup_of(clip=0.5)
     question = setup.part("a").training.question
-    everything = pd.DataFrame({"who": "me", "film": [f"film {i}" for i in range(ITEMS)], "stars": [5.0, 1.0] * (ITEMS // 2)})
+    everything = pd.DataFrame(
+        {"who": "me", "film": [f"film {i}" for i in range(ITEMS)], "stars": [5.0, 1.0] * (ITEMS // 2)}
+    )
     others = tastes(USERS - 1, 1, ITEMS)
     theta = np.random.default_rng(0).normal(0, 0.5, P)
     query = ItemFactorsQuery.ask("h", "l", 1, theta)

@@ -28,7 +28,9 @@ def some(users=40, items=30, share=0.3, seed=0):
     rng = np.random.default_rng(seed)
     u, i = np.nonzero(rng.random((users, items)) < share)
     values = rng.integers(1, 6, len(u)).astype(float)
-    return Ratings(u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items))))
+    return Ratings(
+        u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items)))
+    )
 
 
 class Recorder(FastNoise):
@@ -68,7 +70,8 @@ def test_a_rating_beyond_the_scale_moves_no_more_than_one_within(value):
 
 
 def test_unbounded_cells_move_by_at_most_the_range_when_a_rating_comes_goes_or_changes():
-    """Over single removals, additions and replacements the cells that get noise differ by at most 4 in L1, and some do."""
+    """Over single removals, additions and replacements the cells that get noise differ by at most 4 in L1, and some
+    do."""
     ratings, rng, worst = some(), np.random.default_rng(3), 0.0
     free = np.argwhere(np.bincount(ratings.users * 30 + ratings.items, minlength=1200).reshape(40, 30) == 0)
 

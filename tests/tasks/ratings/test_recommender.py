@@ -21,7 +21,11 @@ def learned():
     terms = rating_terms({"a": USERS}, 1e6)
     frame = tastes(USERS, 0)
     owner = parley.Owner("a", frame)
-    return parley.train(terms, [owner], seed=0).model, rating_preparation(terms.model).read(frame, terms, "a"), owner.prepare(terms)
+    return (
+        parley.train(terms, [owner], seed=0).model,
+        rating_preparation(terms.model).read(frame, terms, "a"),
+        owner.prepare(terms),
+    )
 
 
 def test_it_predicts_by_the_users_own_ratings_and_the_items_alone(learned):
@@ -59,7 +63,8 @@ def test_ratings_on_another_scale_are_predicted_on_it():
 
 
 def test_ranking_by_hand():
-    """z is best but not liked, w is rated, y is second: of x and z, liked and held out, only one is among the best two."""
+    """z is best but not liked, w is rated, y is second: of x and z, liked and held out, only one is among the best
+    two."""
     train = UserRatings(np.array([0, 1, 1]), np.array([0], dtype=np.int32), np.array([2.0]), 4)
     test = UserRatings(np.array([0, 2, 3]), np.array([1, 3, 2], dtype=np.int32), np.array([2.0, 1.0, -1.0]), 4)
     scores = np.array([[9.0, 1.0, 3.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
@@ -86,7 +91,12 @@ def test_saved_and_read_it_is_the_same_and_holds_nobody(learned, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", '{"format": 1, "kind": "matrix-factorization", "items": ["a"], "V": [[1, 2], [3, 4]], "counts": [1, 2]}', "[1]"],
+    [
+        "",
+        "{}",
+        '{"format": 1, "kind": "matrix-factorization", "items": ["a"], "V": [[1, 2], [3, 4]], "counts": [1, 2]}',
+        "[1]",
+    ],
 )
 def test_what_is_no_recommender_is_refused(tmp_path, text):
     (tmp_path / "model.json").write_text(text)

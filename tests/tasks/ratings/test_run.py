@@ -1,4 +1,5 @@
-"""Items learned by terms: through the product's own owners, ledgers and hosts; budgets, the law of the noise, and that it works."""
+"""Items learned by terms: through the product's own owners, ledgers and hosts; budgets, the law of the noise, and that
+it works."""
 
 from fractions import Fraction
 
@@ -20,7 +21,9 @@ P = ITEMS * 3
 
 
 def owners(sizes=None, **rest):
-    return [parley.Owner(name, tastes(users, place), **rest) for place, (name, users) in enumerate((sizes or SIZES).items())]
+    return [
+        parley.Owner(name, tastes(users, place), **rest) for place, (name, users) in enumerate((sizes or SIZES).items())
+    ]
 
 
 def learned(epsilon, **rest):
@@ -120,7 +123,14 @@ def test_laplace_noise_is_pure_and_clips_in_its_norm():
 
 @pytest.mark.parametrize(
     "theta",
-    [np.zeros(P + 1), np.full(P, np.nan), np.zeros(P, dtype=np.float32), np.full(P, 2.1), np.full(P, np.inf), np.zeros((ITEMS, 3))],
+    [
+        np.zeros(P + 1),
+        np.full(P, np.nan),
+        np.zeros(P, dtype=np.float32),
+        np.full(P, 2.1),
+        np.full(P, np.inf),
+        np.zeros((ITEMS, 3)),
+    ],
 )
 def test_what_is_out_of_place_is_refused_and_costs_nothing(theta, tmp_path):
     terms = rating_terms(SIZES)
@@ -160,14 +170,16 @@ def test_a_release_goes_on_after_a_crash_with_the_answers_that_were_given(tmp_pa
     assert result.spent == {"a": 1.0, "b": 1.0}
     assert result.released
     assert not result.owners  # nothing measured from private ratings
-    assert np.array_equal(released(tmp_path, terms)[0].model.items.V, result.model.items.V)  # once more: stored answers alone
+    # once more: stored answers alone
+    assert np.array_equal(released(tmp_path, terms)[0].model.items.V, result.model.items.V)
     own, _ = (
         parties[0]
         .prepare(terms)
         .part.training.question.rule.solved(ratings_of(parties[0].prepare(terms).tables.train), result.model.items.V)
     )
     held = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
-    assert not any(number.tobytes() in held for number in own.ravel() if number)  # nor does a ledger hold users' factors
+    # nor does a ledger hold users' factors
+    assert not any(number.tobytes() in held for number in own.ravel() if number)
     with pytest.raises(ParleyError):  # another table under the same agreement
         parley.Owner("a", tastes(80, 5), ledger=Ledger(tmp_path / "a.ledger")).accept(terms)
 
@@ -186,7 +198,9 @@ def test_one_noise_for_all_is_drawn_by_hosts_and_debited(tmp_path):
 def test_one_noise_is_quieter_than_everybodys_own():
     """Of five owners alike one noise has a fifth of the variance."""
     sizes, learning = dict.fromkeys("abcde", 60), {"learning": {"horizon": 15}}
-    terms = [parley.Terms.from_dict(rating_content(sizes, 8.0, noise=noise) | learning) for noise in ("each-owner", "shared")]
+    terms = [
+        parley.Terms.from_dict(rating_content(sizes, 8.0, noise=noise) | learning) for noise in ("each-owner", "shared")
+    ]
     own, one = (parley.train(each, owners(sizes), replicates=24, seed=0) for each in terms)
     spread = np.hypot(np.std(own.rmse), np.std(one.rmse)) / 24**0.5
     assert np.mean(one.rmse) < np.mean(own.rmse) - 3 * spread
@@ -222,7 +236,8 @@ def test_a_saved_model_is_judged_inside_and_train_says_where_to_go(tmp_path):
 
 
 def test_joint_items_made_ones_own_are_no_worse_than_learning_alone():
-    """Where noise drowns what owners say together, ratings held back tell to stay with one's own; else with the joint ones."""
+    """Where noise drowns what owners say together, ratings held back tell to stay with one's own; else with the joint
+    ones."""
     loud, quiet = learned(0.5), learned(1e6)
     for each in loud.owners:
         assert each.rmse_together > 1.1 * each.rmse_alone
@@ -232,4 +247,5 @@ def test_joint_items_made_ones_own_are_no_worse_than_learning_alone():
     kept, deviation = personal(loud.terms, owner, quiet.model)
     assert not kept.released
     assert deviation <= 0.2
-    assert np.array_equal(alone(loud.terms, owner).V, alone(quiet.terms, owner).V)  # no noise is in it, whatever epsilon says
+    # no noise is in it, whatever epsilon says
+    assert np.array_equal(alone(loud.terms, owner).V, alone(quiet.terms, owner).V)

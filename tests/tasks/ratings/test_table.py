@@ -13,7 +13,9 @@ def random_ratings(users=30, items=12, share=0.5, seed=0):
     rng = np.random.default_rng(seed)
     u, i = np.nonzero(rng.random((users, items)) < share)
     values = rng.integers(1, 6, len(u)).astype(float)
-    return Ratings(u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items))))
+    return Ratings(
+        u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items)))
+    )
 
 
 def test_movielens_counts_are_the_published_ones():
@@ -93,7 +95,8 @@ def test_one_rating_moves_all_residuals_by_at_most_four_ranges():
             # values in the middle, so that clamps forgive as little as possible
             values = 3 + 0.2 * (ratings.values - 3)
             low, high = values.copy(), values.copy()
-            low[j], high[j] = rng.choice([1.0, 0.5, -1e9]), rng.choice([5.0, 7.0, 1e9])  # what is out of range counts as its end
+            # what is out of range counts as its end
+            low[j], high[j] = rng.choice([1.0, 0.5, -1e9]), rng.choice([5.0, 7.0, 1e9])
             apart = [centre(ratings.with_values(v)).residuals for v in (low, high)]
             worst = max(worst, float(np.abs(apart[0] - apart[1]).sum()))
     assert 13 < worst <= 16

@@ -62,7 +62,10 @@ def test_what_need_not_be_said_makes_no_other_agreement():
 
 MISTAKES = [
     ({"model": {"user": None}}, "model.user: expected beside kind"),
-    ({"model": {"items": None}}, "model.items: expected beside kind = 'matrix-factorization': the public list, how many items"),
+    (
+        {"model": {"items": None}},
+        "model.items: expected beside kind = 'matrix-factorization': the public list, how many items",
+    ),
     ({"model": {"items": []}}, "model.items: expected different names"),
     ({"model": {"items": ["x", "x"]}}, "model.items: expected different names"),
     ({"model": {"items": "films.txt"}}, "model.items: expected how many items"),
@@ -83,14 +86,25 @@ MISTAKES = [
     ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: expected none"),
     ({"privacy": {"rating_scale": "sound"}}, "privacy.rating_scale: expected only with"),
     ({"privacy": {"mechanism": "hide", "delta": 0.0}}, "privacy.clip: expected none beside mechanism = 'hide'"),
-    ({"privacy": {"mechanism": "hide", "delta": 0.0, "clip": None, "rating_scale": "sound"}}, "it has no noise, and no ε"),
+    (
+        {"privacy": {"mechanism": "hide", "delta": 0.0, "clip": None, "rating_scale": "sound"}},
+        "it has no noise, and no ε",
+    ),
     ({"privacy": {"mechanism": "bounded-ratings", "clip": None}}, "privacy.delta: expected 0"),
     (
         {"privacy": {"mechanism": "bounded-ratings", "delta": 0.0, "clip": None, "shared_records": 2}},
         "privacy.noise: expected 'each-owner'",
     ),
     (
-        {"privacy": {"mechanism": "bounded-ratings", "delta": 0.0, "clip": None, "rating_scale": "published", "person": "who"}},
+        {
+            "privacy": {
+                "mechanism": "bounded-ratings",
+                "delta": 0.0,
+                "clip": None,
+                "rating_scale": "published",
+                "person": "who",
+            }
+        },
         "known of one rating",
     ),
 ]

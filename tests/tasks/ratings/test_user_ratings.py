@@ -29,7 +29,8 @@ def everybody(frame, users, **privacy):
 
 @pytest.mark.parametrize("privacy", [{}, {"person": "who", "records_per_person": 3}])
 def test_replacing_one_user_changes_nobody_else(privacy):
-    """Whatever the new user rated, however often, wherever the rows lie: which ratings count and which are held out stay for the others."""
+    """Whatever the new user rated, however often, wherever the rows lie: which ratings count and which are held out
+    stay for the others."""
     frame, rng = tastes(20, 0), np.random.default_rng(0)
     before = everybody(frame, 20, **privacy)
     gone = "user 0-4"
@@ -47,7 +48,9 @@ def test_replacing_one_user_changes_nobody_else(privacy):
                 else pd.concat([new, frame[frame["who"] != gone]])
             )
         after = everybody(mixed, 20, **privacy)
-        assert {name: rest for name, rest in after.items() if name != gone} == {n: r for n, r in before.items() if n != gone}
+        assert {name: rest for name, rest in after.items() if name != gone} == {
+            n: r for n, r in before.items() if n != gone
+        }
         assert all(abs(value) <= 2 for part in after[gone] for _, value in part)
         assert len({item for part in after[gone] for item, _ in part}) == sum(len(part) for part in after[gone])
 

@@ -1,4 +1,5 @@
-"""A user's terms: what they are, that they are bounded as a whole, and that no neighbour found moves the mean by more than is said."""
+"""A user's terms: what they are, that they are bounded as a whole, and that no neighbour found moves the mean by more
+than is said."""
 
 import numpy as np
 import pytest
@@ -57,7 +58,8 @@ def lone(cells, rule, V):
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_no_user_found_measures_more_than_the_clip(norm):
-    """Users, V, ridges and clips over the whole range that is let through: searched by evolution for the largest share of the clip."""
+    """Users, V, ridges and clips over the whole range that is let through: searched by evolution for the largest share
+    of the clip."""
 
     def share(x):
         rng = np.random.default_rng(int(abs(x[0]) * 1e6))

@@ -1,4 +1,5 @@
-"""Whether items are worth a release, by public numbers: held against what was measured on MovieLens 1M (docs/ratings.md)."""
+"""Whether items are worth a release, by public numbers: held against what was measured on MovieLens 1M
+(docs/ratings.md)."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from parley.tasks.ratings.worth import items_worth, require_items_worth
 
 
 def movies(epsilons, sizes=(1208, 4832), noise="each-owner", items=3260, clip=5.0):
-    owners = [{"name": n, "records": u, "epsilon": e} for n, u, e in zip(("north", "south"), sizes, epsilons, strict=True)]
+    owners = [
+        {"name": n, "records": u, "epsilon": e} for n, u, e in zip(("north", "south"), sizes, epsilons, strict=True)
+    ]
     columns = {"user": "user", "item": "item", "target": "rating", "bounds": {"rating": [1.0, 5.0]}}
     content = {
         "model": {"kind": "matrix-factorization", **columns, "items": items},
@@ -51,7 +54,9 @@ def test_terms_by_which_somebody_was_measured_to_gain_are_let_be(terms):
     ],
 )
 def test_terms_by_which_everybody_was_measured_to_lose_are_refused(terms):
-    with pytest.raises(BelowBaselineError, match=f"the smallest owner, north, has {terms.owners[0].records:,} of its own"):
+    with pytest.raises(
+        BelowBaselineError, match=f"the smallest owner, north, has {terms.owners[0].records:,} of its own"
+    ):
         require_items_worth(terms)
 
 
@@ -70,7 +75,8 @@ def test_what_is_heard_grows_with_budgets_and_falls_with_items():
 
 
 def test_how_many_ratings_measure_the_clip_is_about_what_users_measure():
-    """A user's terms before they are clipped, at items that are learned, beside the size that the rule takes for one rating."""
+    """A user's terms before they are clipped, at items that are learned, beside the size that the rule takes for one
+    rating."""
     pytest.importorskip("numba", reason="numba is not installed; pip install 'parley[ratings]'")
     from parley.tasks.ratings.run import learn_items
     from parley.tasks.ratings.worth import _uncut

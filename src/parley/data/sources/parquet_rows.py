@@ -1,7 +1,8 @@
-"""A table in Parquet: one file, or a folder of files as one table. Nothing of it is held: rows are read when they are asked for, in order.
+"""A table in Parquet: one file, or a folder of files as one table. Nothing of it is held: rows are read when they are
+asked for, in order.
 
-What a file declares is what its cells are read by (`arrow_cells`): types are never guessed from cells, and all files of a folder declare
-the same.
+What a file declares is what its cells are read by (`arrow_cells`): types are never guessed from cells, and all files of
+a folder declare the same.
 """
 
 import hashlib
@@ -26,7 +27,8 @@ from parley.errors import DataError
 
 FORM = "parquet"
 READERS = 4  # files of a folder that are digested at once
-BUFFERS = 32 << 20  # bytes read at a time for each core, shared out among the columns, where a folder is read again and again
+# bytes read at a time for each core, shared out among the columns, where a folder is read again and again
+BUFFERS = 32 << 20
 FEW_BUFFERS = 4 << 20  # where a table is gone through once
 
 
@@ -71,7 +73,8 @@ class ParquetTable(TableSource):
                 alike = _without_index(pq.read_schema(file)).equals(self.arrow_schema)
             if not alike:
                 raise DataError(
-                    f"{file}: its columns or their types differ from those of {self.files[0].name}; write all files alike"
+                    f"{file}: its columns or their types differ from those of {self.files[0].name}; write all files "
+                    f"alike"
                 )
             found += [Chunk(about.row_group(g).num_rows, (file, g)) for g in range(about.num_row_groups)]
         self.require_unchanged()
@@ -82,10 +85,12 @@ class ParquetTable(TableSource):
         return stamped(self.files)
 
     def require_unchanged(self) -> None:
-        """Refuse if a file was changed, added or taken away since the table was first looked at: places and sizes are promises."""
+        """Refuse if a file was changed, added or taken away since the table was first looked at: places and sizes are
+        promises."""
         if self.found() != self.files or stamped(self.files) != self._stamps:
             raise DataError(
-                f"{self.path}: its files changed since the table was opened; put them back, or open a table that stays as it is"
+                f"{self.path}: its files changed since the table was opened; put them back, or open a table that "
+                f"stays as it is"
             )
 
     def __len__(self) -> int:
@@ -139,7 +144,8 @@ class ParquetTable(TableSource):
 
 
 def as_frame(table: pa.Table) -> pd.DataFrame:
-    """The same columns in a data frame, each of its declared type. Dictionaries of text are categories, of anything else its cells."""
+    """The same columns in a data frame, each of its declared type. Dictionaries of text are categories, of anything
+    else its cells."""
     table = table.cast(_usual(table.schema))
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
@@ -173,5 +179,6 @@ def _without_index(schema: pa.Schema) -> pa.Schema:
 
 
 def buffer_size(columns: int, buffers: int = BUFFERS) -> int:
-    """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many columns."""
+    """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many
+    columns."""
     return max(buffers // max(columns, 1), 1 << 16)

@@ -1,7 +1,9 @@
-"""A pilot without a public sample: rows drawn from scales that owners released, with a relation to the target that is only assumed.
+"""A pilot without a public sample: rows drawn from scales that owners released, with a relation to the target that is
+only assumed.
 
-Released scales say how each column is spread and nothing of how columns go together. So columns are drawn independently, and the relation
-is drawn too: from one that explains next to nothing to one that explains nearly all. The interval is the hull of them.
+Released scales say how each column is spread and nothing of how columns go together. So columns are drawn
+independently, and the relation is drawn too: from one that explains next to nothing to one that explains nearly all.
+The interval is the hull of them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,8 +25,10 @@ GAPS = 0.05  # share of missing cells, where they are filled: released with nois
 LOGISTIC = np.pi / np.sqrt(3)  # standard deviation of the noise whose sign is a logistic class
 
 SENTENCE = (
-    "there is no public sample: columns are drawn independently from the released scales, and nobody knows how strong the relation to the "
-    f"target is; the forecast assumes that it explains {USUAL:.0%}, the interval covers {STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}"
+    "there is no public sample: columns are drawn independently from the released scales, and nobody knows how strong "
+    "the relation to the "
+    f"target is; the forecast assumes that it explains {USUAL:.0%}, the interval covers {STRENGTHS[0]:.0%} to "
+    f"{STRENGTHS[-1]:.0%}"
 )
 
 
@@ -99,7 +103,8 @@ def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> 
         ends = low[place], high[place]
         if not scaled and not np.isfinite([preparation.low[place], preparation.high[place]]).all():
             raise DataError(
-                f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column (parley scales), "
+                f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column "
+                f"(parley scales), "
                 "or a pilot"
             )
         numbers = rng.standard_normal(rows) if scaled else rng.uniform(*ends, rows)

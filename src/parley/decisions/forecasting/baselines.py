@@ -1,6 +1,7 @@
 """What a model costs that asks nobody: zero, and the best fit of the public sample alone.
 
-Whoever has public rows can fit them without any owner and at no privacy cost. A joint model that does worse is not worth a budget.
+Whoever has public rows can fit them without any owner and at no privacy cost. A joint model that does worse is not
+worth a budget.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ FROM_THE_FIT = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "au
 
 @dataclass(frozen=True, eq=False)
 class PublicSampleModel:
-    """The best model of the public sample alone. `cost` is in prepared units, `expected_cost` in the target's own, as in a `Proposal`."""
+    """The best model of the public sample alone. `cost` is in prepared units, `expected_cost` in the target's own, as
+    in a `Proposal`."""
 
     theta: Floats  # fitted on all public rows
     ridge: float  # beside the terms' own regularisation, by cross-validation
@@ -50,7 +52,8 @@ def baselines(pilot: Pilot) -> Baselines:
 
 
 def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
-    """The model that the pilot's rows alone give, its ridge chosen and its cost measured on rows held back (`learning.start.public_fit`).
+    """The model that the pilot's rows alone give, its ridge chosen and its cost measured on rows held back
+    (`learning.start.public_fit`).
 
     None without rows, where they are invented, or where no ridge gives an optimum.
     """
@@ -61,14 +64,15 @@ def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
 
 
 def best_cost(pilot: Pilot) -> float:
-    """What the best model costs on new rows, prepared: where there is a public fit, its cost on rows held back less what it lies above the
-    best, so that joint model and public sample compare; else as a forecast has it."""
+    """What the best model costs on new rows, prepared: where there is a public fit, its cost on rows held back less
+    what it lies above the best, so that joint model and public sample compare; else as a forecast has it."""
     excess, there = fitted_excess(pilot)
     return pilot.landscape().test_cost if there is None else there.cost - float(excess.mean())
 
 
 def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
-    """(how much above the best model public fits lie, as they may come out [B], and the fit itself); None: no fit to compare with."""
+    """(how much above the best model public fits lie, as they may come out [B], and the fit itself); None: no fit to
+    compare with."""
     nothing = np.zeros(0), None
     if pilot.terms.model.public is None or pilot.apart:
         return nothing

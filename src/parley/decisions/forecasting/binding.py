@@ -22,7 +22,9 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
         if fewest < 30:
             warnings.append(f"one class has only {fewest} records in the pilot: the forecast rests on little")
     if pilot.algorithm.drifts and len(pilot.terms.owners) > 1:
-        warnings.append("owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law")
+        warnings.append(
+            "owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law"
+        )
     if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))
     clip = _clip_sentence(pilot, here, moments)
@@ -36,7 +38,10 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
 def _speeds_sentence(pilot: Pilot) -> str:
     """How fast owners are taken to be where nobody waits for them."""
     if pilot.speeds is None:
-        return "answers are used as they come: the forecast assumes that all owners give their last at the same time (--speeds)"
+        return (
+            "answers are used as they come: the forecast assumes that all owners give their last at the same time "
+            "(--speeds)"
+        )
     silent = (
         f"; {', '.join(pilot.silent)} never answer{'' if len(pilot.silent) > 1 else 's'}, so this is of the others"
         if pilot.silent
@@ -59,16 +64,22 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
         return _typical_sentence(pilot, here, moments)
     if moments is None:
         share = scaled_share(pilot, here.begin[None])
-        return f"the clip scales down {share:.1%} of the pilot's records{_cuts_nothing(pilot)}" if share > RARELY else None
+        return (
+            f"the clip scales down {share:.1%} of the pilot's records{_cuts_nothing(pilot)}" if share > RARELY else None
+        )
     share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:
         return (
-            f"the clip binds for {share:.1%} of the pilot's records on the way: the forecast counts its bias, and a plan weighs it"
+            f"the clip binds for {share:.1%} of the pilot's records on the way: the forecast counts its bias, and "
+            f"a plan weighs it"
         )
     if scaled_share(pilot, _wandering(pilot, here, moments)) > RARELY:
         return "the noise drives the model to where the clip binds: the forecast counts its bias, and a plan weighs it"
     if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
-        return f"the clip binds for few records ({share:.2%}) that matter much: the forecast counts its bias, and a plan weighs it"
+        return (
+            f"the clip binds for few records ({share:.2%}) that matter much: the forecast counts its bias, and a "
+            f"plan weighs it"
+        )
     return None
 
 
@@ -81,7 +92,8 @@ def _cuts_nothing(pilot: Pilot) -> str:
 
 
 def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
-    """Whether the noiseless clipped run ends elsewhere than the moments say, by more than noise and bias let go unnoticed."""
+    """Whether the noiseless clipped run ends elsewhere than the moments say, by more than noise and bias let go
+    unnoticed."""
     total = here.curvature + pilot.objective.regularisation
     expected = float(0.5 * (moments.bias[-1] ** 2 + pilot.combined_variance() * moments.gain[-1]) @ total)
     quiet = float(pilot.objective.cost(pilot.design, pilot_models(pilot, 1, 0, noiseless=True))[0]) - here.least_cost
@@ -91,10 +103,12 @@ def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
 def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
     """Without a sample: whether gradients of the size that the landscape makes typical come near the clip.
 
-    E|g|^2 is about 4 cost E|x|^2 for a squared loss, E|x|^2 half the trace of the curvature, and an L1 norm is at most sqrt p times the L2
-    norm. For other losses the derivative is at most 1.
+    E|g|^2 is about 4 cost E|x|^2 for a squared loss, E|x|^2 half the trace of the curvature, and an L1 norm is at most
+    sqrt p times the L2 norm. For other losses the derivative is at most 1.
     """
-    points = on_the_way(here) if moments is None else np.concatenate([on_the_way(here), _wandering(pilot, here, moments)])
+    points = (
+        on_the_way(here) if moments is None else np.concatenate([on_the_way(here), _wandering(pilot, here, moments)])
+    )
     away = here.inward(points - here.optimum)
     cost = here.least_cost + 0.5 * float(np.max(away**2 @ here.curvature))
     squares = float(here.curvature.sum())
@@ -102,7 +116,10 @@ def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | Non
     reach = TAILS * typical * (np.sqrt(pilot.source.width) if pilot.bound.norm == "l1" else 1.0)
     if not reach > pilot.bound.value:
         return None
-    return f"gradients may reach {reach:.3g}, beyond the clip, and without a sample nobody can tell how often: the forecast assumes never"
+    return (
+        f"gradients may reach {reach:.3g}, beyond the clip, and without a sample nobody can tell how often: the "
+        f"forecast assumes never"
+    )
 
 
 def _wandering(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> Floats:

@@ -1,7 +1,8 @@
 """The cost as clipped gradients see it: a clip that binds leads elsewhere, and along other curvatures.
 
-For costs of the margin, records scaled down to a clip follow the gradient of another convex cost (a Huber-like one). Its minimum and its
-curvature there, found on the public rows, say what a clip does once training is near its goal; how it gets there, only a run can tell.
+For costs of the margin, records scaled down to a clip follow the gradient of another convex cost (a Huber-like one).
+Its minimum and its curvature there, found on the public rows, say what a clip does once training is near its goal; how
+it gets there, only a run can tell.
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ NEAR = 0.02  # of theta's size: how far apart gradients are compared for the cur
 
 @dataclass(frozen=True, eq=False)
 class ClippedLandscape:
-    """Where clipped gradients lead, and how: `goal` [p], curvatures (penalty included) and directions there, what the true cost makes of
-    errors in these directions (`metric` [p, p]), and its excess at the goal."""
+    """Where clipped gradients lead, and how: `goal` [p], curvatures (penalty included) and directions there, what the
+    true cost makes of errors in these directions (`metric` [p, p]), and its excess at the goal."""
 
     bound: RecordBound
     share: float  # of the records that are scaled down at the goal
@@ -32,7 +33,9 @@ class ClippedLandscape:
     bias: float
 
 
-def clipped_landscape(objective: EmpiricalRisk, design: Design, here: Landscape, bound: RecordBound) -> ClippedLandscape | None:
+def clipped_landscape(
+    objective: EmpiricalRisk, design: Design, here: Landscape, bound: RecordBound
+) -> ClippedLandscape | None:
     """The landscape under a clip; None where no goal is found."""
     if here.directions is None:
         return None
@@ -73,7 +76,9 @@ def _field(
     return gradients[0] if tilt is None else gradients[0] - tilt, (hessian + hessian.T) / 2
 
 
-def _seen(here: Landscape, bound: RecordBound, true: Floats, goal: Floats, hessian: Floats, share: float) -> ClippedLandscape:
+def _seen(
+    here: Landscape, bound: RecordBound, true: Floats, goal: Floats, hessian: Floats, share: float
+) -> ClippedLandscape:
     curvature, directions = np.linalg.eigh(hessian)
     away = goal - here.optimum
     metric, bias = directions.T @ true @ directions, 0.5 * float(away @ true @ away)

@@ -1,9 +1,9 @@
 """What any coalition costs, whom to ask, and what each owner adds: the cost model of forecasts and games.
 
-Expected test cost = what the best model costs + estimation error c/n + privacy error. Alone an owner has its own n_l and no noise;
-together they have n and the noise of all budgets. The privacy error is bias + K v, v the variance of the combined answer, which the
-aggregation knows. All this assumes that the owners' data follow one law: each should score the joint model on its own held-out rows
-before believing it.
+Expected test cost = what the best model costs + estimation error c/n + privacy error. Alone an owner has its own n_l
+and no noise; together they have n and the noise of all budgets. The privacy error is bias + K v, v the variance of the
+combined answer, which the aggregation knows. All this assumes that the owners' data follow one law: each should score
+the joint model on its own held-out rows before believing it.
 """
 
 import itertools
@@ -24,7 +24,8 @@ MARGINS = 2e6  # so that no more than this are looked at
 
 @dataclass(frozen=True)
 class CoalitionCost:
-    """The expected excess test cost of any coalition: estimation/n_S + bias + noise_price v_S; of nobody: that of the start.
+    """The expected excess test cost of any coalition: estimation/n_S + bias + noise_price v_S; of nobody: that of the
+    start.
 
     Coalitions are arrays [..., N]; `noise` is what the aggregation says of them.
     """
@@ -37,7 +38,9 @@ class CoalitionCost:
     def at(self, records: Floats, variance: Floats | float) -> Floats:
         """The cost of a model from so many records whose combined answers have this variance."""
         some = records > 0
-        return np.where(some, self.estimation / np.where(some, records, 1.0) + self.privacy_error(variance), self.nobody)
+        return np.where(
+            some, self.estimation / np.where(some, records, 1.0) + self.privacy_error(variance), self.nobody
+        )
 
     def together(self, noise: CoalitionNoise, members: Members) -> Floats:
         """The cost of these coalitions."""
@@ -66,7 +69,8 @@ class CoalitionCost:
         return self.at(*noise.without_each(everyone)) - self.together(noise, everyone)
 
     def shapley(self, noise: CoalitionNoise, seed: int = 0) -> tuple[Floats, Floats]:
-        """(values, standard errors) of the owners' Shapley values in saved excess cost; exact (error 0) up to 12 owners."""
+        """(values, standard errors) of the owners' Shapley values in saved excess cost; exact (error 0) up to 12
+        owners."""
         count = len(noise.records)
         if count <= EXACT_UP_TO:
             return self._exact_shapley(noise), np.zeros(count)
@@ -101,7 +105,8 @@ def prefix(order: NDArray[np.int64], count: int) -> Members:
 
 
 def best_coalition(records: ArrayLike, epsilons: ArrayLike) -> NDArray[np.int64]:
-    """The places of the owners to ask, in ascending order, for the least privacy error (W Theorem 2's n^-2 sum eps^-2): O(N log N).
+    """The places of the owners to ask, in ascending order, for the least privacy error (W Theorem 2's n^-2 sum eps^-2):
+    O(N log N).
 
     >>> best_coalition([100_000, 1000, 50_000], [1.0, 0.1, 1.0]).tolist()
     [0, 2]

@@ -1,4 +1,5 @@
-"""What it costs to put names as 0, 1, 2, ... into one column: measured on the public sample alone, no private row is touched."""
+"""What it costs to put names as 0, 1, 2, ... into one column: measured on the public sample alone, no private row is
+touched."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,8 @@ MATTERS = 0.005  # of the cost, below which two codings are as good
 
 @dataclass(frozen=True)
 class CodingCost:
-    """Costs of the model without privacy, on rows of the public sample that it was not fitted to, in the target's own units."""
+    """Costs of the model without privacy, on rows of the public sample that it was not fitted to, in the target's own
+    units."""
 
     integer: float
     one_hot: float
@@ -35,7 +37,8 @@ class CodingCost:
 
 
 def coding_cost(terms: Terms) -> CodingCost | None:
-    """The costs of both codings by cross-validation; None where the terms code one-hot, have no public sample, or no column of three names.
+    """The costs of both codings by cross-validation; None where the terms code one-hot, have no public sample, or no
+    column of three names.
 
     Where a fit has no end or too many parameters there is nothing to say either.
     """
@@ -50,11 +53,14 @@ def coding_cost(terms: Terms) -> CodingCost | None:
     if other_public is None or objective.parameters(other) > MOST_PARAMETERS or len(public) < 2 * FOLDS:
         return None
     costs = [_held_back(objective, terms, *each) for each in ((preparation, public), (other, other_public))]
-    return None if None in costs else CodingCost(float(costs[0] or 0), float(costs[1] or 0), min(len(public), MOST_ROWS))
+    return (
+        None if None in costs else CodingCost(float(costs[0] or 0), float(costs[1] or 0), min(len(public), MOST_ROWS))
+    )
 
 
 def _held_back(objective: EmpiricalRisk, terms: Terms, preparation: Preparation, public: Design) -> float | None:
-    """The mean cost of rows under models of all other folds; a ridge of weight 1 (of all rows together) keeps every fit finite."""
+    """The mean cost of rows under models of all other folds; a ridge of weight 1 (of all rows together) keeps every fit
+    finite."""
     places = np.random.default_rng(0).permutation(len(public))[:MOST_ROWS]
     total = 0.0
     for fold in range(FOLDS):

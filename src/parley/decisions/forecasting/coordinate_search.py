@@ -1,4 +1,5 @@
-"""Climbs where moments cannot look ahead: several starts for every kind of terms, and from the best of them one knob at a time."""
+"""Climbs where moments cannot look ahead: several starts for every kind of terms, and from the best of them one knob at
+a time."""
 
 import math
 from collections.abc import Iterator
@@ -79,7 +80,8 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms]]:
 
 
 def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
-    """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting clip."""
+    """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting
+    clip."""
     if not terms.learning.rules.iterative:
         for size in statistics_clips(known, terms):
             yield terms.changed(privacy={"clip": size})
@@ -94,8 +96,8 @@ def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
 def one_release(terms: Terms) -> Terms | None:
     """Second moments in as few rounds as these owners can give them; None where the terms allow none.
 
-    The first round asks everybody, strides or not, so that one is enough. Where rounds ask some owners only, or do not wait for them, the
-    fewest rounds that ask everybody, or as many as the terms have for it.
+    The first round asks everybody, strides or not, so that one is enough. Where rounds ask some owners only, or do not
+    wait for them, the fewest rounds that ask everybody, or as many as the terms have for it.
     """
     some = terms.learning.participation is not None or terms.learning.straggler == "skip"
     horizon = fewest_rounds(terms) if terms.learning.rules.iterative else terms.learning.horizon
@@ -114,7 +116,9 @@ def mechanisms_for(delta: float) -> list[str]:
 
 def with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
     least = terms.privacy.delta if terms.noise.approximate else 0.0  # hosts need some for their random bits
-    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least})
+    return terms.changed(
+        privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least}
+    )
 
 
 def free_to_step(terms: Terms) -> Terms:

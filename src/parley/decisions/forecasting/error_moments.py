@@ -1,9 +1,9 @@
 """How an algorithm turns noise into error, exactly, for a quadratic cost.
 
-In each eigen-direction of the Hessian the error theta - theta* obeys the algorithm's own update with gradient h (theta - theta*) + noise: a
-linear recursion of theta and what the algorithm remembers. What one round makes of a unit of each, and of one unit of noise, is found by
-running the algorithm itself for that round; mean and covariance follow. No update rule is written a second time, any algorithm that is
-linear in its answers can be forecast, and T rounds cost O(T).
+In each eigen-direction of the Hessian the error theta - theta* obeys the algorithm's own update with gradient h (theta
+- theta*) + noise: a linear recursion of theta and what the algorithm remembers. What one round makes of a unit of each,
+and of one unit of noise, is found by running the algorithm itself for that round; mean and covariance follow. No update
+rule is written a second time, any algorithm that is linear in its answers can be forecast, and T rounds cost O(T).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ TRACED = 64  # rounds up to which the response to each round's noise is kept
 
 @dataclass(frozen=True, eq=False)
 class SingleVoices:
-    """Who answers, one by one, for algorithms that tell owners apart: the names asked in each round, every owner's records, and the
-    deviation of its noise in units of one."""
+    """Who answers, one by one, for algorithms that tell owners apart: the names asked in each round, every owner's
+    records, and the deviation of its noise in units of one."""
 
     turns: Sequence[Sequence[str]]
     records: Mapping[str, int]
@@ -31,9 +31,9 @@ class SingleVoices:
 
 @dataclass(frozen=True, eq=False)
 class ErrorMoments:
-    """After round k the model's error in direction j has mean `kept`[k, j] times the start's and variance `gain`[k, j] times that of one
-    round's noise. `point_kept` and `point_gain` say the same of the parameter at which the next round asks, or of several the
-    most."""
+    """After round k the model's error in direction j has mean `kept`[k, j] times the start's and variance `gain`[k, j]
+    times that of one round's noise. `point_kept` and `point_gain` say the same of the parameter at which the next round
+    asks, or of several the most."""
 
     start: Floats  # [p]
     kept: Floats  # [T, p]
@@ -54,10 +54,15 @@ class ErrorMoments:
 
 
 def error_moments(
-    algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None, voices: SingleVoices | None = None
+    algorithm: Descent,
+    curvature: Floats,
+    start: Floats,
+    noise: Floats | None = None,
+    voices: SingleVoices | None = None,
 ) -> ErrorMoments:
-    """The moments in directions of these curvatures (of the data part of the cost) from these starting errors, without a box. `noise` [T]
-    is each round's variance in units of one; left out: all are one. With `voices` every owner's answer has its own noise instead.
+    """The moments in directions of these curvatures (of the data part of the cost) from these starting errors, without
+    a box. `noise` [T] is each round's variance in units of one; left out: all are one. With `voices` every owner's
+    answer has its own noise instead.
 
     >>> from parley.learning.algorithms.gradient_descent import GradientDescent
     >>> from parley.losses import LinearRegression
@@ -99,7 +104,8 @@ def error_moments(
 
 
 def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """The largest mean error, with its sign, and the largest variance [p] among points, given as parts of each unit [unit, p]."""
+    """The largest mean error, with its sign, and the largest variance [p] among points, given as parts of each unit
+    [unit, p]."""
     rows = np.stack([point[: mean.shape[1]].T for point in points], axis=1)  # [p, point, part]
     means, variances = (rows @ mean)[:, :, 0], np.einsum("pij,pjk,pik->pi", rows, spread, rows)
     most = np.argmax(np.abs(means), axis=1)

@@ -1,4 +1,5 @@
-"""The expected relative fitness of terms: by exact moments where they apply, else by running the algorithm on the pilot."""
+"""The expected relative fitness of terms: by exact moments where they apply, else by running the algorithm on the
+pilot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,12 +36,14 @@ class Expectation:
 
     @property
     def unit(self) -> float:
-        """The least cost that the owners' own records will have, as far as the pilot tells: relative fitness is measured in it."""
+        """The least cost that the owners' own records will have, as far as the pilot tells: relative fitness is
+        measured in it."""
         return self.here.least_at(float(self.pilot.rows.sum()))
 
     @property
     def excess(self) -> Floats:
-        """E f(model) - f* after each round [T] by the moments: half the sum over directions of curvature times squared error."""
+        """E f(model) - f* after each round [T] by the moments: half the sum over directions of curvature times squared
+        error."""
         return self.excess_at(self.pilot.combined_variance())
 
     def excess_at(self, variance: float) -> Floats:
@@ -59,12 +62,16 @@ class Expectation:
     def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
         """Expected relative fitness, by `method`; None: of as many replicates as `outcome` takes."""
         if self.method == "pilot-run":
-            return float(np.mean(self.run_excess(pilot_models(self.pilot, replicates or self.replicates, seed)))) / self.unit
+            return (
+                float(np.mean(self.run_excess(pilot_models(self.pilot, replicates or self.replicates, seed))))
+                / self.unit
+            )
         return float(self.excess[-1]) / self.unit
 
     @property
     def replicates(self) -> int:
-        """How many runs on the pilot are worth their time; where batches are drawn, groups of runs share them, and more say little more."""
+        """How many runs on the pilot are worth their time; where batches are drawn, groups of runs share them, and more
+        say little more."""
         width = self.pilot.source.width
         passes = self.pilot.algorithm.passes(width)
         most = 2 * REPLICATES if self.pilot.question.batched else 1000
@@ -73,8 +80,8 @@ class Expectation:
     def outcome(
         self, seed: int, replicates: int | None = None, progress: Progress = lambda done, total: None
     ) -> tuple[Floats, Floats]:
-        """(expected relative fitness after each round [T], models as they may come out [replicates, p]), by `method`. Of as many replicates
-        of a pilot run as it chose itself, some are looked at on the way, all at the end."""
+        """(expected relative fitness after each round [T], models as they may come out [replicates, p]), by `method`.
+        Of as many replicates of a pilot run as it chose itself, some are looked at on the way, all at the end."""
         looked = replicates or REPLICATES
         if self.method != "pilot-run":
             return self.excess / self.unit, self.models(looked, seed)
@@ -97,7 +104,8 @@ class Expectation:
         return max(0.0, float(np.mean(self.run_excess(quiet))))
 
     def moved(self) -> float:
-        """How much of the owners' own estimation error the model takes over: all of it, but for one that hardly leaves its public start."""
+        """How much of the owners' own estimation error the model takes over: all of it, but for one that hardly leaves
+        its public start."""
         begun = self.here.start_cost - self.here.least_cost
         if self.pilot.terms.learning.start != "public" or not begun > 0:
             return 1.0
@@ -124,14 +132,16 @@ class Expectation:
 
 
 def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
-    """Choose the method: exact moments for a squared loss whose clip and box do not bind, else a pilot run, else curvature alone.
+    """Choose the method: exact moments for a squared loss whose clip and box do not bind, else a pilot run, else
+    curvature alone.
 
     `here` is the pilot's landscape where the caller has it already.
     """
     here = pilot.landscape() if here is None else here
     if not here.least_cost > 1e-12 * here.start_cost:
         raise DataError(
-            "the pilot is fitted without error, so there is no relative fitness to forecast; expected a larger pilot sample"
+            "the pilot is fitted without error, so there is no relative fitness to forecast; expected a larger pilot "
+            "sample"
         )
     with np.errstate(over="ignore", invalid="ignore"):
         moments = _error_moments(pilot, here)

@@ -44,9 +44,8 @@ class OwnerForecast:
     personal: float  # the joint model, combined with its own rows
     gain: Interval  # alone less personal: from where owners differ most to where they differ least
     verdict: Verdict
-    break_even_epsilon: (
-        float | None
-    )  # own, or common where there is one noise; the score's part included; None: none pays; 0: all do
+    # own, or common where there is one noise; the score's part included; None: none pays; 0: all do
+    break_even_epsilon: float | None
     marginal_value: float  # what the coalition loses without this owner
     shapley_value: float
     shapley_error: float
@@ -74,9 +73,8 @@ class Forecast:
     joining: Joining  # what the owners' gains follow from
     best_coalition: tuple[str, ...]
     worth: Worth  # beside what nobody has to be asked for
-    plan_gain: (
-        float | None
-    )  # how many times nearer to the best model a plan would come, if twice or more; None: a quick look found none
+    # how many times nearer to the best model a plan would come, if twice or more; None: a quick look found none
+    plan_gain: float | None
     warnings: tuple[str, ...]
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
     coding: CodingCost | None = None  # what names in one column cost, where the terms put them there
@@ -120,11 +118,11 @@ def forecast(
 ) -> Forecast:
     """Forecast the joint model of these terms from public knowledge. No private record is looked at.
 
-    `pilot` is a public table, released moments or stated assumptions; left out: the terms' own public sample. For a squared loss
-    whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the algorithm itself is run on the
-    pilot with the noise of the real owners. What joining adds for each owner hangs on how much owners differ: `differences`.
-    `doing` is told what is worked at, `progress` how far that is. `speeds` (asynchronous terms) are as `train` takes them; who has
-    speed 0 never answers, and the forecast is of the others.
+    `pilot` is a public table, released moments or stated assumptions; left out: the terms' own public sample. For a
+    squared loss whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the
+    algorithm itself is run on the pilot with the noise of the real owners. What joining adds for each owner hangs on
+    how much owners differ: `differences`. `doing` is told what is worked at, `progress` how far that is. `speeds`
+    (asynchronous terms) are as `train` takes them; who has speed 0 never answers, and the forecast is of the others.
     """
     whole(seed, "seed", least=0)
     doing("calibrating noise, running the pilot")
@@ -161,7 +159,13 @@ def forecast(
         best_coalition=tuple(known.terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
         worth=worth_of(expected, mean, models),
         plan_gain=better_plan(expected, mean, seed),
-        warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
+        warnings=(
+            *expected.warnings,
+            *failed,
+            *_worse_than_nothing(expected, mean),
+            *_noise_choice(known),
+            *_loud(known),
+        ),
         target_words=known.setup.preparation.target_words,
         coding=coding_cost(terms),
         expected=expected,
@@ -175,7 +179,9 @@ def _metrics(known: Pilot, models: Floats) -> Metrics:
     return task_metrics(known.objective, known.setup.preparation, known.design, models)
 
 
-def _interval(expected: Expectation, mean: float, seed: int, resamples: int, progress: Progress) -> tuple[Interval, list[str]]:
+def _interval(
+    expected: Expectation, mean: float, seed: int, resamples: int, progress: Progress
+) -> tuple[Interval, list[str]]:
     """The forecast's interval from the pilot's other versions, and a word where some of them allow none."""
     others = expected.pilot.others(np.random.default_rng(seed), resamples)
     values = []
@@ -188,13 +194,16 @@ def _interval(expected: Expectation, mean: float, seed: int, resamples: int, pro
     failed = len(others) - len(values)
     if failed > len(others) // 2:
         raise DataError(
-            "most versions of the pilot have no finite optimum (separable classes?): set model.regularisation or model.radius"
+            "most versions of the pilot have no finite optimum (separable classes?): set model.regularisation or "
+            "model.radius"
         )
     here, n = expected.here, float(expected.pilot.rows.sum())
     as_if_true = mean * expected.unit / max(here.least_cost - here.estimation / n, 0.5 * here.least_cost)
     low, high = expected.pilot.source.interval(mean, mean if here.records is None else as_if_true, np.array(values), n)
     words = (
-        [f"{failed} of {len(others)} versions of the pilot have no finite optimum: the forecast rests on little"] if failed else []
+        [f"{failed} of {len(others)} versions of the pilot have no finite optimum: the forecast rests on little"]
+        if failed
+        else []
     )
     return Interval(mean, low, high), words
 
@@ -203,7 +212,10 @@ def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:
     nothing = (expected.here.start_cost - expected.here.least_cost) / expected.unit
     if not mean > nothing:
         return []
-    return [f"the model that asks nobody (ψ = {nothing:.3g}) would be better: budgets or records are too small for these terms"]
+    return [
+        f"the model that asks nobody (ψ = {nothing:.3g}) would be better: budgets or records are too small for these "
+        f"terms"
+    ]
 
 
 def _noise_choice(known: Pilot) -> list[str]:
@@ -227,8 +239,8 @@ def _run_quartiles(expected: Expectation, seed: int) -> tuple[float, float, floa
 
 
 def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost, CoalitionNoise]:
-    """Estimation, bias and the price of noise, beside the noise of the terms' own budgets. By moments the error is linear in the
-    noise's variance; by a pilot run it is taken to be so between none and the terms' own."""
+    """Estimation, bias and the price of noise, beside the noise of the terms' own budgets. By moments the error is
+    linear in the noise's variance; by a pilot run it is taken to be so between none and the terms' own."""
     pilot, here = expected.pilot, expected.here
     noise = pilot.noise
     excess = fitness * expected.unit
@@ -249,7 +261,9 @@ def _owners(
     unit = pilot.setup.preparation.target_scale**2
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
     alone, together, personal = (unit * (base + each()) for each in (gains.alone, gains.together, gains.personal))
-    found = intervals(unit * gains.gains(*(end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low))))
+    found = intervals(
+        unit * gains.gains(*(end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low)))
+    )
     result, known = [], dict[object, float | None]()
     tried = dict[float, float]() if isinstance(noise, OneNoise) else None  # one law for all owners
     score, variance_at = float(pilot.terms.score_epsilon), _variances(pilot, noise)
@@ -278,7 +292,8 @@ def _owners(
 
 
 def _variances(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], float]:
-    """The combined answer's variance if the owner at a place chose to train with an epsilon; where there is one noise, all with it."""
+    """The combined answer's variance if the owner at a place chose to train with an epsilon; where there is one noise,
+    all with it."""
     records, size = noise.records, float(noise.records.sum())
     if isinstance(noise, OneNoise):
         return lambda place, epsilon: common_demand(pilot.setup, epsilon) / size**2
@@ -293,7 +308,8 @@ def _variances(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], fl
 
 
 def common_demand(setup: Setup, epsilon: float) -> float:
-    """The variance of the one noise of a sum if training had this common epsilon; infinite where no law is loud enough."""
+    """The variance of the one noise of a sum if training had this common epsilon; infinite where no law is loud
+    enough."""
     try:
         return setup.law(0, Fraction(epsilon) + setup.terms.score_epsilon).sum_variance
     except TermsError:

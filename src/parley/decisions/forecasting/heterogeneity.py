@@ -1,7 +1,8 @@
-"""How much owners differ, as a forecast takes it: the variance between their best parameters, in units of the variance of an own estimate.
+"""How much owners differ, as a forecast takes it: the variance between their best parameters, in units of the variance
+of an own estimate.
 
-The unit is that of the owner of median size. So 0 is one law for all; at 1 two owners' best parameters are as far apart as two
-estimates of one parameter, each from that owner's number of rows, are by chance.
+The unit is that of the owner of median size. So 0 is one law for all; at 1 two owners' best parameters are as far apart
+as two estimates of one parameter, each from that owner's number of rows, are by chance.
 """
 
 import json
@@ -17,7 +18,8 @@ Origin = Literal["assumed", "stated", "measured"]
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Between-owner variance as a multiple of the within-owner one: what is thought most likely, and from where to where it may lie."""
+    """Between-owner variance as a multiple of the within-owner one: what is thought most likely, and from where to
+    where it may lie."""
 
     mean: float
     low: float
@@ -26,7 +28,9 @@ class Heterogeneity:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.mean <= self.high < float("inf"):
-            raise SettingError("differences: expected finite multiples of the within-owner variance, 0 <= low <= mean <= high")
+            raise SettingError(
+                "differences: expected finite multiples of the within-owner variance, 0 <= low <= mean <= high"
+            )
 
     @classmethod
     def stated(cls, multiple: float) -> "Heterogeneity":
@@ -49,16 +53,20 @@ class Heterogeneity:
         unit = f"the variance of an owner's own estimate from {round(rows):,} rows"
         if self.origin == "assumed":
             return (
-                f"How much owners differ is not known. Assumed: a variance between owners of {number(self.low)} to {number(self.high)} "
+                f"How much owners differ is not known. Assumed: a variance between owners of {number(self.low)} to "
+                f"{number(self.high)} "
                 f"times {unit}; costs and mean gain at {number(self.mean)}"
             )
         if self.origin == "measured":
             return (
-                f"By what owners released, the variance between them is {number(self.mean)} times {unit} (90 %: {number(self.low)} to "
+                f"By what owners released, the variance between them is {number(self.mean)} times {unit} (90 %: "
+                f"{number(self.low)} to "
                 f"{number(self.high)})"
             )
         return (
-            "Owners are taken to follow one law" if not self.mean else f"Stated: owners differ by {number(self.mean)} times {unit}"
+            "Owners are taken to follow one law"
+            if not self.mean
+            else f"Stated: owners differ by {number(self.mean)} times {unit}"
         )
 
     def to_json(self) -> dict[str, Any]:

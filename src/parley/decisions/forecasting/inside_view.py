@@ -1,11 +1,13 @@
-"""An owner's inside view: what joining would add for its own customers, from its own rows. For its own eyes; nothing leaves.
+"""An owner's inside view: what joining would add for its own customers, from its own rows. For its own eyes; nothing
+leaves.
 
-The forecast assumes that owners' rows follow one law, that of the public sample. Inside, an owner can do better. Joint models as they may
-come out are drawn from the forecast; with each of them the owner makes its personal model, and all are judged on own rows that they were
-not made of, beside the model alone. Everything that `parley refine` would do is done again without the rows that judge, its choice of
-weights too, so that what choosing costs is in the figure. That is honest but coarse: own rows are few. Where they do not visibly differ
-from the public sample's law it is weighed against moments (`personal_gain`), which assume that law; where they do, own rows alone decide.
-What stays an assumption: that the consortium's best model is about the public sample's.
+The forecast assumes that owners' rows follow one law, that of the public sample. Inside, an owner can do better. Joint
+models as they may come out are drawn from the forecast; with each of them the owner makes its personal model, and all
+are judged on own rows that they were not made of, beside the model alone. Everything that `parley refine` would do is
+done again without the rows that judge, its choice of weights too, so that what choosing costs is in the figure. That is
+honest but coarse: own rows are few. Where they do not visibly differ from the public sample's law it is weighed against
+moments (`personal_gain`), which assume that law; where they do, own rows alone decide. What stays an assumption: that
+the consortium's best model is about the public sample's.
 
 Formal guarantee: none. Everything here is computed from private rows without noise.
 """
@@ -39,7 +41,8 @@ DRAWS = 8  # joint models as they may come out
 LEAST_ROWS = 10
 LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
 NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))  # standard errors to an end of an interval
-SURE = 0.5  # standard errors from which advice is given: it is then right with 69 % or more, as far as the estimate is normal
+# standard errors from which advice is given: it is then right with 69 % or more, as far as the estimate is normal
+SURE = 0.5
 NOTICED = 1e-6  # share of the cost alone: what is smaller is rounding, not a gain
 MOST = 16_000  # rows times joint models that are looked at; of many rows a few joint models say as much
 
@@ -119,8 +122,8 @@ class Outlook:
     def inside(
         self, owner: Owner, worth: float = 0.0, price: float = 0.0, progress: Progress = lambda done, total: None
     ) -> InsideView:
-        """What joining would add for this owner's customers, from its own training rows; it is told to join if that is more than `worth`,
-        a share of what they cost alone, and `price`, in units of that cost (`games.price`)."""
+        """What joining would add for this owner's customers, from its own training rows; it is told to join if that is
+        more than `worth`, a share of what they cost alone, and `price`, in units of that cost (`games.price`)."""
         if not 0 <= worth < 1:
             raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
         if not 0 <= price < np.inf:
@@ -129,11 +132,13 @@ class Outlook:
         rows = agreement.tables.train.in_memory().targeted()
         if len(rows) < LEAST_ROWS:
             raise DataError(
-                f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected {LEAST_ROWS} or more"
+                f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected "
+                f"{LEAST_ROWS} or more"
             )
         models = self.models[: max(2, MOST // len(rows))]
         unit = self.known.setup.preparation.target_scale**2
-        own, joint, personal = (unit * each for each in _judged(agreement, rows, models, progress))  # [n], [draws, n], [draws, n]
+        # [n], [draws, n], [draws, n]
+        own, joint, personal = (unit * each for each in _judged(agreement, rows, models, progress))
         of_rows, of_moments = _estimate(own - personal), _by_moments(self.known, rows, models, owner.name)
         law = _law(self.known, rows)
         gain = of_rows if law.differs else _weighed(of_rows, of_moments)
@@ -154,7 +159,8 @@ class Outlook:
 
 
 def outlook(terms: Terms, pilot: Table | Source | None = None, seed: int = 0, draws: int = DRAWS) -> Outlook:
-    """Joint models as these terms may bring them, by running the algorithm on the public sample with the owners' noise."""
+    """Joint models as these terms may bring them, by running the algorithm on the public sample with the owners'
+    noise."""
     known = open_pilot(terms, pilot)
     if not known.has_rows:
         raise DataError("an inside view runs the algorithm on rows, so it needs a public sample; give one as the pilot")
@@ -178,8 +184,9 @@ def inside_view(
 def law_test(objective: EmpiricalRisk, public: Design, optimum: Floats, rows: Design) -> LawTest:
     """Whether the mean gradient of own rows at the public optimum is further from zero than chance has it.
 
-    Under one law it is about normal with mean 0 and covariance G (1/n + 1/m): its own rows scatter, and so does the optimum that was found
-    on m public ones (H Cov H = G/m). G is estimated from the public rows' gradients, so the sum of squares follows Hotelling's law.
+    Under one law it is about normal with mean 0 and covariance G (1/n + 1/m): its own rows scatter, and so does the
+    optimum that was found on m public ones (H Cov H = G/m). G is estimated from the public rows' gradients, so the sum
+    of squares follows Hotelling's law.
     """
     gradients = objective.record_gradients(public, optimum)
     centred = gradients - gradients.mean(axis=0)
@@ -197,7 +204,8 @@ def _law(known: Pilot, rows: Design) -> LawTest:
 
 
 def _judged(agreement: Agreement, rows: Design, models: Floats, progress: Progress) -> tuple[Floats, Floats, Floats]:
-    """Losses of own rows [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went into."""
+    """Losses of own rows [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went
+    into."""
     setup, none = agreement.setup, nothing(agreement.setup)
     ridge = Ridge(setup.risk, setup.preparation, rows)
     alone, *personal = ridge.averages([[none], *(centres(setup, theta, none) for theta in models)], progress)
@@ -213,12 +221,13 @@ def _estimate(losses: Floats) -> Estimate:
 
 
 def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estimate:
-    """The gain by moments, in the target's own units, for an owner whose optimum lies as far from the public one as its own rows say.
+    """The gain by moments, in the target's own units, for an owner whose optimum lies as far from the public one as its
+    own rows say.
 
-    Of d, the step from the public optimum that own rows ask for, estimation explains a part; the rest is the difference, known up to its
-    standard error and never below zero: the gain is averaged over what it may be. The interval has room for that, and for moments that
-    are off by as much as they say: they know nothing of losses that are not squares, of scatter that is not the public sample's, or of a
-    weight that has to be found.
+    Of d, the step from the public optimum that own rows ask for, estimation explains a part; the rest is the
+    difference, known up to its standard error and never below zero: the gain is averaged over what it may be. The
+    interval has room for that, and for moments that are off by as much as they say: they know nothing of losses that
+    are not squares, of scatter that is not the public sample's, or of a weight that has to be found.
     """
     here, m = known.landscape(), len(known.design)
     curvature = np.maximum(here.curvature, 1e-9 * float(here.curvature.max()))
@@ -233,7 +242,10 @@ def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estima
     records = known.rows.copy()
     records[place] = len(rows)
     joint = np.mean(here.inward(models - here.optimum) ** 2, axis=0)
-    owners, unit = Owners(curvature, records, scatter, joint, here.inward(here.optimum)), known.setup.preparation.target_scale**2
+    owners, unit = (
+        Owners(curvature, records, scatter, joint, here.inward(here.optimum)),
+        known.setup.preparation.target_scale**2,
+    )
 
     def gain(difference: float) -> float:
         tau2 = 2 * difference / (len(curvature) * curvature)

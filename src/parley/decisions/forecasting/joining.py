@@ -1,8 +1,9 @@
-"""Is joining worth it, for whom? The personal model's expected gain over the model alone, owner by owner, from public knowledge.
+"""Is joining worth it, for whom? The personal model's expected gain over the model alone, owner by owner, from public
+knowledge.
 
-`personal_gain` has the law, exact for a squared loss with known differences between owners; other losses are taken as quadratic around
-the optimum, and the joint model's error is scaled so that it costs what the forecast says that it does. Scatter is alike in all directions'
-costs, as it is for models that are well specified.
+`personal_gain` has the law, exact for a squared loss with known differences between owners; other losses are taken as
+quadratic around the optimum, and the joint model's error is scaled so that it costs what the forecast says that it
+does. Scatter is alike in all directions' costs, as it is for models that are well specified.
 """
 
 import math
@@ -22,7 +23,8 @@ from parley.validate import Floats
 
 Verdict = Literal["join", "stay", "unknown"]
 
-COUNTS = 0.05  # of the estimation error of own rows: what a gain must exceed to count as one, since its weight has to be found
+# of the estimation error of own rows: what a gain must exceed to count as one, since its weight has to be found
+COUNTS = 0.05
 BREAK_EVEN = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
 HALVINGS = 60
 
@@ -38,8 +40,8 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Joining:
-    """What the owners' three models cost above the best, in the cost's own units. `bias` and `price` [P] are the joint model's squared
-    error in each direction without noise, and by one unit of the combined answer's variance."""
+    """What the owners' three models cost above the best, in the cost's own units. `bias` and `price` [P] are the joint
+    model's squared error in each direction without noise, and by one unit of the combined answer's variance."""
 
     owners: Owners  # at the variance of the terms' own budgets
     bias: Floats
@@ -62,8 +64,8 @@ class Joining:
         return np.asarray(COUNTS * 0.5 * self.owners.curvature @ self.owners.scatter / self.owners.records)
 
     def gains(self, worse: float = 1.0, better: float = 1.0) -> Floats:
-        """(mean, low, high) of every owner's gain [3, N]: low where owners differ most and the joint model's error is `worse` times
-        what is expected, high where they differ least and it is `better` times that."""
+        """(mean, low, high) of every owner's gain [3, N]: low where owners differ most and the joint model's error is
+        `worse` times what is expected, high where they differ least and it is `better` times that."""
         known = self.differences
         ends = np.array([self._gain(known.mean, 1.0), self._gain(known.high, worse), self._gain(known.low, better)])
         return np.array([ends[0], ends.min(axis=0), ends.max(axis=0)])
@@ -94,8 +96,11 @@ class Joining:
         return np.asarray(multiple * self.owners.scatter / np.median(self.owners.records))
 
 
-def joining(expected: Expectation, cost: CoalitionCost, variance: float, models: Floats, differences: Heterogeneity) -> Joining:
-    """The owners' gains by a forecast: what its coalitions cost, the combined answer's variance, and models as they may come out."""
+def joining(
+    expected: Expectation, cost: CoalitionCost, variance: float, models: Floats, differences: Heterogeneity
+) -> Joining:
+    """The owners' gains by a forecast: what its coalitions cost, the combined answer's variance, and models as they may
+    come out."""
     here, penalty = expected.here, expected.pilot.objective.regularisation
     curvature = here.curvature + penalty
     curvature = np.maximum(curvature, 1e-9 * float(curvature.max()))
@@ -120,10 +125,13 @@ def verdict(gain: Interval, least: float) -> Verdict:
     return "join" if gain.low > least else "unknown" if gain.high > least else "stay"
 
 
-def least_epsilon(bearable: float, variance_at: Callable[[float], float], tried: dict[float, float] | None = None) -> float | None:
+def least_epsilon(
+    bearable: float, variance_at: Callable[[float], float], tried: dict[float, float] | None = None
+) -> float | None:
     """The least epsilon at which the combined answer's variance is bearable; None if none is, 0 if all are.
 
-    `tried` keeps variances by the logarithm of epsilon, for whoever asks of one law again: the search goes on between them.
+    `tried` keeps variances by the logarithm of epsilon, for whoever asks of one law again: the search goes on between
+    them.
     """
     known = {} if tried is None else tried
 

@@ -1,7 +1,8 @@
-"""The same budgets with noise drawn elsewhere: by each owner for itself, once for all by hosts, or by the owners in shares.
+"""The same budgets with noise drawn elsewhere: by each owner for itself, once for all by hosts, or by the owners in
+shares.
 
-Where each owner draws its own, noise adds up: N owners of the same size have N times the variance of one noise for all. That often decides
-whether joining pays, so the forecast says it for every kind, whatever the terms name.
+Where each owner draws its own, noise adds up: N owners of the same size have N times the variance of one noise for all.
+That often decides whether joining pays, so the forecast says it for every kind, whatever the terms name.
 """
 
 from collections.abc import Mapping
@@ -60,14 +61,16 @@ class KindForecast:
 
 @dataclass(frozen=True)
 class NoiseComparison:
-    """All kinds, and why one is missing. `distributed`: `curious` owners may pool what they drew; terms cannot name it."""
+    """All kinds, and why one is missing. `distributed`: `curious` owners may pool what they drew; terms cannot name
+    it."""
 
     kinds: Mapping[Kind, KindForecast]
     missing: Mapping[Kind, str]
     curious: int
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `noise` in `parley forecast --json`; null for a kind that these terms do not allow, and why."""
+        """The object under `noise` in `parley forecast --json`; null for a kind that these terms do not allow, and
+        why."""
         kinds: tuple[Kind, ...] = ("each_owner", "shared", "distributed")
         content: dict[str, Any] = {kind: self.kinds[kind].to_json() if kind in self.kinds else None for kind in kinds}
         return {**content, "curious": self.curious, "missing": dict(self.missing)}
@@ -82,15 +85,19 @@ def each_owner_terms(terms: Terms) -> Terms:
 
 
 def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
-    """The same agreement with one noise for all; hosts that are not named yet get placeholders, and pure epsilon gets a small delta."""
+    """The same agreement with one noise for all; hosts that are not named yet get placeholders, and pure epsilon gets a
+    small delta."""
     if terms.noise.summed:
         return terms
     promised = terms.privacy.delta or delta or DELTAS[0]
     return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=HOSTS)
 
 
-def compare_noise(result: Forecast, pilot: Table | Source | None = None, seed: int = 0, curious: int = 1) -> NoiseComparison:
-    """The forecast `result` beside what the same terms would give with noise of the other kinds. No private record is looked at."""
+def compare_noise(
+    result: Forecast, pilot: Table | Source | None = None, seed: int = 0, curious: int = 1
+) -> NoiseComparison:
+    """The forecast `result` beside what the same terms would give with noise of the other kinds. No private record is
+    looked at."""
     here = result.expected
     known = open_pilot(result.terms, pilot) if here is None else here.pilot
     kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
@@ -115,7 +122,8 @@ def compare_noise(result: Forecast, pilot: Table | Source | None = None, seed: i
 
 
 def _under(known: Pilot, kind: Literal["each_owner", "shared"]) -> Pilot:
-    """The pilot under terms of the other kind: with the least delta that suffices, where it needs one and there is none."""
+    """The pilot under terms of the other kind: with the least delta that suffices, where it needs one and there is
+    none."""
     if kind == "each_owner":
         return known.under(each_owner_terms(known.terms))
     *first, last = DELTAS
@@ -129,7 +137,9 @@ def _under(known: Pilot, kind: Literal["each_owner", "shared"]) -> Pilot:
     return known.under(shared_terms(known.terms, last))
 
 
-def _forecast(expected: Expectation, mean: float, cost: CoalitionCost, noise: CoalitionNoise, gains: Joining) -> KindForecast:
+def _forecast(
+    expected: Expectation, mean: float, cost: CoalitionCost, noise: CoalitionNoise, gains: Joining
+) -> KindForecast:
     best, parts = cost.best_coalition(noise), expected.pilot.terms.owners
     asked = [part for part, chosen in zip(parts, best, strict=True) if chosen]
     epsilon = min(part.epsilon for part in asked) if expected.pilot.terms.noise.common else None

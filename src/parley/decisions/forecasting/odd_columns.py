@@ -1,4 +1,5 @@
-"""Columns of a public sample that are nearly numbers, and what to do about them. Only public cells are looked at, and may be shown."""
+"""Columns of a public sample that are nearly numbers, and what to do about them. Only public cells are looked at, and
+may be shown."""
 
 import math
 import re
@@ -24,8 +25,8 @@ def odd_columns(public: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 def _odd(column: str, cells: Sequence[str]) -> str | None:
     """What looks odd about a column with these different cells.
 
-    >>> _odd("paid", ["$1,200.50", "$90.00"])
-    "paid holds numbers with signs ('$1,200.50'): plain (1234.5), here and in the private files, it is learned from as a number."
+    >>> _odd("paid", ["$1,200.50", "$90.00"])[:42]
+    "paid holds numbers with signs ('$1,200.50')"
     """
     called = printable(column, 60)
     words = [cell for cell in cells if not _is_number(cell)]
@@ -39,7 +40,8 @@ def _odd(column: str, cells: Sequence[str]) -> str | None:
     if words and len(words) < (1 - MOST) * len(cells):
         shown = printable(words[0], 20)
         return (
-            f"{called} holds numbers, and cells that are none ({shown!r}): with those empty, here and in the private files, it is learned "
+            f"{called} holds numbers, and cells that are none ({shown!r}): with those empty, here and in the private "
+            f"files, it is learned "
             "from as a number."
         )
     return None

@@ -1,4 +1,5 @@
-"""The setup and what is known of the data, put together: how the owners' answers will look before anybody asked them."""
+"""The setup and what is known of the data, put together: how the owners' answers will look before anybody asked
+them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,14 @@ from parley.losses import EmpiricalRisk, RecordBound
 from parley.privacy.mechanisms import FastNoise, Mechanism
 from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.protocol.aggregation import CoalitionNoise, DistributedNoise, EachOwnerNoise, NoiseGroup, aggregation_of, noise_groups
+from parley.protocol.aggregation import (
+    CoalitionNoise,
+    DistributedNoise,
+    EachOwnerNoise,
+    NoiseGroup,
+    aggregation_of,
+    noise_groups,
+)
 from parley.protocol.queries import Answer, Query, Question, Tables
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_prediction
@@ -39,7 +47,8 @@ class Pilot:
     source: Source
     algorithm: Algorithm
     apart: bool = False  # whether the rows are others than those of the terms' public sample
-    speeds: Mapping[str, float] | None = None  # of owners whose answers are used as they come; None: all give their last at once
+    # of owners whose answers are used as they come; None: all give their last at once
+    speeds: Mapping[str, float] | None = None
     silent: tuple[str, ...] = ()  # owners of the terms that never answer: they are left out
     drawn: Floats | None = None  # how far theta[1] lies from the optimum [B, P], where that was found before
 
@@ -55,7 +64,9 @@ class Pilot:
     def design(self) -> Design:
         """The pilot's rows; only a sample has any."""
         if self.source.rows is None:
-            raise DataError("this forecast has to run the algorithm on rows, so it needs a public sample; give one as the pilot")
+            raise DataError(
+                "this forecast has to run the algorithm on rows, so it needs a public sample; give one as the pilot"
+            )
         return self.source.rows
 
     @property
@@ -98,8 +109,8 @@ class Pilot:
 
     @cached_property
     def spread(self) -> Floats:
-        """By what each owner's noise counts beside that of others [N]: who gives fewer answers than another, each used as it comes, has
-        fewer noises to be averaged. 1 where rounds wait."""
+        """By what each owner's noise counts beside that of others [N]: who gives fewer answers than another, each used
+        as it comes, has fewer noises to be averaged. 1 where rounds wait."""
         schedule = self.setup.schedule
         if schedule.own is None:
             return np.ones(len(schedule.names))
@@ -137,7 +148,9 @@ class Pilot:
             return first.over(int(self.rows.sum())).decode(drawn.view(np.uint64))
         noise, rows, nothing = FastNoise(seed), float(self.rows.sum()), np.zeros(shape)
         asked = noise_groups({name: part.training for name, part in self.setup.parts.items()})
-        return np.asarray(sum(group.records / rows * group.release(nothing, noise.combined(group.weights)) for group in asked))
+        return np.asarray(
+            sum(group.records / rows * group.release(nothing, noise.combined(group.weights)) for group in asked)
+        )
 
     def combined_variance(self) -> float:
         """The mean of v_k over the rounds."""
@@ -149,28 +162,35 @@ class Pilot:
 
     @cached_property
     def starts(self) -> Floats:
-        """theta[1] as it may come out [B, P]. The terms' public fit was made for these very rows: to judge by them how far it lies from
-        the best model, it is fitted anew to rows drawn from them with replacement, as they were drawn from the population."""
+        """theta[1] as it may come out [B, P]. The terms' public fit was made for these very rows: to judge by them how
+        far it lies from the best model, it is fitted anew to rows drawn from them with replacement, as they were drawn
+        from the population."""
         if self.drawn is not None:
             return self.source.landscape(self.objective, self.setup.limits.radius).optimum + self.drawn
         if self.terms.learning.start != "public" or self.apart:
             return starting_point(self.setup)[None]
         if not self.has_rows:
-            raise SettingError("learning.start: how far a public fit lies from the best model takes a public sample to tell")
+            raise SettingError(
+                "learning.start: how far a public fit lies from the best model takes a public sample to tell"
+            )
         return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
 
     @cached_property
     def own_fit(self) -> PublicFit | None:
-        """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is none."""
+        """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is
+        none."""
         if not self.has_rows:
             return None
-        return public_fit(self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation))
+        return public_fit(
+            self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation)
+        )
 
     def leaning(self) -> "Pilot":
         """The same with its rows' cost tilted, so that its minimum lies where their best fit with a ridge does.
 
-        A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much: seen from there, a
-        start at the public fit would look worse than it is. Only gradients can be tilted: algorithms that ask for other things stay.
+        A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much:
+        seen from there, a start at the public fit would look worse than it is. Only gradients can be tilted: algorithms
+        that ask for other things stay.
         """
         if self.own_fit is None or self.terms.learning.rules.asks != "gradient":
             return self
@@ -203,15 +223,16 @@ class Pilot:
 
 
 def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
-    """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source; `speeds` (asynchronous
-    terms) as `train` takes them."""
+    """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source;
+    `speeds` (asynchronous terms) as `train` takes them."""
     check_speeds(terms, speeds)
     pilot = _opened(terms, known)
     return pilot if speeds is None else _at_speeds(pilot, speeds)
 
 
 def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
-    """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they were there."""
+    """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they
+    were there."""
     silent = tuple(name for name in pilot.setup.schedule.names if speeds.get(name) == 0)
     heard = {name: speed for name, speed in speeds.items() if name not in silent}
     if not silent:
@@ -219,7 +240,9 @@ def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
     terms, algorithm = pilot.terms, pilot.algorithm
     names = [part.name for part in terms.owners if part.name not in silent]
     if not isinstance(algorithm, AsynchronousDescent) or len(names) < terms.privacy.shared_records:
-        raise SettingError(f"speeds: expected at least {terms.privacy.shared_records} owners that answer, with speeds above 0")
+        raise SettingError(
+            f"speeds: expected at least {terms.privacy.shared_records} owners that answer, with speeds above 0"
+        )
     fewer = pilot.under(terms.changed(only=names, learning={"quorum": None, "straggler": "wait"}))
     return replace(fewer, algorithm=algorithm.heard_only(names), speeds=heard, silent=silent)
 
@@ -230,7 +253,8 @@ def _opened(terms: Terms, known: Table | Source | None) -> Pilot:
         setup = resolve(terms)
         if known.width != setup.parameters:
             raise DataError(
-                f"the pilot describes {known.width} parameters, the terms have {setup.parameters} (with the constant, if any)"
+                f"the pilot describes {known.width} parameters, the terms have {setup.parameters} (with the constant, "
+                f"if any)"
             )
         return _with(setup, known)
     example = None if known is None else read_table(known)
@@ -244,7 +268,8 @@ def _opened(terms: Terms, known: Table | Source | None) -> Pilot:
         return _with(setup, AssumedSample.of(setup))
     else:
         raise DataError(
-            "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), released "
+            "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley "
+            "scales), released "
             "moments or stated assumptions"
         )
     return _with(setup, Sample(design.for_studies()), apart=example is not None)
@@ -260,17 +285,22 @@ def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
 def _drawn_fits(pilot: Pilot) -> Floats:
     """Public fits [B, P] to as many rows, drawn with replacement, with the ridge of the public fit itself.
 
-    The rows lean towards that fit (`leaning`), and so would those drawn; a ridge pulls them from there by r (H + r)^-1 theta.
+    The rows lean towards that fit (`leaning`), and so would those drawn; a ridge pulls them from there by r (H + r)^-1
+    theta.
     """
     fit, objective, design, radius = pilot.own_fit, pilot.objective, pilot.design, pilot.setup.limits.radius
     if fit is None:
         raise SettingError("learning.start: the public sample has no best fit to start from (classes that separate?)")
     rng, fits = np.random.default_rng(0), []
     for _ in range(DRAWN_FITS):
-        drawn = ridge_fit(objective, design.where(rng.integers(len(design), size=len(design))), fit.ridge, radius, fit.theta)
+        drawn = ridge_fit(
+            objective, design.where(rng.integers(len(design), size=len(design))), fit.ridge, radius, fit.theta
+        )
         fits += [] if drawn is None else [drawn]
     if not fits:
-        raise SettingError("learning.start: rows drawn from the public sample have no best fit (classes that separate?)")
+        raise SettingError(
+            "learning.start: rows drawn from the public sample have no best fit (classes that separate?)"
+        )
     hessian = objective.hessian(design, fit.theta)
     if hessian is None or not fit.ridge > 0:
         return np.array(fits)
@@ -278,10 +308,11 @@ def _drawn_fits(pilot: Pilot) -> Floats:
 
 
 class PilotExchange:
-    """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning loop cannot tell.
+    """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning
+    loop cannot tell.
 
-    Owners whose noise can be drawn at once answer together, as their mean: that of 10,000 equal ones costs no more than that of one. Where
-    the algorithm keeps what each owner said, each answers for itself.
+    Owners whose noise can be drawn at once answer together, as their mean: that of 10,000 equal ones costs no more than
+    that of one. Where the algorithm keeps what each owner said, each answers for itself.
     """
 
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
@@ -289,9 +320,8 @@ class PilotExchange:
         self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
         self._tilt = pilot.source.tilt(pilot.objective)
         terms = pilot.terms
-        self._own = (
-            pilot.question.batched or terms.uneven
-        )  # all rows answer one question alike; batches and steps of their own differ
+        # all rows answer one question alike; batches and steps of their own differ
+        self._own = pilot.question.batched or terms.uneven
         self._apart = pilot.algorithm.each
         self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
         self._rows: dict[tuple[str, ...], Integers] = {}
@@ -335,9 +365,12 @@ class PilotExchange:
             return self._latest[1]
         questions = [self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1])]
         given = (
-            each.simulated(query, self._pilot.tables, self._replicates, self._draws, self._noiseless).value for each in questions
+            each.simulated(query, self._pilot.tables, self._replicates, self._draws, self._noiseless).value
+            for each in questions
         )
-        value = next(given) if len(questions) == 1 else sum(share * each for share, each in zip(shares, given, strict=True))
+        value = (
+            next(given) if len(questions) == 1 else sum(share * each for share, each in zip(shares, given, strict=True))
+        )
         self._latest = query.id, np.asarray(value if self._tilt is None else value - self._tilt)
         return self._latest[1]
 
@@ -358,8 +391,8 @@ def pilot_models(
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
     begin: Floats | None = None,
 ) -> Floats:
-    """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners, from `begin` [B, P] where
-    that is given, else from the pilot's own starts."""
+    """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners, from
+    `begin` [B, P] where that is given, else from the pilot's own starts."""
     starts = pilot.starts if begin is None else begin
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)

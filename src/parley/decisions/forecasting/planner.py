@@ -1,8 +1,9 @@
 """The planner: which way of training gives the best forecast for the budgets that owners agreed on.
 
-Everything it looks at is public: the terms and the pilot. So whatever it picks costs no privacy, and every owner can repeat it. A survey by
-moments (`survey`) finds where to look; there the forecast itself judges (`search`) - exact moments where they apply, else a pilot run with
-common random numbers - and what comes out on top once more with fresh ones.
+Everything it looks at is public: the terms and the pilot. So whatever it picks costs no privacy, and every owner can
+repeat it. A survey by moments (`survey`) finds where to look; there the forecast itself judges (`search`) - exact
+moments where they apply, else a pilot run with common random numbers - and what comes out on top once more with fresh
+ones.
 """
 
 import math
@@ -28,7 +29,15 @@ from parley.decisions.forecasting.coordinate_search import (
 from parley.decisions.forecasting.noise_kinds import shared_terms
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.responses import DESCENTS
-from parley.decisions.forecasting.search import DIVERGES, Search, attempt, checked, expect_quickly, fewer_rows, same_clip
+from parley.decisions.forecasting.search import (
+    DIVERGES,
+    Search,
+    attempt,
+    checked,
+    expect_quickly,
+    fewer_rows,
+    same_clip,
+)
 from parley.decisions.forecasting.sources import Sample, Source
 from parley.decisions.forecasting.sweep import MOST_PARAMETERS, survey
 from parley.errors import DataError, SettingError, TermsError
@@ -41,7 +50,8 @@ from parley.validate import whole
 
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
 HOPELESS = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
-LOOKED_ROUNDS, CLIMB = 1000, 1500  # rounds after which only the first candidate of a kind is looked at; that a climb may take
+# rounds after which only the first candidate of a kind is looked at; that a climb may take
+LOOKED_ROUNDS, CLIMB = 1000, 1500
 WORTH_SHOWING = 3.0  # times the best: what is worse is not checked
 
 
@@ -73,14 +83,18 @@ class Choice:
 
     def to_json(self) -> dict[str, Any]:
         """Its fields; null where there is no forecast."""
-        return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in vars(self).items()}
+        return {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in vars(self).items()
+        }
 
 
 @dataclass(frozen=True)
 class Proposal:
     """What the planner tried, what it would choose, and the terms with that filled in.
 
-    It chooses among what was judged alone. Where nothing could be, `best` and `expected_cost` are None and the terms are as they were.
+    It chooses among what was judged alone. Where nothing could be, `best` and `expected_cost` are None and the terms
+    are as they were.
     """
 
     choices: tuple[Choice, ...]
@@ -99,7 +113,8 @@ class Proposal:
         if self.best is None:
             reasons = list(dict.fromkeys(each.why for each in self.unjudged))
             raise SettingError(
-                f"nothing was chosen: none of {len(self.unjudged)} ways to spend the budgets can be judged ({'; '.join(reasons[:3])}); "
+                f"nothing was chosen: none of {len(self.unjudged)} ways to spend the budgets can be judged "
+                f"({'; '.join(reasons[:3])}); "
                 "give a larger public sample, or set model.radius or model.regularisation"
             )
         return self.best
@@ -123,7 +138,8 @@ def require_rounds(terms: Terms) -> None:
     """Refuse to plan where nobody waits."""
     if not terms.learning.waits:
         raise SettingError(
-            "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast with it and answers of "
+            "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast "
+            "with it and answers of "
             "the owners' own"
         )
 
@@ -135,10 +151,12 @@ def plan(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Proposal:
-    """Choose rounds, steps, averages, clip, start, whitening and mechanism for the owners' budgets. No private record is looked at.
+    """Choose rounds, steps, averages, clip, start, whitening and mechanism for the owners' budgets. No private record
+    is looked at.
 
-    Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is not the
-    planner's to decide. Nor are hosts: where the terms name none, the plan with one noise for all stands beside the other.
+    Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is
+    not the planner's to decide. Nor are hosts: where the terms name none, the plan with one noise for all stands beside
+    the other.
     """
     whole(seed, "seed", least=0)
     require_rounds(terms)
@@ -151,7 +169,9 @@ def plan(
     hosted = _try_shared(known, allowed)
     if hosted is None:
         return found
-    return replace(found, shared=_plan(hosted, allowed, seed, lambda done, total: progress(total + done, asked * total)))
+    return replace(
+        found, shared=_plan(hosted, allowed, seed, lambda done, total: progress(total + done, asked * total))
+    )
 
 
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
@@ -184,7 +204,9 @@ def _first(found: list[Found], like: Found) -> Found:
     """The best of those with the same mechanism and algorithm."""
     learning, privacy = like.pilot.terms.learning, like.pilot.terms.privacy
     kind = privacy.mechanism, learning.rules.asks
-    same = [each for each in found if (each.pilot.terms.privacy.mechanism, each.pilot.terms.learning.rules.asks) == kind]
+    same = [
+        each for each in found if (each.pilot.terms.privacy.mechanism, each.pilot.terms.learning.rules.asks) == kind
+    ]
     return min(same, key=lambda each: each.value)
 
 
@@ -195,7 +217,8 @@ def _published(known: Pilot) -> list[Found]:
 
 
 def _sweeps(known: Pilot) -> bool:
-    """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few parameters."""
+    """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few
+    parameters."""
     plain = known.algorithm.swept and known.terms.privacy.clip_norm is None
     return plain and known.has_rows and known.setup.parameters <= MOST_PARAMETERS
 
@@ -215,7 +238,9 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
         quick = fewer_rows(pilot)
         candidates = survey(quick)[:LOOKED_AT]
         if candidates:
-            seen.append((min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates]))
+            seen.append(
+                (min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates])
+            )
         else:
             unjudged.append(Unjudged(label, "no rounds, step and clip of this kind have finite moments on the pilot"))
     seen.sort(key=lambda row: row[0])
@@ -251,7 +276,8 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
 
 
 def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
-    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind, or why there is none."""
+    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind, or why there is
+    none."""
     model = known.terms.model
     free = model.public is not None and model.components is None and model.whitening is None
     plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
@@ -263,7 +289,9 @@ def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
         starts = ("zero", "public") if model.public is not None and known.own_fit is not None else ("zero",)
         for start in starts:
             for white in (False, True) if plain else (False,):
-                label = f"{mechanism}{', whitened' if white else ''}{', from the public fit' if start == 'public' else ''}"
+                label = (
+                    f"{mechanism}{', whitened' if white else ''}{', from the public fit' if start == 'public' else ''}"
+                )
                 there = base.changed(learning={"start": start}, model={"whitening": "public"} if white else None)
                 try:
                     yield label, (_whitened(known, there, 0) if white else known.under(there)).leaning()
@@ -303,7 +331,9 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
     judged = checked(pilot, seed + 1)
     value, cost = judged.value, None
     if judged.why is None:
-        cost = (best_cost(known) + _moved(pilot) * here.estimation / records + value) * known.setup.preparation.target_scale**2
+        cost = (
+            best_cost(known) + _moved(pilot) * here.estimation / records + value
+        ) * known.setup.preparation.target_scale**2
     learning = terms.learning
     return Choice(
         label=found.label,
@@ -336,5 +366,6 @@ def _moved(pilot: Pilot) -> float:
 
 
 def _with_step(terms: Terms, best: Choice) -> Terms:
-    """The terms with the step written as a number: what a public sample's curvature gives differs in the last digits between machines."""
+    """The terms with the step written as a number: what a public sample's curvature gives differs in the last digits
+    between machines."""
     return terms if best.step is None else terms.changed(learning={"step": best.step})

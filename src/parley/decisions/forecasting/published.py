@@ -1,9 +1,9 @@
 """W's own bounds, under that name, with their errata.
 
-Theorem 2 has no term for the starting point: with its printed step rho/(T^2 k) the path is at most rho ln(T)/T^2 gradients long, so for
-large T the algorithm barely leaves theta[1] and the bound lies below the truth by orders of magnitude. Its dimension is put back here
-(E|w|^2 = 2 p b^2). Theorem 3's constant c2 is an unspecified function of T; here it is fitted to this forecast, so that it only says how
-the error scales. Neither is a prediction.
+Theorem 2 has no term for the starting point: with its printed step rho/(T^2 k) the path is at most rho ln(T)/T^2
+gradients long, so for large T the algorithm barely leaves theta[1] and the bound lies below the truth by orders of
+magnitude. Its dimension is put back here (E|w|^2 = 2 p b^2). Theorem 3's constant c2 is an unspecified function of T;
+here it is fitted to this forecast, so that it only says how the error scales. Neither is a prediction.
 """
 
 import math
@@ -23,11 +23,15 @@ class PublishedBounds:
     theorem_2: float | None
     theorem_3_rate: float
     theorem_3_fitted_constant: float
-    note: str = "published bounds, not predictions: theorem 2 ignores the start, theorem 3 has an unspecified constant, fitted here"
+    note: str = (
+        "published bounds, not predictions: theorem 2 ignores the start, theorem 3 has an unspecified "
+        "constant, fitted here"
+    )
 
 
 def published_bounds(pilot: Pilot, here: Landscape, excess: float) -> PublishedBounds:
-    """Theorem 2 (Algorithm 1, strongly convex): 8 p Xi^2 rho/(L n^2) sum eps^-2. Theorem 3's rate: Xi/n sqrt(sum eps^-2)."""
+    """Theorem 2 (Algorithm 1, strongly convex): 8 p Xi^2 rho/(L n^2) sum eps^-2. Theorem 3's rate: Xi/n sqrt(sum
+    eps^-2)."""
     terms = pilot.terms
     n = float(pilot.rows.sum())
     total = float(np.sum(np.array([float(terms.training_epsilon(part.name)) for part in terms.owners]) ** -2.0))

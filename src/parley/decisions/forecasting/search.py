@@ -1,8 +1,8 @@
 """A closer look at candidates: the forecast itself judges them, and a climb turns one knob at a time while it improves.
 
-Exact moments cost next to nothing where the clip does not bind; otherwise the algorithm is run on public rows with the owners' noise.
-Such a run takes rounds x rows x replicates, so it has at most `SEARCH_ROWS` rows, and long ones have fewer replicates (`WORK`).
-Candidates share their random numbers.
+Exact moments cost next to nothing where the clip does not bind; otherwise the algorithm is run on public rows with the
+owners' noise. Such a run takes rounds x rows x replicates, so it has at most `SEARCH_ROWS` rows, and long ones have
+fewer replicates (`WORK`). Candidates share their random numbers.
 """
 
 import math
@@ -26,7 +26,8 @@ from parley.validate import Floats
 
 FACTOR = math.sqrt(2)  # between neighbouring steps and clips
 SEARCH_ROWS = 1500  # of the pilot, that a run of the search takes
-WORK, CHECK_WORK = 3e6, 2.5e7  # rounds x rows x replicates of one pilot run: in the search, and when its choices are checked
+# rounds x rows x replicates of one pilot run: in the search, and when its choices are checked
+WORK, CHECK_WORK = 3e6, 2.5e7
 FEWEST, SEARCH_REPLICATES, CHECK_REPLICATES = 4, 12, 48
 DIVERGES = "its runs on the pilot diverge"
 
@@ -64,8 +65,8 @@ class Search:
         return self.seen[key]
 
     def climb(self, at: Pilot, knobs: tuple[str, ...], most: float = math.inf) -> Pilot:
-        """The top that is reached from here, one knob at a time, while candidates take no more than so many rounds together. More rounds
-        have to gain 3 %."""
+        """The top that is reached from here, one knob at a time, while candidates take no more than so many rounds
+        together. More rounds have to gain 3 %."""
         begun, improved = self.rounds, True
         while improved:
             improved = False
@@ -86,7 +87,9 @@ class Search:
             return None
         if knob == "horizon" and step is not None:
             rounds = next_horizon(learning.horizon, direction)
-            same_length = learning.rules.step_unit(learning, rounds) / learning.rules.step_unit(learning, learning.horizon)
+            same_length = learning.rules.step_unit(learning, rounds) / learning.rules.step_unit(
+                learning, learning.horizon
+            )
             return None if not rounds else attempt(pilot, learning={"horizon": rounds, "step": step * same_length})
         if knob in ("epochs", "batches", "local_steps"):
             many = getattr(learning, knob)
@@ -113,7 +116,9 @@ def next_horizon(rounds: int, direction: int) -> int:
     return max((each for each in horizons() if each < rounds), default=0)
 
 
-def attempt(pilot: Pilot, learning: dict[str, Any] | None = None, privacy: dict[str, Any] | None = None) -> Pilot | None:
+def attempt(
+    pilot: Pilot, learning: dict[str, Any] | None = None, privacy: dict[str, Any] | None = None
+) -> Pilot | None:
     """The pilot under terms with these keys changed; None where they do not go together."""
     try:
         return pilot.under(pilot.terms.changed(learning=learning, privacy=privacy))
@@ -122,14 +127,18 @@ def attempt(pilot: Pilot, learning: dict[str, Any] | None = None, privacy: dict[
 
 
 def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bool = False) -> Judged:
-    """The expected excess cost; infinite where the run diverges or, with `only_exact`, where the clip or the box may bind."""
+    """The expected excess cost; infinite where the run diverges or, with `only_exact`, where the clip or the box may
+    bind."""
     try:
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, work, replicates)) * expected.unit
-    except (SettingError, TermsError, DataError) as error:  # it diverges, its noise cannot be drawn, rows have no optimum
+    # it diverges, its noise cannot be drawn, rows have no optimum
+    except (SettingError, TermsError, DataError) as error:
         return Judged(math.inf, str(error))
     if only_exact and expected.method != "exact-moments":
-        return Judged(math.inf, "its clip or its box may bind, and without a public sample nothing tells what that costs")
+        return Judged(
+            math.inf, "its clip or its box may bind, and without a public sample nothing tells what that costs"
+        )
     return Judged(value) if math.isfinite(value) else Judged(math.inf, DIVERGES)
 
 
@@ -139,7 +148,8 @@ def checked(pilot: Pilot, seed: int) -> Judged:
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
         value += hidden_bias(expected) if math.isfinite(value) else 0.0
-    except (SettingError, TermsError, DataError) as error:  # it diverges, its noise cannot be drawn, rows have no optimum
+    # it diverges, its noise cannot be drawn, rows have no optimum
+    except (SettingError, TermsError, DataError) as error:
         return Judged(math.inf, str(error))
     return Judged(value) if math.isfinite(value) else Judged(math.inf, DIVERGES)
 
@@ -166,10 +176,12 @@ def affordable(pilot: Pilot, work: float, most: int) -> int:
 
 
 def hidden_bias(expected: Expectation) -> float:
-    """By how much a clip's bias is larger on rows that the pilot did not learn from than on those that it did; at least 0.
+    """By how much a clip's bias is larger on rows that the pilot did not learn from than on those that it did; at least
+    0.
 
-    Both halves of the public sample, split by place, learn once without noise, with the clip and without, and the other half judges. A half
-    begins as far from its own optimum as the sample does; where it has none, because its classes separate, at the same place.
+    Both halves of the public sample, split by place, learn once without noise, with the clip and without, and the other
+    half judges. A half begins as far from its own optimum as the sample does; where it has none, because its classes
+    separate, at the same place.
     """
     pilot = expected.pilot
     if not pilot.has_rows or not pilot.bound.clips or expected.method != "pilot-run" or len(pilot.design) < 4:
@@ -181,10 +193,13 @@ def hidden_bias(expected: Expectation) -> float:
     for held in folds(len(pilot.design), 2):
         learns, judges = pilot.design.where(~held), pilot.design.where(held)
         begin = _begin(pilot, Sample(learns))
-        halves = [replace(each, source=Sample(learns), algorithm=each.algorithm.without_noise()) for each in (pilot, free)]
+        halves = [
+            replace(each, source=Sample(learns), algorithm=each.algorithm.without_noise()) for each in (pilot, free)
+        ]
         ends = [pilot_models(half, 1, 0, noiseless=True, begin=begin) for half in halves]
         gaps.append(
-            float(cost(judges, ends[0])[0] - cost(judges, ends[1])[0]) - float(cost(learns, ends[0])[0] - cost(learns, ends[1])[0])
+            float(cost(judges, ends[0])[0] - cost(judges, ends[1])[0])
+            - float(cost(learns, ends[0])[0] - cost(learns, ends[1])[0])
         )
     return max(0.0, float(np.mean(gaps)))
 

@@ -30,7 +30,8 @@ class Landscape:
     curvature: Floats  # eigenvalues of the data part's Hessian [p]; without directions, an upper bound on them
     directions: Floats | None  # their eigenvectors as columns [p, p]; None: too many to be known, and start is as it is
     estimation: float  # c: an optimum found on n records costs about c/n more on new ones
-    records: int | None  # on which theta* was found; None: on none, the costs are meant for whatever records there will be
+    # on which theta* was found; None: on none, the costs are meant for whatever records there will be
+    records: int | None
     warnings: tuple[str, ...] = ()
     best: Floats | None = None  # theta* [p]; None: what lies opposite to a start at zero
     tilt: Floats | None = None  # by how much the rows' own gradient at theta* is off [p]; None: not at all
@@ -46,7 +47,8 @@ class Landscape:
         return self.least_cost if self.records is None else self.least_cost + self.estimation / self.records
 
     def least_at(self, records: float) -> float:
-        """Expected cost, on that many records, of the optimum found on them: what relative fitness will be measured in."""
+        """Expected cost, on that many records, of the optimum found on them: what relative fitness will be measured
+        in."""
         if self.records is None:
             return self.least_cost
         return max(self.test_cost - self.estimation / records, 0.5 * self.least_cost)
@@ -108,7 +110,8 @@ class Source(ABC):
 
     @abstractmethod
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
-        """The cost around its optimum, seen from the start `origin` [p], or from several as they may come out [B, p]."""
+        """The cost around its optimum, seen from the start `origin` [p], or from several as they may come out [B,
+        p]."""
 
     @abstractmethod
     def others(self, rng: np.random.Generator, count: int) -> "list[Source]":
@@ -144,7 +147,8 @@ class Sample(Source):
         return _bootstrap(forecast, as_if_true, others, math.sqrt(1 + len(self.design) / records))
 
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
-        """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of record gradients.
+        """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of
+        record gradients.
 
         For least squares with noise of variance s^2 that is s^2 p, the textbook's.
         """
@@ -166,7 +170,9 @@ class Sample(Source):
         if theta is None:
             theta = objective.optimum([design], radius, precision=1e-5, start=None if starts is None else starts[0])
         if theta is None:
-            raise DataError("the objective has no optimum that can be found, so there is no relative fitness to forecast")
+            raise DataError(
+                "the objective has no optimum that can be found, so there is no relative fitness to forecast"
+            )
         least, first = float(objective.cost(design, theta)), float(objective.cost(design, np.zeros_like(theta)))
         hessian, few = objective.hessian(design, theta), _few_rows(len(design), len(theta))
         if hessian is None:
@@ -198,7 +204,8 @@ class Sample(Source):
 
 @dataclass(frozen=True, eq=False)
 class ReleasedMoments(Source):
-    """Second moments of z = [x, y] that owners released under DP, debited like any query (`algorithm = "sufficient-statistics"`)."""
+    """Second moments of z = [x, y] that owners released under DP, debited like any query (`algorithm =
+    "sufficient-statistics"`)."""
 
     matrix: Floats  # [p + 1, p + 1]
     records: int
@@ -223,7 +230,8 @@ class ReleasedMoments(Source):
             raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, SettingError):
             raise DataError(
-                f"{path}: expected the JSON of `parley train --json` under terms with algorithm = 'sufficient-statistics'"
+                f"{path}: expected the JSON of `parley train --json` under terms with algorithm = "
+                f"'sufficient-statistics'"
             ) from None
 
     @property
@@ -234,7 +242,8 @@ class ReleasedMoments(Source):
         return _bootstrap(forecast, as_if_true, others)
 
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
-        """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as noise high."""
+        """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as
+        noise high."""
         if not objective.quadratic:
             raise SettingError("second moments say enough for linear-regression only; give a public sample")
         p = self.width
@@ -247,10 +256,15 @@ class ReleasedMoments(Source):
         fit = spread - float(values @ best**2) - objective.regularisation * float(best @ best)
         residual = max(fit, self.deviation, 1e-9 * abs(spread))
         least = residual + objective.regularisation / 2 * float(best @ best)
-        notes = [] if not drowned else [f"{drowned} of {p} directions drown in the release's noise: the forecast is a guess there"]
+        notes = (
+            []
+            if not drowned
+            else [f"{drowned} of {p} directions drown in the release's noise: the forecast is a guess there"]
+        )
         if fit < 4 * self.deviation:
             notes.append(
-                "the best cost drowns in the release's noise, and relative fitness is measured in it: the forecast is a guess"
+                "the best cost drowns in the release's noise, and relative fitness is measured in it: the forecast is "
+                "a guess"
             )
         return Landscape(-best[None], least, spread, 2 * values, directions, residual * p, self.records, tuple(notes))
 
@@ -263,9 +277,11 @@ class ReleasedMoments(Source):
 
 @dataclass(frozen=True, eq=False)
 class Stated(Source):
-    """Assumptions in place of data: the Hessian's eigenvalues, the least cost, and how far the optimum lies from the start.
+    """Assumptions in place of data: the Hessian's eigenvalues, the least cost, and how far the optimum lies from the
+    start.
 
-    With a bare `distance` the forecast spreads it evenly over the directions, and the interval covers every way to spread it.
+    With a bare `distance` the forecast spreads it evenly over the directions, and the interval covers every way to
+    spread it.
 
     >>> from parley.losses import LinearRegression
     >>> Stated(np.array([2.0, 1.0]), 0.5, start=np.array([1.0, 0.0])).landscape(LinearRegression(), None).start_cost
@@ -284,7 +300,9 @@ class Stated(Source):
         if not self.least_cost > 0:
             raise SettingError("least_cost: expected a number > 0, the best model's cost")
         if (self.distance is None) == (self.start is None):
-            raise SettingError("expected either `distance`, the length of theta[1] - theta*, or `start`, its coordinates")
+            raise SettingError(
+                "expected either `distance`, the length of theta[1] - theta*, or `start`, its coordinates"
+            )
         if self.distance is not None and not self.distance >= 0:
             raise SettingError("distance: expected a number of at least 0")
         if self.start is not None and self.start.shape != self.curvature.shape:
@@ -323,13 +341,16 @@ class Stated(Source):
         rise = 0.5 * float((self.curvature + objective.regularisation) @ start**2)
         # For least squares s^2 p; for other losses the same order of magnitude.
         estimation = self.least_cost * self.width
-        return Landscape(start[None], self.least_cost, self.least_cost + rise, self.curvature, np.eye(self.width), estimation, None)
+        return Landscape(
+            start[None], self.least_cost, self.least_cost + rise, self.curvature, np.eye(self.width), estimation, None
+        )
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return min(forecast, float(others.min())), max(forecast, float(others.max()))
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """The whole distance in one direction, for each: the forecast is linear in the squares, so these are the extremes."""
+        """The whole distance in one direction, for each: the forecast is linear in the squares, so these are the
+        extremes."""
         if self.distance is None:
             return [self]
         return [replace(self, distance=None, start=self.distance * unit) for unit in np.eye(self.width)]
@@ -349,9 +370,11 @@ def _few_rows(rows: int, width: int) -> tuple[str, ...]:
 
 
 def _bootstrap(forecast: float, as_if_true: float, others: Floats, wider: float = 1.0) -> tuple[float, float]:
-    """The hull of the two 90 % bootstrap intervals in ratios, of percentiles and turned around: neither alone covers at all sample sizes.
+    """The hull of the two 90 % bootstrap intervals in ratios, of percentiles and turned around: neither alone covers at
+    all sample sizes.
 
-    As `others` scatter around the source, the source scatters around the truth. `wider` stretches on the scale of logarithms.
+    As `others` scatter around the source, the source scatters around the truth. `wider` stretches on the scale of
+    logarithms.
 
     >>> low, high = _bootstrap(2.0, 1.0, np.linspace(0.5, 2.0, 1001))
     >>> round(low, 2), round(high, 2)

@@ -1,10 +1,10 @@
 """From files as they are to terms: what public knowledge and people's answers decide, and the planner does the rest.
 
-Formal guarantee: of the private files the terms hold the names of columns and how many rows count; besides, where neither a public sample
-nor a declaration says so, whether a column holds numbers or names, and then `Draft.said` tells it. How many rows count depends, where
-people have several, on the cells of the column that tells them apart: `records` is read off it, and `Draft.said` tells that, too. Replacing
-one person by somebody who has no other row changes nothing of it (`data.headers`). No range, no name of a category and no class of a
-private row is looked at.
+Formal guarantee: of the private files the terms hold the names of columns and how many rows count; besides, where
+neither a public sample nor a declaration says so, whether a column holds numbers or names, and then `Draft.said` tells
+it. How many rows count depends, where people have several, on the cells of the column that tells them apart: `records`
+is read off it, and `Draft.said` tells that, too. Replacing one person by somebody who has no other row changes nothing
+of it (`data.headers`). No range, no name of a category and no class of a private row is looked at.
 """
 
 import hashlib
@@ -37,7 +37,8 @@ NAMES: Kind = "names"
 MOST_NAMES = 50  # that a column of names may have: with more it tells people apart rather than kinds of them
 RADIUS = 20.0  # of a box, where it takes one
 SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
-WHO = re.compile(r"(^|[^a-z])(id|ids|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$")  # who somebody is
+# who somebody is
+WHO = re.compile(r"(^|[^a-z])(id|ids|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$")
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
 SERIAL = 1e9  # whole numbers from here on, no two alike: numbers of people, accounts, telephones
 
@@ -105,7 +106,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
         raise SettingError(f"--delta {wishes.delta:g}: expected a number from 0 up to, not including, 1, such as 1e-6")
     if wishes.hosts and len({*wishes.hosts}) != 3:
         raise SettingError(
-            f"--hosts {','.join(wishes.hosts)}: expected three different names; owners may be among them, and the learner"
+            f"--hosts {','.join(wishes.hosts)}: expected three different names; owners may be among them, and the "
+            f"learner"
         )
     headers = [read_header(file, wishes.person, wishes.records_per_person) for file in files]
     known = _Known.of(files, headers, wishes)
@@ -117,7 +119,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     delta = usual_delta(max(header.rows for header in headers)) if wishes.delta is None else wishes.delta
     if missing and not delta > 0:
         raise SettingError(
-            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} are spread, and scales "
+            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} are "
+            f"spread, and scales "
             "are released with one; or give --public, --bounds or --categories"
         )
     content: dict[str, Any] = {
@@ -151,7 +154,8 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     if terms.model.public is None:
         said = (
             *said,
-            "Planned on invented rows within the declared ranges: a public sample would tell what the model will be worth.",
+            "Planned on invented rows within the declared ranges: a public sample would tell what the model will be "
+            "worth.",
         )
     return replace(made, terms=proposal.terms, said=said, proposal=proposal)
 
@@ -159,7 +163,9 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
 def _fitting_clip(terms: Terms) -> float:
     """A clip that one record in a hundred of the pilot reaches at its best model: where the planner begins."""
     known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
-    sizes = known.objective.record_norms(known.design, known.landscape().optimum, mechanism_norm(terms.privacy.mechanism))
+    sizes = known.objective.record_norms(
+        known.design, known.landscape().optimum, mechanism_norm(terms.privacy.mechanism)
+    )
     usual = float(np.quantile(sizes, 0.99))
     return float(f"{usual:.3g}") if usual > 0 else 1.0
 
@@ -167,7 +173,9 @@ def _fitting_clip(terms: Terms) -> float:
 def _privacy(wishes: Wishes, delta: float, scales: bool) -> dict[str, Any]:
     content: dict[str, Any] = {"mechanism": "gaussian" if delta > 0 else "laplace", "clip": 1.0}
     content |= {"delta": delta} if delta > 0 else {}
-    content |= {} if wishes.person is None else {"person": wishes.person, "records_per_person": wishes.records_per_person}
+    content |= (
+        {} if wishes.person is None else {"person": wishes.person, "records_per_person": wishes.records_per_person}
+    )
     content |= {} if wishes.score_epsilon is None else {"score_epsilon": wishes.score_epsilon}
     content |= {"scale_epsilon": float(f"{SCALE_SHARE * wishes.epsilon:.6g}")} if scales else {}
     return content | ({"noise": "shared"} if wishes.hosts else {})
@@ -190,7 +198,9 @@ class _Known:
         public, dropped = _open_public(files, wishes)
         for file, header in zip(files, headers, strict=True):
             require_columns(pd.DataFrame(columns=list(header.columns)), [wishes.target], str(file))
-        everywhere = [set(header.columns) for header in headers] + ([] if public is None else [set(map(str, public.columns))])
+        everywhere = [set(header.columns) for header in headers] + (
+            [] if public is None else [set(map(str, public.columns))]
+        )
         columns = [column for column in headers[0].columns if all(column in each for each in everywhere)]
         others = {column for header in headers for column in header.columns} - set(columns)
         _require_known(wishes, columns)
@@ -224,8 +234,10 @@ class _Known:
             kind = "softmax-regression"
         else:
             raise SettingError(
-                f"--kind: without a public sample nobody looks what {target!r} is: --kind linear-regression for a number, "
-                "--positive NAME for the one of two classes that counts as 1, --kind softmax-regression for several classes"
+                f"--kind: without a public sample nobody looks what {target!r} is: --kind linear-regression for a "
+                f"number, "
+                "--positive NAME for the one of two classes that counts as 1, --kind softmax-regression for several "
+                "classes"
             )
         if MODELS[kind].predicts == "number" and listed and not numeric:
             raise SettingError(
@@ -238,13 +250,15 @@ class _Known:
             return self.wishes.positive
         if len(listed) != 2:
             raise SettingError(
-                f"--positive: expected the name of the class that counts as 1: the target {self.wishes.target!r} has {len(listed)} of "
+                f"--positive: expected the name of the class that counts as 1: the target {self.wishes.target!r} has "
+                f"{len(listed)} of "
                 "them; or --kind softmax-regression"
             )
         if self.public is None:
             return listed[1]
         coded = codes(self.public, self.wishes.target, listed, "public sample")
-        return listed[int(np.argmin(np.bincount(coded.astype(int), minlength=2)[:2]))]  # the rarer one: what people look for
+        # the rarer one: what people look for
+        return listed[int(np.argmin(np.bincount(coded.astype(int), minlength=2)[:2]))]
 
     def features(self) -> tuple[str, ...]:
         """The columns to learn from: those that were named, else all but the target, people, and names without end."""
@@ -252,13 +266,18 @@ class _Known:
             untold = [column for column in self.wishes.features if self._cannot_be_told(column)]
             if untold:
                 raise SettingError(
-                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C: with one noise for all no names can be "
+                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C: with one noise for "
+                    f"all no names can be "
                     "asked for"
                 )
             return self.wishes.features
-        found = tuple(c for c in self.columns if c not in (self.wishes.target, self.wishes.person) and self._useless(c) is None)
+        found = tuple(
+            c for c in self.columns if c not in (self.wishes.target, self.wishes.person) and self._useless(c) is None
+        )
         if not found:
-            raise DataError("no column is left to learn from; give --features, or files that share columns with each other")
+            raise DataError(
+                "no column is left to learn from; give --features, or files that share columns with each other"
+            )
         return found
 
     def _useless(self, column: str) -> str | None:
@@ -282,7 +301,9 @@ class _Known:
             return False
         known = numbers(self.public, column, "public sample", gaps=True)
         known = known[~np.isnan(known)]
-        return known.size > 1 and bool((known >= SERIAL).all() and (known % 1 == 0).all() and np.unique(known).size == known.size)
+        return known.size > 1 and bool(
+            (known >= SERIAL).all() and (known % 1 == 0).all() and np.unique(known).size == known.size
+        )
 
     def _cannot_be_told(self, column: str) -> bool:
         """Whether a column holds names that nobody said, and owners could not release."""
@@ -307,7 +328,8 @@ class _Known:
         bounds = {column: ends for column, ends in wishes.bounds.items() if column in used}
         content |= {"bounds": bounds} if bounds else {}
         lists = {column: self._listed(column) for column in wishes.categories if column in used}
-        if positive is not None:  # both names, so that predictions have them; of several, all but this one are the other class
+        # both names, so that predictions have them; of several, all but this one are the other class
+        if positive is not None:
             lists[wishes.target] = both if len(both := self._listed(wishes.target)) == 2 and positive in both else ()
         lists = {column: each for column, each in lists.items() if each}
         content |= {"categories": lists} if lists else {}
@@ -331,31 +353,41 @@ class _Known:
     def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
         """What was read, where the rest comes from, and what was left out."""
         files = f"{len(terms.owners)} private file{'s' if len(terms.owners) > 1 else ''}"
-        said, rows = [f"Of {files} the names of columns and the number of rows were read, nothing else."], "the number of rows"
+        said, rows = (
+            [f"Of {files} the names of columns and the number of rows were read, nothing else."],
+            "the number of rows",
+        )
         person, most = self.wishes.person, self.wishes.records_per_person
         if person is not None:
             rows = f"how many rows count (by the cells of {printable(person, 60)!r}: {_first(most)} of everybody)"
             said = [f"Of {files} the names of columns and {rows} were read, nothing else."]
         if self.read:
             said = [
-                f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns hold numbers "
-                f"or names were read: {_list(self.read)}. That much becomes public with the terms; --bounds and --categories spare it."
+                f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns "
+                f"hold numbers "
+                f"or names were read: {_list(self.read)}. That much becomes public with the terms; --bounds and "
+                f"--categories spare it."
             ]
         if person is not None:
             said.append(
-                "`records` becomes public with the terms. Whoever is replaced by somebody with as many rows, and no others in the table, "
+                "`records` becomes public with the terms. Whoever is replaced by somebody with as many rows, and no "
+                "others in the table, "
                 "leaves it as it is; how many people there are, and how many rows each has, is not protected."
             )
         said.append(
-            f"A private row without a target ({printable(self.wishes.target, 60)}) counts among them, and contributes nothing; its owner "
+            f"A private row without a target ({printable(self.wishes.target, 60)}) counts among them, and contributes "
+            f"nothing; its owner "
             "is told how many there are, and nobody else."
         )
         if self.public is not None:
-            said.append(f"Ranges, scales and names of categories come from {self.wishes.public}, which all parties will see.")
+            said.append(
+                f"Ranges, scales and names of categories come from {self.wishes.public}, which all parties will see."
+            )
             said += [] if self.dropped is None else [self.dropped]
         elif missing:
             said.append(
-                f"How {_list(missing)} are spread nobody has said: owners will be asked with noise, for {terms.privacy.scale_epsilon} of "
+                f"How {_list(missing)} are spread nobody has said: owners will be asked with noise, for "
+                f"{terms.privacy.scale_epsilon} of "
                 "every epsilon. Each column makes all of them noisier: --features names those that matter."
             )
         else:
@@ -367,7 +399,9 @@ class _Known:
             listed = "; ".join(f"{_list(group)} ({why[group[0]]})" for group in groups)
             said.append(f"Not learned from, short of --features: {listed}.")
         if self.public is not None:
-            said += odd_columns(self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"])
+            said += odd_columns(
+                self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
+            )
         if self.elsewhere and self.wishes.features is None:
             said.append(f"Not learned from, since not everybody has them: {_list(self.elsewhere)}.")
         return said
@@ -394,7 +428,8 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
     for file in files:
         if find_source(file).holds(wishes.public):
             raise DataError(
-                f"{wishes.public}: is the private table {file}, part of it or a copy; a public sample holds nobody's private rows"
+                f"{wishes.public}: is the private table {file}, part of it or a copy; a public sample holds nobody's "
+                f"private rows"
             )
     public = read_table(wishes.public)
     require_columns(public, [wishes.target], "public sample")
@@ -407,5 +442,9 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
 def _require_known(wishes: Wishes, columns: Sequence[str]) -> None:
     """Refuse flags about columns that not everybody has."""
     frame = pd.DataFrame(columns=list(columns))
-    for option, named in (("--bounds", wishes.bounds), ("--categories", wishes.categories), ("--features", wishes.features or ())):
+    for option, named in (
+        ("--bounds", wishes.bounds),
+        ("--categories", wishes.categories),
+        ("--features", wishes.features or ()),
+    ):
         require_columns(frame, list(named), option)

@@ -1,4 +1,5 @@
-"""Is a budget worth spending? The joint model's forecast beside what nobody has to be asked for, and beside what other terms would give.
+"""Is a budget worth spending? The joint model's forecast beside what nobody has to be asked for, and beside what other
+terms would give.
 
 From public knowledge alone, so that it can be said before anything is spent, and quickly.
 """
@@ -36,7 +37,8 @@ class Worth:
     together: float
     baselines: Baselines
     error: float = (
-        0.0  # standard error of `together` less the public sample's: of pilot runs, and of public fits as they may come out
+        # standard error of `together` less the public sample's: of pilot runs, and of public fits as they may come out
+        0.0
     )
 
     waits: bool = True  # whether rounds wait for everybody: plans are of such rounds
@@ -53,10 +55,15 @@ class Worth:
         zero, public = self.baselines.zero, self.baselines.public_sample
         found = f"the joint model's expected test cost, {self.together:.5g},"
         if not self.together < zero:
-            return f"{found} is no better than {zero:.5g}, that of the model that is zero everywhere, which takes nobody's data"
+            return (
+                f"{found} is no better than {zero:.5g}, that of the model that is zero everywhere, which takes "
+                f"nobody's data"
+            )
         if public is not None and not self.together - ALLOWED * self.error < public:
             words = f"{found} is no better than {public:.5g}, that of the model which the public sample alone gives"
-            return f"{words} (by more than {ALLOWED:g} standard errors of {self.error:.2g})" if self.error > 0 else words
+            return (
+                f"{words} (by more than {ALLOWED:g} standard errors of {self.error:.2g})" if self.error > 0 else words
+            )
         return None
 
     def to_json(self) -> dict[str, float | None]:
@@ -65,7 +72,8 @@ class Worth:
 
 
 def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth | None:
-    """What these terms' model is worth, from their own public sample; None where they have none, or where it does not tell."""
+    """What these terms' model is worth, from their own public sample; None where they have none, or where it does not
+    tell."""
     if terms.model.public is None or terms.task != PREDICTION:
         return None
     try:
@@ -81,7 +89,9 @@ def worth_of(expected: Expectation, fitness: float, models: Floats | None = None
     unit = expected.pilot.setup.preparation.target_scale**2
     runs = np.zeros(0) if models is None or expected.method != "pilot-run" else expected.run_excess(models)
     error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
-    return Worth(joint_cost(expected, fitness), baselines(expected.pilot), float(error), expected.pilot.setup.schedule.waits)
+    return Worth(
+        joint_cost(expected, fitness), baselines(expected.pilot), float(error), expected.pilot.setup.schedule.waits
+    )
 
 
 def joint_cost(expected: Expectation, fitness: float) -> float:
@@ -100,15 +110,18 @@ def require_worth(found: Worth | None) -> None:
     """Refuse terms whose model is forecast to lie below a baseline."""
     sentence = None if found is None else found.sentence()
     if found is not None and sentence is not None:
-        raise BelowBaselineError(f"not worth a budget: {sentence}; {found.advice}, or spend it --anyway. Nothing was spent")
+        raise BelowBaselineError(
+            f"not worth a budget: {sentence}; {found.advice}, or spend it --anyway. Nothing was spent"
+        )
 
 
 def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float | None:
-    """How many times nearer to the best model a plan would come, if that is twice or more; None if a quick look finds none.
+    """How many times nearer to the best model a plan would come, if that is twice or more; None if a quick look finds
+    none.
 
-    It looks at a few rounds, steps and clips only, and only where that is cheap; the planner finds more. What it finds is judged as the
-    planner judges its choices, beside the terms as written, by the same random numbers: both say the same of the same choice. Where
-    answers are used as they come there are no plans.
+    It looks at a few rounds, steps and clips only, and only where that is cheap; the planner finds more. What it finds
+    is judged as the planner judges its choices, beside the terms as written, by the same random numbers: both say the
+    same of the same choice. Where answers are used as they come there are no plans.
     """
     if not expected.pilot.setup.schedule.waits:
         return None
@@ -135,7 +148,9 @@ def _candidates(expected: Expectation) -> Iterator[Pilot]:
         base = terms.changed(learning=steps, privacy={"clip": clip}, everyone={"trust": None})
     for rounds in ROUNDS:
         step = float(f"{base.learning.rules.step_unit(base.learning, rounds) / max(largest, 1e-12):.4g}")
-        yield from _under(pilot, learning=base.learning.model_dump() | {"horizon": rounds, "step": step}, privacy={"clip": clip})
+        yield from _under(
+            pilot, learning=base.learning.model_dump() | {"horizon": rounds, "step": step}, privacy={"clip": clip}
+        )
     if terms.model.predicts == "number" and learning.rules.iterative and learning.participation is None:
         size = float(f"{max(np.quantile(moment_norms(pilot.design, norm), 0.99), 1e-6):.3g}")
         yield from _under(

@@ -19,9 +19,9 @@ def maximise(
 ) -> Floats:
     """Where each row's function is highest on [low, high]; of equal points the lowest.
 
-    `value` maps x [M, K] to values [M, K], row by row; low and high are [M]. The answer is the global maximum unless a peak is
-    narrower than the grid's spacing, and no worse than the best grid point in any case. `heights` are the values on the grid
-    [M, grid], where the caller has a quicker way to them.
+    `value` maps x [M, K] to values [M, K], row by row; low and high are [M]. The answer is the global maximum unless a
+    peak is narrower than the grid's spacing, and no worse than the best grid point in any case. `heights` are the
+    values on the grid [M, grid], where the caller has a quicker way to them.
 
     >>> maximise(lambda x: -((x - 0.3) ** 2), np.zeros(1), np.ones(1)).round(6).tolist()
     [0.3]
@@ -35,7 +35,8 @@ def maximise(
     a = np.take_along_axis(x, np.maximum(place - 1, 0), axis=1)
     b = np.take_along_axis(x, np.minimum(place + 1, grid - 1), axis=1)
     polished = _golden(value, a, b)
-    points = np.concatenate([np.take_along_axis(x, place, axis=1), polished], axis=1)  # grid points first: they win ties
+    # grid points first: they win ties
+    points = np.concatenate([np.take_along_axis(x, place, axis=1), polished], axis=1)
     found = value(points)
     best = np.where(found == found.max(axis=1, keepdims=True), points, np.inf)
     return np.asarray(best.min(axis=1))
@@ -84,8 +85,8 @@ def largest_gain(game: Game, profile: Floats) -> float:
     """The most that any player could gain by changing its own strategy alone: 0 at an equilibrium.
 
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
-    >>> round(largest_gain(commons, np.array([1 / 3, 1 / 3])), 9), round(largest_gain(commons, np.array([0.25, 0.25])), 9)
-    (0.0, 0.015625)
+    >>> [round(largest_gain(commons, np.array([each, each])), 9) for each in (1 / 3, 0.25)]
+    [0.0, 0.015625]
     """
     return float(np.max(gains(game, profile), initial=0.0))
 

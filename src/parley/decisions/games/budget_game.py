@@ -79,7 +79,9 @@ class BudgetGame(OwnersGame):
     def gains(self, epsilon: Floats, members: Members) -> Floats:
         """What every member counts of test cost alone less together; 0 for whoever stays out."""
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
-        return np.where(members, self.counted(cost.alone(noise.records) - cost.together(noise, members)[..., None]), 0.0)
+        return np.where(
+            members, self.counted(cost.alone(noise.records) - cost.together(noise, members)[..., None]), 0.0
+        )
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
         """What every owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.
@@ -194,7 +196,11 @@ def _starts(game: BudgetGame, price: float) -> list[Members]:
     if game.owners <= ONE_BY_ONE:
         gain = game.joining(epsilon, epsilon, game.everyone, price)
         sizes = np.unique(np.geomspace(2, game.owners, 8).astype(int))
-        for order in (noise.quietest_first(), np.argsort(-gain, kind="stable"), np.argsort(-noise.records, kind="stable")):
+        for order in (
+            noise.quietest_first(),
+            np.argsort(-gain, kind="stable"),
+            np.argsort(-noise.records, kind="stable"),
+        ):
             starts += [prefix(order, size) for size in sizes]
     return starts
 

@@ -33,8 +33,8 @@ def best_response_dynamics(
 ) -> Dynamics:
     """Let players answer each other from `start`, one after the other within a round or all at once.
 
-    With a `share` below 1 a player goes only that part of the way, which calms cycles. A path that comes to rest ends at an
-    equilibrium; one that does not says nothing about whether there is one.
+    With a `share` below 1 a player goes only that part of the way, which calms cycles. A path that comes to rest ends
+    at an equilibrium; one that does not says nothing about whether there is one.
 
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
     >>> best_response_dynamics(commons, [0.0, 1.0]).end.round(6).tolist()

@@ -1,4 +1,5 @@
-"""How joining pays as owners become more: with each owner's noise they ride free on each other, with one noise they do not."""
+"""How joining pays as owners become more: with each owner's noise they ride free on each other, with one noise they do
+not."""
 
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,8 @@ POINTS = 24
 
 @dataclass(frozen=True, eq=False)
 class EqualOwners:
-    """So many owners like one of the terms' [K]: the budget that each would choose if all joined, and what that pays it."""
+    """So many owners like one of the terms' [K]: the budget that each would choose if all joined, and what that pays
+    it."""
 
     like: str
     counts: Floats
@@ -34,7 +36,8 @@ class EqualOwners:
 def equal_owners(
     terms: Terms, pilot: Table | None = None, seed: int = 0, progress: Progress = lambda done, total: None
 ) -> EqualOwners:
-    """Two to two hundred owners like the terms' owner of median size, with each kind of noise. No private record is looked at."""
+    """Two to two hundred owners like the terms' owner of median size, with each kind of noise. No private record is
+    looked at."""
     apart, hosted = each_owner_terms(terms), shared_terms(terms)
     own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed))
     common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed))
@@ -69,7 +72,11 @@ def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float
     known = replace(game.stakes, records=game.stakes.records[like])
     crowded = WeakestLink(known, game.value[like], _costs(game.privacy_cost, place, count), keep_own=False)
     epsilon = crowded.peaks(crowded.everyone)
-    return float(epsilon[0]), float(crowded.payoff(epsilon, crowded.everyone)[0]), crowded.fitness(epsilon, crowded.everyone) or 0.0
+    return (
+        float(epsilon[0]),
+        float(crowded.payoff(epsilon, crowded.everyone)[0]),
+        crowded.fitness(epsilon, crowded.everyone) or 0.0,
+    )
 
 
 def _costs(costs: PrivacyCosts, place: int, count: int) -> PrivacyCosts:

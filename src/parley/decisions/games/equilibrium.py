@@ -25,8 +25,9 @@ ROUNDS = 40  # of best responses
 class Equilibrium:
     """A profile from which nobody gains by leaving alone; `largest_gain` is what checking found.
 
-    `unique` is True only when proven, False when another equilibrium was found, None when nothing is known; `because` says which.
-    `privacy`, `epsilon`, `improvement` and `price_of_privacy` are None where the game gives strategies no such meaning.
+    `unique` is True only when proven, False when another equilibrium was found, None when nothing is known; `because`
+    says which. `privacy`, `epsilon`, `improvement` and `price_of_privacy` are None where the game gives strategies no
+    such meaning.
     """
 
     strategies: Floats
@@ -44,11 +45,12 @@ class Equilibrium:
 def solve(game: Game) -> Equilibrium:
     """The equilibrium with the largest sum of payoffs among those found; `NoEquilibriumError` where none is.
 
-    For two players the search follows both best-response curves, so it finds every equilibrium that is isolated on a grid of 257
-    points. For more players it follows best-response dynamics and Newton's method from several starts.
+    For two players the search follows both best-response curves, so it finds every equilibrium that is isolated on a
+    grid of 257 points. For more players it follows best-response dynamics and Newton's method from several starts.
 
     >>> bounds = np.array([[-2.0, -1.0], [-1.0, -2.0]])
-    >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1], curvature=(bounds, bounds))
+    >>> payoff = lambda s: s * (1 - s.sum(axis=-1, keepdims=True))
+    >>> commons = Game(payoff, low=[0, 0], high=[1, 1], curvature=(bounds, bounds))
     >>> found = solve(commons)
     >>> found.strategies.round(6).tolist(), found.unique
     ([0.333333, 0.333333], True)
@@ -57,7 +59,8 @@ def solve(game: Game) -> Equilibrium:
     if not found:
         searched = "the best-response curves do not cross on the grid" if game.players == 2 else "no start led to one"
         raise NoEquilibriumError(
-            f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise or agree otherwise"
+            f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise or agree "
+            f"otherwise"
         )
     return describe(game, found)
 
@@ -91,11 +94,13 @@ def _uniqueness(game: Game, count: int) -> tuple[bool | None, str]:
 
 
 def pure_equilibria(game: Game) -> list[Floats]:
-    """All equilibria of a two-player game that its best-response curves show, and the corners of the box that are equilibria.
+    """All equilibria of a two-player game that its best-response curves show, and the corners of the box that are
+    equilibria.
 
-    Player 2's strategy y is part of an equilibrium iff r2(r1(y)) = y. Zeros and sign changes of r2(r1(y)) - y on a grid are bisected
-    and kept if the largest gain there is nil: a change of sign at a jump is no equilibrium. Where a whole interval of strategies is
-    equally good its lowest point stands for it, and two crossings within a 256th of the interval can be missed.
+    Player 2's strategy y is part of an equilibrium iff r2(r1(y)) = y. Zeros and sign changes of r2(r1(y)) - y on a grid
+    are bisected and kept if the largest gain there is nil: a change of sign at a jump is no equilibrium. Where a whole
+    interval of strategies is equally good its lowest point stands for it, and two crossings within a 256th of the
+    interval can be missed.
     """
     if game.players != 2:
         raise SettingError(f"game: expected 2 players, found {game.players}; use solve")
@@ -105,7 +110,11 @@ def pure_equilibria(game: Game) -> list[Floats]:
     change = np.flatnonzero(np.sign(gap[:-1]) * np.sign(gap[1:]) < 0)
     below, above = _bisect(game, y[change], y[change + 1], gap[change])
     candidates = np.concatenate([y[near], below, above])
-    profiles = [np.array(pair) for pair in zip(_returned(game, candidates)[0], candidates, strict=True)] if candidates.size else []
+    profiles = (
+        [np.array(pair) for pair in zip(_returned(game, candidates)[0], candidates, strict=True)]
+        if candidates.size
+        else []
+    )
     refined = [_refined(game, profile) for profile in profiles]
     corners = [np.array(corner) for corner in itertools.product(*zip(game.low, game.high, strict=True))]
     return _distinct(game, [*corners, *refined])
@@ -137,7 +146,8 @@ def _refined(game: Game, profile: Floats) -> Floats:
 
 
 def reached_equilibria(game: Game) -> list[Floats]:
-    """Equilibria that best-response dynamics reach from several starts, by whole or part steps; failing those, Newton's method."""
+    """Equilibria that best-response dynamics reach from several starts, by whole or part steps; failing those, Newton's
+    method."""
     rng = np.random.default_rng(0)
     spread = rng.uniform(game.low, game.high, (STARTS, game.players))
     starts = np.stack([game.low, game.high, (game.low + game.high) / 2, *spread])
@@ -152,7 +162,8 @@ def reached_equilibria(game: Game) -> list[Floats]:
 
 
 def _newton(game: Game, start: Floats) -> Floats:
-    """A fixed point of the best responses near `start`; they are only piecewise smooth, so the result is a candidate."""
+    """A fixed point of the best responses near `start`; they are only piecewise smooth, so the result is a
+    candidate."""
     there = root(lambda s: all_best_responses(game, np.clip(s, game.low, game.high)) - s, start, method="hybr")
     return game.clipped(there.x)
 
@@ -169,7 +180,8 @@ def _distinct(game: Game, profiles: Sequence[Floats]) -> list[Floats]:
 
 
 def _spread(game: Game) -> Floats:
-    """How far each player's payoff ranges over the box: a game keeps its equilibria when payoffs are scaled or shifted."""
+    """How far each player's payoff ranges over the box: a game keeps its equilibria when payoffs are scaled or
+    shifted."""
     sample = np.random.default_rng(0).uniform(game.low, game.high, (256, game.players))
     payoff = game.payoff(np.concatenate([sample, game.low[None], game.high[None]]))
     return np.asarray(np.ptp(payoff, axis=0))
@@ -178,12 +190,14 @@ def _spread(game: Game) -> Floats:
 def contraction(game: Game) -> float | None:
     """How much best responses shrink distances; below 1 there is exactly one equilibrium. None: nothing is known.
 
-    If u_i is strictly concave in s_i with |d2u_i/ds_i^2| >= d_i > 0 and |d2u_i/ds_i ds_j| <= b_ij on the box, best responses are
-    single-valued and |r_i(s) - r_i(t)| <= sum_j (b_ij/d_i) |s_j - t_j| (projection on an interval shrinks further). With the
-    spectral radius of (b_ij/d_i) below 1 they contract in a weighted maximum norm, and Banach's fixed point is the only equilibrium.
+    If u_i is strictly concave in s_i with |d2u_i/ds_i^2| >= d_i > 0 and |d2u_i/ds_i ds_j| <= b_ij on the box, best
+    responses are single-valued and |r_i(s) - r_i(t)| <= sum_j (b_ij/d_i) |s_j - t_j| (projection on an interval shrinks
+    further). With the spectral radius of (b_ij/d_i) below 1 they contract in a weighted maximum norm, and Banach's
+    fixed point is the only equilibrium.
 
     >>> bounds = np.array([[-2.0, -1.0], [-1.0, -2.0]])
-    >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1], curvature=(bounds, bounds))
+    >>> payoff = lambda s: s * (1 - s.sum(axis=-1, keepdims=True))
+    >>> commons = Game(payoff, low=[0, 0], high=[1, 1], curvature=(bounds, bounds))
     >>> round(contraction(commons), 9)
     0.5
     """

@@ -17,10 +17,10 @@ Profiles = Callable[[Floats], Floats]  # profiles [..., N] -> one number a playe
 class Game:
     """N players, the box of their strategies, and their payoffs as one function of profiles [..., N] -> [..., N].
 
-    What a strategy means is optional: `privacy` and `epsilon` translate a profile, `improvement` says what each player gains in
-    accuracy (before weights and costs) and `without_privacy` is the profile at which nobody protects anything. `curvature` holds
-    entrywise bounds (lower, upper), valid on the whole box, of the second derivatives d2u_i/ds_i ds_j; only they can prove
-    uniqueness, and whoever builds the game vouches for them.
+    What a strategy means is optional: `privacy` and `epsilon` translate a profile, `improvement` says what each player
+    gains in accuracy (before weights and costs) and `without_privacy` is the profile at which nobody protects anything.
+    `curvature` holds entrywise bounds (lower, upper), valid on the whole box, of the second derivatives d2u_i/ds_i
+    ds_j; only they can prove uniqueness, and whoever builds the game vouches for them.
 
     >>> import numpy as np
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
@@ -45,7 +45,9 @@ class Game:
         object.__setattr__(self, "high", high)
         middle = np.stack([(low + high) / 2] * 2)
         if np.shape(self.payoff(middle)) != middle.shape:
-            raise SettingError("payoff: expected a function of profiles [..., N] that returns payoffs of the same shape")
+            raise SettingError(
+                "payoff: expected a function of profiles [..., N] that returns payoffs of the same shape"
+            )
 
     @property
     def players(self) -> int:

@@ -1,9 +1,9 @@
 """Payments that lift the lowest peaks: whom to pay how much so that the common epsilon rises.
 
-At a common epsilon a member can always name less, or leave, and forgo what it is paid. So it must get at least its best payoff below, or 0;
-a contract that pays just the rest for naming this epsilon, and nothing for another, is the least that works, for each member by itself.
-**No scheme that keeps these members at this epsilon can be cheaper.** A larger epsilon than needed can be: whoever loses by joining
-then loses less.
+At a common epsilon a member can always name less, or leave, and forgo what it is paid. So it must get at least its best
+payoff below, or 0; a contract that pays just the rest for naming this epsilon, and nothing for another, is the least
+that works, for each member by itself. **No scheme that keeps these members at this epsilon can be cheaper.** A larger
+epsilon than needed can be: whoever loses by joining then loses less.
 """
 
 import itertools
@@ -48,8 +48,8 @@ def free_common_deal(game: WeakestLink) -> Deal:
 def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     """The payments of least total with which relative fitness `target` or better is an equilibrium.
 
-    Up to six owners every coalition is priced; beyond, those from which searches start, so that a cheaper one may exist. A coalition that
-    somebody outside would join unpaid, and drag down, is passed over.
+    Up to six owners every coalition is priced; beyond, those from which searches start, so that a cheaper one may
+    exist. A coalition that somebody outside would join unpaid, and drag down, is passed over.
     """
     target = positive(target, "target")
     if game.owners < 2:
@@ -62,8 +62,8 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     if not deals:
         best = game.fitness(np.full(game.owners, game.budget_range[1]), game.everyone)
         raise SettingError(
-            f"target = {target:g}: with a common budget of up to {game.budget_range[1]:.3g} these owners reach {best:.3g} at best; "
-            + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
+            f"target = {target:g}: with a common budget of up to {game.budget_range[1]:.3g} these owners reach "
+            f"{best:.3g} at best; " + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
         )
     kept = [deal for deal in deals if _outsiders_stay_out(game, deal)]
     if not kept:
@@ -108,7 +108,8 @@ def _outsiders_stay_out(game: WeakestLink, deal: Deal) -> bool:
 
 
 def lift_curve(game: WeakestLink, unpaid: Play) -> tuple[Floats, Floats]:
-    """(money, relative fitness) of the least payments, from what these members play unpaid up to the largest common epsilon."""
+    """(money, relative fitness) of the least payments, from what these members play unpaid up to the largest common
+    epsilon."""
     common, members = np.geomspace(unpaid.epsilon, game.budget_range[1], CURVE), unpaid.members
     money = _due(game, members, common)[:, members].sum(axis=1)
     fitness = [game.fitness(np.full(game.owners, each), members) for each in common]

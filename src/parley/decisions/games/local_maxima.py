@@ -1,10 +1,11 @@
 """Where owners' payoffs stop rising: all local maxima over the common epsilon, in one coalition, without a search.
 
-An owner's payoff rises while noise that it saves weighs more than privacy that it gives up: on the logarithm of epsilon, while
-weight p(eps) D(eps) > eps c'(eps), D the variance of the one noise, which falls like eps^-p between two knots, c the owner's privacy cost.
-Divided by p D the right side is the same in every coalition; a coalition only changes the weight. So at both ends of every cell between
-knots one comparison says whether the payoff rises there, and where it rises into a cell and falls out of it, the top is where two nearly
-straight lines on logarithms cross. Two tops within one cell, 4 % of epsilon, count as one.
+An owner's payoff rises while noise that it saves weighs more than privacy that it gives up: on the logarithm of
+epsilon, while weight p(eps) D(eps) > eps c'(eps), D the variance of the one noise, which falls like eps^-p between two
+knots, c the owner's privacy cost. Divided by p D the right side is the same in every coalition; a coalition only
+changes the weight. So at both ends of every cell between knots one comparison says whether the payoff rises there, and
+where it rises into a cell and falls out of it, the top is where two nearly straight lines on logarithms cross. Two tops
+within one cell, 4 % of epsilon, count as one.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class LocalMaxima:
         return np.asarray(np.minimum.reduceat(np.where(self.height == top, self.epsilon, np.inf), self.first))
 
     def best_below(self, common: Floats) -> tuple[Floats, Floats]:
-        """Each owner's highest local maximum up to these epsilons [K] and the largest epsilon where it is, both [K, N]; none: -inf."""
+        """Each owner's highest local maximum up to these epsilons [K] and the largest epsilon where it is, both [K, N];
+        none: -inf."""
         seen = np.where(self.epsilon <= common[:, None], self.height, -np.inf)
         best = np.maximum.reduceat(seen, self.first, axis=1)
         there = np.where(seen == best[:, self.owner], self.epsilon, -np.inf)
@@ -42,7 +44,8 @@ class LocalMaxima:
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """What a coalition's weights are compared with at both ends of every cell: eps c'/(p D), of every owner, [cells, N]."""
+    """What a coalition's weights are compared with at both ends of every cell: eps c'/(p D), of every owner, [cells,
+    N]."""
 
     demand: Demand
     privacy_cost: PrivacyCosts
@@ -53,17 +56,20 @@ class Thresholds:
     def of(cls, demand: Demand, privacy_cost: PrivacyCosts) -> "Thresholds":
         """The thresholds that follow from this demand and the costs of these owners."""
         given_up = privacy_cost.marginal(demand.knots[:, None])
-        with np.errstate(divide="ignore", invalid="ignore"):  # a flat cell, p = 0: nothing is saved there, and nothing is above 0/0
+        # a flat cell, p = 0: nothing is saved there, and nothing is above 0/0
+        with np.errstate(divide="ignore", invalid="ignore"):
             left, right = (
-                given_up[ends] / (demand.powers * demand.heights[ends])[:, None] for ends in (slice(None, -1), slice(1, None))
+                given_up[ends] / (demand.powers * demand.heights[ends])[:, None]
+                for ends in (slice(None, -1), slice(1, None))
             )
         return cls(demand, privacy_cost, left, right)
 
     def tops(self, weight: Floats, most: Floats) -> tuple[Integers, Floats]:
-        """(owners, epsilons) of all local maxima, sorted by both, where an owner's noise weighs so much [N]; a model with a noise of more
-        than `most` [N] is not used, so that payoffs fall there."""
+        """(owners, epsilons) of all local maxima, sorted by both, where an owner's noise weighs so much [N]; a model
+        with a noise of more than `most` [N] is not used, so that payoffs fall there."""
         used = self.demand.heights[:, None] < most
-        into, out = (weight > self.left) & used[:-1], (weight > self.right) & used[1:]  # whether it rises at a cell's ends
+        # whether it rises at a cell's ends
+        into, out = (weight > self.left) & used[:-1], (weight > self.right) & used[1:]
         at_knot = np.ones((len(self.demand.knots), len(weight)), dtype=bool)
         at_knot[1:] &= out
         at_knot[:-1] &= ~into

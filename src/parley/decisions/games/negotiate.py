@@ -47,7 +47,8 @@ class OwnerDeal:
 
 @dataclass(frozen=True, eq=False)
 class Negotiation:
-    """The equilibrium of the owners' game under these terms, with the payments that reach the target if one was given."""
+    """The equilibrium of the owners' game under these terms, with the payments that reach the target if one was
+    given."""
 
     terms: Terms
     game: BudgetGame | WeakestLink
@@ -94,10 +95,13 @@ class Negotiation:
         """The terms with the deal's budgets; whoever stays out is left out. Six digits of a budget are kept."""
         chosen = {owner.name: owner.epsilon for owner in self.owners if owner.epsilon is not None}
         if not chosen:
-            raise SettingError("nobody joins, so there are no terms to agree on; a target may bring owners in by payments")
+            raise SettingError(
+                "nobody joins, so there are no terms to agree on; a target may bring owners in by payments"
+            )
         quorum, shared = self.terms.learning.quorum, self.terms.privacy.shared_records
         return self.terms.changed(
-            learning={"quorum": None if quorum is None else min(quorum, len(chosen))},  # neither may exceed the number of owners
+            # neither may exceed the number of owners
+            learning={"quorum": None if quorum is None else min(quorum, len(chosen))},
             privacy={"shared_records": min(shared, len(chosen))},
             owners={name: {"epsilon": float(f"{epsilon:.6g}")} for name, epsilon in chosen.items()},
             only=chosen,
@@ -119,10 +123,11 @@ def negotiate(
 ) -> Negotiation:
     """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
 
-    With `balance` the members pay the contracts themselves. With `keep_own` members use their own model where it is better, so that nobody
-    counts a loss; without, all use the joint one. Needs every owner's `value` and `privacy_cost` and a public pilot sample; no
-    private record is looked at. Assumes that the owners' data follow one law, and that they state their values truthfully: an owner that
-    says its privacy costs more is paid more. `doing` is told what is worked at.
+    With `balance` the members pay the contracts themselves. With `keep_own` members use their own model where it is
+    better, so that nobody counts a loss; without, all use the joint one. Needs every owner's `value` and `privacy_cost`
+    and a public pilot sample; no private record is looked at. Assumes that the owners' data follow one law, and that
+    they state their values truthfully: an owner that says its privacy costs more is paid more. `doing` is told what is
+    worked at.
     """
     doing("calibrating noise, running the pilot")
     if terms.noise.common:
@@ -150,7 +155,8 @@ def negotiate(
 
 @dataclass(frozen=True)
 class OwnerPreference:
-    """Where an owner stands on the common epsilon: what it likes best, and the interval around that in which it does not walk away."""
+    """Where an owner stands on the common epsilon: what it likes best, and the interval around that in which it does
+    not walk away."""
 
     name: str
     peak: float
@@ -163,18 +169,27 @@ class OwnerPreference:
 class CommonNegotiation(Negotiation):
     """The same where one noise protects everybody: a game of the weakest link."""
 
-    equilibria: tuple[float, float] | None  # common epsilons among these members, without payments; the largest is the best for all
+    # common epsilons among these members, without payments; the largest is the best for all
+    equilibria: tuple[float, float] | None
     preferences: tuple[OwnerPreference, ...]
     whom_to_ask: tuple[str, ...]  # for the least test cost, if everybody insists on its peak,
     at_epsilon: float  # and their lowest peak
-    members_gain: float | None  # with a target: what all members have more, payments included, than in the equilibrium without
+    # with a target: what all members have more, payments included, than in the equilibrium without
+    members_gain: float | None
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley negotiate --json` prints."""
         common = None if not self.deal.members.any() else float(self.deal.epsilon[0])
-        more = {"noise": "shared", "common_epsilon": common, "equilibria": self.equilibria, "members_gain": self.members_gain}
+        more = {
+            "noise": "shared",
+            "common_epsilon": common,
+            "equilibria": self.equilibria,
+            "members_gain": self.members_gain,
+        }
         asked = {"owners": self.whom_to_ask, "epsilon": self.at_epsilon}
-        return super().to_json() | more | {"standings": [vars(each) for each in self.preferences], "best_coalition": asked}
+        return (
+            super().to_json() | more | {"standings": [vars(each) for each in self.preferences], "best_coalition": asked}
+        )
 
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
         """(common budgets, each owner's payoff before payments by the budget of all)."""
@@ -186,7 +201,11 @@ class CommonNegotiation(Negotiation):
 
     def spending(self) -> dict[str, tuple[Floats, Floats]]:
         """(money, relative fitness) of the least payments for these members."""
-        return {"contracts": lift_curve(self.game, play(self.game, self._members))} if isinstance(self.game, WeakestLink) else {}
+        return (
+            {"contracts": lift_curve(self.game, play(self.game, self._members))}
+            if isinstance(self.game, WeakestLink)
+            else {}
+        )
 
     @property
     def _members(self) -> Members:
@@ -202,7 +221,8 @@ def _negotiate_common(
     keep_own: bool,
     doing: Callable[[str], None],
 ) -> CommonNegotiation:
-    """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that lift it."""
+    """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that
+    lift it."""
     known = common_stakes(terms, pilot, budgets(terms), seed)
     doing(SEARCH)
     game = common_game(terms, known, keep_own)
@@ -243,7 +263,8 @@ def _bumpy(several: list[str]) -> list[str]:
     if not several:
         return []
     return [
-        f"the payoff of {', '.join(several)} has several peaks, so the equilibria may have gaps: the largest one is right all the same"
+        f"the payoff of {', '.join(several)} has several peaks, so the equilibria may have gaps: the largest one is "
+        f"right all the same"
     ]
 
 
@@ -270,7 +291,8 @@ def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:
         missing = [key for key in ("value", "privacy_cost") if getattr(owner, key) is None]
         if owner.value is None or owner.privacy_cost is None:
             raise TermsError(
-                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both, for example "
+                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both, for "
+                f"example "
                 'value = 1000.0 and privacy_cost = { kind = "linear", weight = 5.0 }'
             )
         values.append(owner.value)
@@ -283,7 +305,8 @@ def budgets(terms: Terms) -> tuple[float, float]:
     low, high = BUDGET_RANGE[0] + float(terms.score_epsilon), BUDGET_RANGE[1]
     if not low < high:
         raise TermsError(
-            f"privacy.score_epsilon: expected less than {high - BUDGET_RANGE[0]:g} to negotiate: budgets end at {high:g}"
+            f"privacy.score_epsilon: expected less than {high - BUDGET_RANGE[0]:g} to negotiate: budgets end at "
+            f"{high:g}"
         )
     return low, high
 

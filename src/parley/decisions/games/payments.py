@@ -1,14 +1,15 @@
 """What it takes to move owners: the cheapest payments with which a wanted quality is an equilibrium.
 
-Two ways to pay. A **contract** pays an owner a sum for joining with one named budget and nothing for any other. The least sum that works is
-max(0, what its best unpaid budget gains over the named one, what it loses by joining at all); no scheme that pays for own budgets can be
-cheaper at the same budgets. Named budgets minimise the sum of payments under the wanted quality: the problem separates over owners once
-noise has a price (Lagrange), exactly so for convex privacy costs. A **posted price** is the same for all, so much for each unit of eps; it
-needs no knowledge of anybody's costs and is dearer. Both are individually rational: staying out remains open and never pays more.
+Two ways to pay. A **contract** pays an owner a sum for joining with one named budget and nothing for any other. The
+least sum that works is max(0, what its best unpaid budget gains over the named one, what it loses by joining at all);
+no scheme that pays for own budgets can be cheaper at the same budgets. Named budgets minimise the sum of payments under
+the wanted quality: the problem separates over owners once noise has a price (Lagrange), exactly so for convex privacy
+costs. A **posted price** is the same for all, so much for each unit of eps; it needs no knowledge of anybody's costs
+and is dearer. Both are individually rational: staying out remains open and never pays more.
 
-A balanced budget: the learner pays nothing in the end; members share the bill by fees that do not depend on their budgets, in proportion to
-what they gain, so nobody's best budget changes and nobody prefers to stay out. A deal can be balanced iff its members gain at least
-nothing in total.
+A balanced budget: the learner pays nothing in the end; members share the bill by fees that do not depend on their
+budgets, in proportion to what they gain, so nobody's best budget changes and nobody prefers to stay out. A deal can be
+balanced iff its members gain at least nothing in total.
 """
 
 import itertools
@@ -76,9 +77,12 @@ class Choices(Protocol):
 
 
 def largest_gain(game: Choices, deal: Deal) -> float:
-    """The most that any owner could gain by another budget, by leaving or by joining uninvited; checked on a grid of its own."""
+    """The most that any owner could gain by another budget, by leaving or by joining uninvited; checked on a grid of
+    its own."""
     grid = np.broadcast_to(np.geomspace(*game.budget_range, CHECK)[:, None], (CHECK, game.owners))
-    unpaid = game.joining(grid, deal.epsilon, deal.members, deal.price).max(axis=0) - np.where(deal.members, deal.fee, 0.0)
+    unpaid = game.joining(grid, deal.epsilon, deal.members, deal.price).max(axis=0) - np.where(
+        deal.members, deal.fee, 0.0
+    )
     return float(np.max(np.maximum(unpaid, 0.0) - deal.payoff, initial=0.0))
 
 
@@ -91,9 +95,10 @@ def reachable(game: BudgetGame, members: Members) -> float:
 def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     """The contracts of least total payment with which relative fitness `target` or better is an equilibrium.
 
-    Up to six owners every coalition is priced; beyond, everyone, those who would join for nothing, and prefixes of the owners sorted by
-    rows per noise, so that with more owners a cheaper coalition may exist. A coalition that an outsider would join unpaid is no
-    equilibrium and is passed over; the others make the wanted quality *an* equilibrium, beside nobody joining.
+    Up to six owners every coalition is priced; beyond, everyone, those who would join for nothing, and prefixes of the
+    owners sorted by rows per noise, so that with more owners a cheaper coalition may exist. A coalition that an
+    outsider would join unpaid is no equilibrium and is passed over; the others make the wanted quality *an*
+    equilibrium, beside nobody joining.
     """
     target = positive(target, "target")
     if game.owners < 2:
@@ -116,10 +121,12 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
 
 
 def what_would_help(target: float, without_noise: float) -> str:
-    """What to do about a relative fitness out of reach: what the rounds leave open without any noise, no record and no budget brings."""
+    """What to do about a relative fitness out of reach: what the rounds leave open without any noise, no record and no
+    budget brings."""
     if without_noise > target:
         return (
-            f"{without_noise:.3g} of it is left by the way of training, without any noise: a longer horizon, another step or clip brings "
+            f"{without_noise:.3g} of it is left by the way of training, without any noise: a longer horizon, another "
+            f"step or clip brings "
             "more, budgets and records do not (parley plan TERMS)"
         )
     return "ask for that or more, or find owners with more records"
@@ -141,8 +148,8 @@ def best_reachable(game: BudgetGame) -> float:
 
 
 def _prefixes(game: BudgetGame) -> tuple[NDArray[np.int64], Floats]:
-    """The owners by their noise at the largest budget, and the relative fitness of the first 1, 2, ... of them; infinite for one, who
-    has nobody to join."""
+    """The owners by their noise at the largest budget, and the relative fitness of the first 1, 2, ... of them;
+    infinite for one, who has nobody to join."""
     noise = game.stakes.noise(np.full(game.owners, game.budget_range[1]))
     order = noise.quietest_first()
     return order, np.append(np.inf, game.stakes.fitness(noise.prefixes(order)[1])[1:])
@@ -154,10 +161,11 @@ def _outsiders_stay_out(game: BudgetGame, deal: Deal) -> bool:
 
 
 def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
-    """The cheapest contracts with which exactly these members reach the target or better; the target must be reachable for them.
+    """The cheapest contracts with which exactly these members reach the target or better; the target must be reachable
+    for them.
 
-    A better model than asked for can be cheaper, because owners that lose by joining then lose less. Total payment is convex in the noise,
-    so a step in that direction tells whether to go on, and golden section finds how far.
+    A better model than asked for can be cheaper, because owners that lose by joining then lose less. Total payment is
+    convex in the noise, so a step in that direction tells whether to go on, and golden section finds how far.
     """
     own = game.best_budgets(members)
     ways = [own, game.best_budgets(members, staying=True)] if game.keep_own else [own]
@@ -165,7 +173,8 @@ def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
 
 
 def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Floats, target: float) -> Deal:
-    """The same, from the quality that members reach with the budgets they have `chosen` for themselves, or the target if that is better."""
+    """The same, from the quality that members reach with the budgets they have `chosen` for themselves, or the target
+    if that is better."""
     start = min(target, game.fitness(chosen, members) or target)
 
     def at(quality: float) -> Deal:
@@ -190,8 +199,8 @@ def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Flo
 
 
 def _contracts_at(game: BudgetGame, members: Members, own: Floats, chosen: Floats, target: float) -> Deal:
-    """The cheapest contracts at this very quality. Members may break them for `own`, which is best for whoever uses the joint model, or
-    leave; `chosen` is what they name where nobody asks for more."""
+    """The cheapest contracts at this very quality. Members may break them for `own`, which is best for whoever uses the
+    joint model, or leave; `chosen` is what they name where nobody asks for more."""
     cost, noise, epsilon = game.stakes.cost, game.stakes.noise(chosen), chosen
     if cost.noise_price > 0 and game.stakes.fitness(noise.variance(members)) > target:
         allowed = game.stakes.variance_at(target)
@@ -203,10 +212,11 @@ def _contracts_at(game: BudgetGame, members: Members, own: Floats, chosen: Float
 
 
 def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Floats, allowed: float) -> Floats:
-    """Budgets that minimise payments + (price of noise) x noise, at the least price of noise with which the noise is allowed.
+    """Budgets that minimise payments + (price of noise) x noise, at the least price of noise with which the noise is
+    allowed.
 
-    `gain` is what the joint model saves each owner with that noise. Searched on a grid for every owner at once, then on finer grids around
-    what was found.
+    `gain` is what the joint model saves each owner with that noise. Searched on a grid for every owner at once, then on
+    finer grids around what was found.
     """
     unit, law = game.stakes.unit_noise, game.stakes.unit_variance
     share = unit.shares(unit.size(members))
@@ -217,7 +227,9 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Float
         noise = share * law(epsilon)
         harm = game.stakes.cost.noise_price * (share * law(own) - noise)  # of going back to the own budget, to all
         unpaid = game.value * game.counted(gain - harm) - game.privacy_cost(own)
-        payment = np.maximum(np.maximum(unpaid, 0.0) - (game.value * game.counted(gain) - game.privacy_cost(epsilon)), 0.0)
+        payment = np.maximum(
+            np.maximum(unpaid, 0.0) - (game.value * game.counted(gain) - game.privacy_cost(epsilon)), 0.0
+        )
         place = _least_sum(payment[:, members], noise[:, members], allowed)
         centre = np.zeros(game.owners)
         centre[members] = np.log(np.take_along_axis(epsilon[:, members], place[None], axis=0)[0])
@@ -230,8 +242,10 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Float
 
 
 def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int64]:
-    """Which row of each column to take so that payments sum to the least with noise of at most `allowed`: Lagrange, by bisection."""
-    payment, noise = np.ascontiguousarray(payment.T), np.ascontiguousarray(noise.T)  # a search runs along an owner's own budgets
+    """Which row of each column to take so that payments sum to the least with noise of at most `allowed`: Lagrange, by
+    bisection."""
+    # a search runs along an owner's own budgets
+    payment, noise = np.ascontiguousarray(payment.T), np.ascontiguousarray(noise.T)
 
     def columns(price: float) -> NDArray[np.int64]:
         return np.asarray(np.argmin(payment + price * noise, axis=1))
@@ -262,7 +276,8 @@ def posted_price(game: BudgetGame, target: float) -> Deal | None:
         return deal
     low, price = (
         0.0,
-        1e-3 * float(np.mean(game.privacy_cost(np.full(game.owners, game.budget_range[1])))) / game.budget_range[1] + 1e-9,
+        1e-3 * float(np.mean(game.privacy_cost(np.full(game.owners, game.budget_range[1])))) / game.budget_range[1]
+        + 1e-9,
     )
     while not reaches(deal := free_deal(game, price)):
         low, price = price, 4 * price
@@ -287,7 +302,8 @@ def balanced(deal: Deal) -> Deal:
         return deal
     if surplus.sum() < bill:
         raise NoEquilibriumError(
-            f"balanced budget: the members gain {surplus.sum():.4g} with payments of {bill:.4g}, too little to pay those themselves; "
+            f"balanced budget: the members gain {surplus.sum():.4g} with payments of {bill:.4g}, too little to pay "
+            f"those themselves; "
             f"the learner must bring {bill - surplus.sum():.4g}"
         )
     fee = bill * surplus / surplus.sum()
@@ -295,7 +311,8 @@ def balanced(deal: Deal) -> Deal:
 
 
 def spending_curves(game: BudgetGame, points: int = 12) -> dict[str, tuple[Floats, Floats]]:
-    """(money, relative fitness) of the cheapest contracts and of posted prices, from what is free to the best that is reachable."""
+    """(money, relative fitness) of the cheapest contracts and of posted prices, from what is free to the best that is
+    reachable."""
     free = free_deal(game)
     best = 1.02 * best_reachable(game)
     start = game.fitness(free.epsilon, free.members) or 20 * best

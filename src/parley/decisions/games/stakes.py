@@ -21,7 +21,8 @@ from parley.protocol.schedule import uses
 from parley.terms import Terms
 from parley.validate import Floats
 
-# Budgets need an upper end: an owner without a privacy cost would ask for infinity. At eps = 10 an even chance can become 0.99995.
+# Budgets need an upper end: an owner without a privacy cost would ask for infinity. At eps = 10 an even chance can
+# become 0.99995.
 BUDGET_RANGE = (0.01, 10.0)
 FEW_KNOTS = 9  # where one takes seconds: draws in secret
 KNOTS = 161  # of the noise law between the ends of the range of budgets
@@ -31,7 +32,8 @@ KNOTS = 161  # of the noise law between the ends of the range of budgets
 class Stakes:
     """What any coalition with any budgets in the range costs, in the target's own units.
 
-    An owner's noise at epsilon has `unit_variance`(epsilon) times the variance that `unit_noise` gives it, its squared sensitivity.
+    An owner's noise at epsilon has `unit_variance`(epsilon) times the variance that `unit_noise` gives it, its squared
+    sensitivity.
     """
 
     cost: CoalitionCost
@@ -65,7 +67,8 @@ class Stakes:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The variance of the one noise in a sum at any common epsilon: known at knots, straight on logarithms in between, never rising.
+    """The variance of the one noise in a sum at any common epsilon: known at knots, straight on logarithms in between,
+    never rising.
 
     >>> bool(np.isclose(Demand(np.array([0.1, 10.0]), np.array([100.0, 0.01]))(np.array(1.0)), 1.0))
     True
@@ -111,7 +114,8 @@ class CommonStakes:
 def common_stakes(
     terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
 ) -> CommonStakes:
-    """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record is looked at."""
+    """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record
+    is looked at."""
     known = open_pilot(terms, pilot)
     cost, least, warnings = _known_cost(known, seed)
     budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
@@ -121,7 +125,8 @@ def common_stakes(
 def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
     """Calibrated at knots as hosts do it.
 
-    The noise's unit jumps by up to 0.4 % where its number of bits changes, so the law is within 1 % and falls everywhere.
+    The noise's unit jumps by up to 0.4 % where its number of bits changes, so the law is within 1 % and falls
+    everywhere.
     """
     knots = np.geomspace(*budget_range, KNOTS)
     heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
@@ -149,14 +154,16 @@ def _largest_drawable(known: Pilot, low: float, high: float) -> float:
 def stakes(
     terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
 ) -> Stakes:
-    """Forecast what any coalition with any budgets in the range (all above the score's part) would cost. No private record is looked at.
+    """Forecast what any coalition with any budgets in the range (all above the score's part) would cost. No private
+    record is looked at.
 
-    Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
-    from none, so the price is at least the curvature's, and noise is never thought free.
+    Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot
+    tell little noise from none, so the price is at least the curvature's, and noise is never thought free.
     """
     if terms.learning.rules.one_owner:
         raise TermsError(
-            "learning.algorithm: objective-perturbation is for one owner; expected an algorithm that several can agree on"
+            "learning.algorithm: objective-perturbation is for one owner; expected an algorithm that several can "
+            "agree on"
         )
     known = open_pilot(terms, pilot)
     cost, least, warnings = _known_cost(known, seed)
@@ -188,12 +195,15 @@ def _known_cost(known: Pilot, seed: int) -> tuple[CoalitionCost, float, tuple[st
 
 
 def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:
-    """The variance of one coordinate's noise at any epsilon in the range, for answers of sensitivity 1 under these terms.
+    """The variance of one coordinate's noise at any epsilon in the range, for answers of sensitivity 1 under these
+    terms.
 
-    Calibrated at knots by the series that owners use, in between by a spline of logarithms: exact for Laplace noise, whose law is a power,
-    and within 1e-6 for Gaussian noise. Where a score is agreed on, its part of epsilon does not go into training.
+    Calibrated at knots by the series that owners use, in between by a spline of logarithms: exact for Laplace noise,
+    whose law is a power, and within 1e-6 for Gaussian noise. Where a score is agreed on, its part of epsilon does not
+    go into training.
 
-    >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "learning": {"horizon": 10}, "privacy": {"clip": 1.0},
+    >>> model = {"kind": "linear-svm", "target": "y"}
+    >>> terms = Terms.from_dict({"model": model, "learning": {"horizon": 10}, "privacy": {"clip": 1.0},
     ...                          "owners": [{"name": "a", "records": 9, "epsilon": 1.0}]})
     >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
     50.0
@@ -207,6 +217,8 @@ def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floa
     rate = 1 / (learning.batches or 1) if learning.poisson else 1.0
     knots = np.geomspace(budget_range[0] - set_aside, budget_range[1] - set_aside, KNOTS if rate == 1 else FEW_KNOTS)
     delta = Fraction(str(privacy.delta))
-    series = [make_series(privacy.mechanism, exact(float(e)), delta, many, 1.0, privacy.shared_records, rate) for e in knots]
+    series = [
+        make_series(privacy.mechanism, exact(float(e)), delta, many, 1.0, privacy.shared_records, rate) for e in knots
+    ]
     spline = CubicSpline(np.log(knots), np.log([each.mechanism.variance for each in series]))
     return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon - set_aside))))

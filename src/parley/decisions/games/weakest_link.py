@@ -1,13 +1,13 @@
 """The game with one noise for all: a coalition has one epsilon, the smallest that any member names.
 
-Whoever joins gets value x [cost alone - cost together]^+ - privacy cost, both at the common epsilon (without the [.]^+ where members must
-use the joint model: `keep_own`); whoever stays out gets 0. The privacy
-that an owner's people get is that of the common noise, so nobody pays for a budget that others do not use: there is no free riding, but a
-weakest link. Naming more than the others changes nothing; naming less moves everybody. So a common epsilon is an equilibrium among members
-if none of them did better at any smaller one, and none does better alone. An owner whose payoff rises up to one peak wants nothing smaller
-while the common epsilon is below it: **every common epsilon from where the last member stops losing up to the lowest peak is an
-equilibrium**, and the largest of them is the best for every member. Payoffs with several peaks (posterior costs may have two) are looked
-at point by point, and named.
+Whoever joins gets value x [cost alone - cost together]^+ - privacy cost, both at the common epsilon (without the [.]^+
+where members must use the joint model: `keep_own`); whoever stays out gets 0. The privacy that an owner's people get is
+that of the common noise, so nobody pays for a budget that others do not use: there is no free riding, but a weakest
+link. Naming more than the others changes nothing; naming less moves everybody. So a common epsilon is an equilibrium
+among members if none of them did better at any smaller one, and none does better alone. An owner whose payoff rises up
+to one peak wants nothing smaller while the common epsilon is below it: **every common epsilon from where the last
+member stops losing up to the lowest peak is an equilibrium**, and the largest of them is the best for every member.
+Payoffs with several peaks (posterior costs may have two) are looked at point by point, and named.
 
 A joint model takes two, so nobody joining is an equilibrium here as well.
 """
@@ -34,7 +34,8 @@ TOLERANCE = 1e-9  # of payoffs, below which two count as equal
 
 @dataclass(frozen=True, eq=False)
 class WeakestLink(OwnersGame):
-    """Owners, what a joint model is worth to each, and what the common epsilon costs them. Arrays are [..., N]; payoffs in money."""
+    """Owners, what a joint model is worth to each, and what the common epsilon costs them. Arrays are [..., N]; payoffs
+    in money."""
 
     stakes: CommonStakes
     value: Floats  # of one unit of test cost
@@ -42,8 +43,8 @@ class WeakestLink(OwnersGame):
     keep_own: bool = True
 
     def payoff(self, common: Floats, members: Members) -> Floats:
-        """What every owner gets in these coalitions, itself included, at a common epsilon [..., N], or [..., 1]; 0 where there is no other
-        member."""
+        """What every owner gets in these coalitions, itself included, at a common epsilon [..., N], or [..., 1]; 0
+        where there is no other member."""
         records, cost = self.stakes.records, self.stakes.cost
         size = self._size(members)
         together = cost.at(size, self.stakes.demand(common) / size**2)
@@ -114,7 +115,8 @@ class WeakestLink(OwnersGame):
         return price_of_privacy(self.stakes.cost, self.stakes.records, self.gains(epsilon, members))
 
     def whom_to_ask(self) -> tuple[Members, float]:
-        """The coalition of least test cost if every owner insists on its peak in the coalition of all, and its common epsilon."""
+        """The coalition of least test cost if every owner insists on its peak in the coalition of all, and its common
+        epsilon."""
         peaks = self.peaks(self.everyone)
         chosen = self.stakes.cost.best_coalition(OneNoise(self.stakes.records, self.stakes.demand(peaks)))
         return chosen, float(peaks[chosen].min())
@@ -156,8 +158,8 @@ def play(game: WeakestLink, members: Members) -> Play:
 
 
 def _largest(game: WeakestLink, members: Members, local_maxima: LocalMaxima, common: float) -> tuple[float, Floats]:
-    """The lowest peak of the members, `common`, and everybody's payoff there. Where a member did better below it, it would go down to
-    where it did best: from there to here it is never content. So on from there, until all are."""
+    """The lowest peak of the members, `common`, and everybody's payoff there. Where a member did better below it, it
+    would go down to where it did best: from there to here it is never content. So on from there, until all are."""
     while True:
         here = game.payoff(np.array([common]), members)
         best, where = (found[0] for found in local_maxima.best_below(np.array([common])))
@@ -174,11 +176,14 @@ def preferences(game: WeakestLink, played: Play) -> Preferences:
     lowest, highest = (_walk_away(game, played, grid, curves, up) for up in (False, True))
     least = float(np.max(np.nan_to_num(lowest[played.members], nan=np.inf)))
     # Whoever keeps its own model falls until it begins to use the joint one: below 0, where it walks away anyhow.
-    return Preferences(played, least, lowest, highest, _several_peaks(np.maximum(curves, 0.0) if game.keep_own else curves))
+    return Preferences(
+        played, least, lowest, highest, _several_peaks(np.maximum(curves, 0.0) if game.keep_own else curves)
+    )
 
 
 def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up: bool) -> Floats:
-    """How far up or down from its peak the common epsilon may go before each owner walks away [N]: the grid, then bisection."""
+    """How far up or down from its peak the common epsilon may go before each owner walks away [N]: the grid, then
+    bisection."""
     members, peaks = played.members, played.peaks
     losing = ~(curves > 0) & ((grid[:, None] > peaks) if up else (grid[:, None] < peaks))
     first = np.argmax(losing, axis=0) if up else GRID - 1 - np.argmax(losing[::-1], axis=0)
@@ -199,11 +204,12 @@ def _several_peaks(curves: Floats) -> Members:
 
 
 def stable_play(game: WeakestLink) -> Play | None:
-    """An equilibrium with members: nobody leaves, nobody lowers the common epsilon, nobody outside gains by joining; None: none was found.
+    """An equilibrium with members: nobody leaves, nobody lowers the common epsilon, nobody outside gains by joining;
+    None: none was found.
 
-    Up to eight owners every coalition is looked at, and the one with the largest total payoff is taken. With more it is the best end of
-    searches from everyone, from whom it were best to ask, and from the first by peaks: whoever loses leaves, the worst first, then whoever
-    gains joins; so with more than eight owners a better one may exist.
+    Up to eight owners every coalition is looked at, and the one with the largest total payoff is taken. With more it is
+    the best end of searches from everyone, from whom it were best to ask, and from the first by peaks: whoever loses
+    leaves, the worst first, then whoever gains joins; so with more than eight owners a better one may exist.
     """
     if game.owners <= EXACT_UP_TO:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
@@ -223,8 +229,8 @@ def starts(game: WeakestLink) -> list[Members]:
 
 
 def _search(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | None:
-    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves, or for ever: None, as where
-    an earlier search went on from."""
+    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves, or for ever:
+    None, as where an earlier search went on from."""
     members = members.copy()
     while members.sum() > 1 and members.tobytes() not in seen:
         seen.add(members.tobytes())

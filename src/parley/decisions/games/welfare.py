@@ -15,7 +15,8 @@ GRID_BUDGET = 60_000  # profiles looked at before the polish
 
 @dataclass(frozen=True, eq=False)
 class Welfare:
-    """The best total payoff beside those of the equilibria; a price is None where a total payoff of 0 or less makes it meaningless."""
+    """The best total payoff beside those of the equilibria; a price is None where a total payoff of 0 or less makes it
+    meaningless."""
 
     optimum: Floats
     best_total: float
@@ -24,7 +25,8 @@ class Welfare:
 
 
 def social_optimum(game: Game, seed: int = 0) -> Floats:
-    """A profile with the largest sum of payoffs: a grid (random points for many players), then Powell's method from the best three."""
+    """A profile with the largest sum of payoffs: a grid (random points for many players), then Powell's method from the
+    best three."""
     per_player = int(GRID_BUDGET ** (1 / game.players))
     if per_player >= 5:
         axes = [np.linspace(a, b, per_player) for a, b in zip(game.low, game.high, strict=True)]
@@ -35,7 +37,10 @@ def social_optimum(game: Game, seed: int = 0) -> Floats:
     best = points[np.argsort(-totals)[:3]]
     polished = [
         minimize(
-            lambda s: -float(game.payoff(s).sum()), start, method="Powell", bounds=list(zip(game.low, game.high, strict=True))
+            lambda s: -float(game.payoff(s).sum()),
+            start,
+            method="Powell",
+            bounds=list(zip(game.low, game.high, strict=True)),
         ).x
         for start in best
     ]

@@ -1,7 +1,8 @@
-"""Why nobody joins: what each owner would choose in the best company, what that is worth to it, and how far that is from its price.
+"""Why nobody joins: what each owner would choose in the best company, what that is worth to it, and how far that is
+from its price.
 
-The best company is the coalition of least test cost if every owner has the budget that it likes best. An owner outside it is looked at as
-if it came too.
+The best company is the coalition of least test cost if every owner has the budget that it likes best. An owner outside
+it is looked at as if it came too.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class Wish:
 
     @property
     def bearable(self) -> float:
-        """The share of its privacy cost up to which it would come at this budget; 0: none, since the joint model is of no use to it."""
+        """The share of its privacy cost up to which it would come at this budget; 0: none, since the joint model is of
+        no use to it."""
         return float(np.clip(self.worth / self.privacy_cost, 0.0, 1.0)) if self.privacy_cost > 0 else 1.0
 
     def to_json(self) -> dict[str, object]:
@@ -46,7 +48,10 @@ def wishes(game: BudgetGame | WeakestLink, names: list[str]) -> tuple[Wish, ...]
     if isinstance(game, WeakestLink):
         members, common = game.whom_to_ask()
         members = members if members.sum() > 1 else game.everyone
-        wanted, epsilon = game.peaks(members), np.full(game.owners, min(common, float(game.peaks(members)[members].min())))
+        wanted, epsilon = (
+            game.peaks(members),
+            np.full(game.owners, min(common, float(game.peaks(members)[members].min()))),
+        )
         payoff = game.payoff(epsilon, members)
     else:
         members = game.stakes.cost.best_coalition(game.stakes.noise(game.best_budgets(game.everyone)))
@@ -58,5 +63,9 @@ def wishes(game: BudgetGame | WeakestLink, names: list[str]) -> tuple[Wish, ...]
     records = game.stakes.records
     size = float(members @ records) + np.where(members, 0.0, records)
     most = game.value * np.maximum(game.stakes.cost.alone(records) - game.stakes.cost.at(size, 0.0), 0.0)
-    columns = (names, members.tolist(), *(each.tolist() for each in (wanted, epsilon, worth / game.value, worth, cost, most)))
+    columns = (
+        names,
+        members.tolist(),
+        *(each.tolist() for each in (wanted, epsilon, worth / game.value, worth, cost, most)),
+    )
     return tuple(Wish(*row) for row in zip(*columns, strict=True))

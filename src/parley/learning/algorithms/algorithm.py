@@ -26,7 +26,8 @@ Progress = Callable[[int, int], None]  # how much of the work is done, of how mu
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a run stands before round `round`: theta[round] [..., P], and what else the algorithm remembers, by name."""
+    """Where a run stands before round `round`: theta[round] [..., P], and what else the algorithm remembers, by
+    name."""
 
     round: int
     theta: Floats
@@ -54,7 +55,8 @@ class Algorithm(ABC):
     horizon: int
     radius: float | None  # the box |theta| <= radius
 
-    memory_name: ClassVar[str | None] = None  # the name of what it remembers beside theta: files once had one nameless array
+    # the name of what it remembers beside theta: files once had one nameless array
+    memory_name: ClassVar[str | None] = None
     knobs: ClassVar[tuple[str, ...]] = ("clip",)  # keys that a plan turns one at a time
     most_steps: ClassVar[int] = 2000  # local ones counted, of a plan's candidate, unless the terms as written take more
     swept: ClassVar[bool] = True  # whether a plan may look at rounds of gradients in its place, by their moments
@@ -66,8 +68,8 @@ class Algorithm(ABC):
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
-        """The state before the first round, at the parameter `origin` [P] (or [*replicates, P]); `replicates` are the axes of a study's
-        replicates."""
+        """The state before the first round, at the parameter `origin` [P] (or [*replicates, P]); `replicates` are the
+        axes of a study's replicates."""
         theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
 
@@ -77,7 +79,8 @@ class Algorithm(ABC):
 
     @abstractmethod
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        """The state after the owners' combined answer; `answers` are the single ones, where the aggregation shows them."""
+        """The state after the owners' combined answer; `answers` are the single ones, where the aggregation shows
+        them."""
 
     def model(self, state: State) -> Floats:
         """The model [..., P] if the run ended here; usually theta itself."""
@@ -174,7 +177,8 @@ class Descent(Algorithm):
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
 
     def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
-        """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for forecasts."""
+        """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for
+        forecasts."""
         return gradient(theta)
 
     def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
@@ -213,7 +217,8 @@ def run(
             state = algorithm.update(state, aggregation.combine(answers), answers)
         if not all(np.abs(point).max() <= LARGEST for point in algorithm.asked(state)):
             raise SettingError(
-                f"learning.step: the run diverged in round {state.round - 1}; choose a smaller step, or set model.radius"
+                f"learning.step: the run diverged in round {state.round - 1}; choose a smaller step, or set "
+                f"model.radius"
             )
         after_round(state, answers)
     return state

@@ -29,7 +29,8 @@ from parley.validate import LARGEST, Floats
 
 POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"
 EXCESS = 2.0  # how many times the public sample's curvature an owner's cost is taken to have
-HEARD, USED, SINCE = range(3)  # of an owner's line in the tally: answers heard, answers used, the version that it was asked at
+# of an owner's line in the tally: answers heard, answers used, the version that it was asked at
+HEARD, USED, SINCE = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +173,9 @@ def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:
 def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
     """Refuse speeds beside terms that wait for everybody, and those that no owner has."""
     if speeds is not None and terms.learning.waits:
-        raise SettingError("speeds: expected only beside learning.staleness: by these terms every round waits for everybody")
+        raise SettingError(
+            "speeds: expected only beside learning.staleness: by these terms every round waits for everybody"
+        )
     require_speeds([part.name for part in terms.owners], speeds or {})
 
 
@@ -194,7 +197,8 @@ def run_by_terms(
         return run(algorithm, exchange, aggregation, asker, start, after_round)
     if not isinstance(exchange, AsynchronousExchange):
         raise SettingError(
-            "learning.staleness: here rounds wait for everybody; parley train and parley learner run take answers as they come"
+            "learning.staleness: here rounds wait for everybody; parley train and parley learner run take answers as "
+            "they come"
         )
     return run_asynchronously(algorithm, exchange, asker, start, after_round)
 
@@ -224,7 +228,8 @@ def run_asynchronously(
             state = algorithm.update(state, answer.value, [answer])
         if not np.abs(state.theta).max() <= LARGEST:
             raise SettingError(
-                f"learning.step: the run diverged at answer {state.round - 1}; choose a smaller step, or set model.radius"
+                f"learning.step: the run diverged at answer {state.round - 1}; choose a smaller step, or set "
+                f"model.radius"
             )
         after_round(state, [answer] if algorithm.used(state) > before else [])
         del questions[name]
@@ -232,5 +237,7 @@ def run_asynchronously(
             questions[name] = following
             exchange.send(name, following)
     if not algorithm.used(state):
-        raise ExchangeError("no answer came in time: nobody answers, or learning.staleness is too small; there is no model")
+        raise ExchangeError(
+            "no answer came in time: nobody answers, or learning.staleness is too small; there is no model"
+        )
     return state

@@ -18,9 +18,9 @@ from parley.validate import Floats
 class AveragedSubgradient(Descent):
     """theta[k+1] = proj(theta[k] - c/sqrt(k) (dg1 + answer)); bar[k+1] = (k-1)/(s+k) bar[k] + (s+1)/(s+k) theta[k].
 
-    s = 1/sqrt(T) and `step` is c. All T rounds are run, and one more averaging step without a query takes in theta[T+1]:
-    exactly the budget is spent, and every answer is used. Where the terms say so the model is the last iterate instead, or the average of
-    the last half.
+    s = 1/sqrt(T) and `step` is c. All T rounds are run, and one more averaging step without a query takes in
+    theta[T+1]: exactly the budget is spent, and every answer is used. Where the terms say so the model is the last
+    iterate instead, or the average of the last half.
     """
 
     average: Average = "all"
@@ -30,7 +30,9 @@ class AveragedSubgradient(Descent):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         learning = setup.terms.learning
-        return cls(setup.objective, learning.horizon, setup.terms.model.radius, step_size(setup), learning.average or "all")
+        return cls(
+            setup.objective, learning.horizon, setup.terms.model.radius, step_size(setup), learning.average or "all"
+        )
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         theta = self.projected_step(state, combined, self.step / state.round**0.5)

@@ -58,10 +58,15 @@ class Federated(Descent):
         usual, learning = setup.local_update, setup.terms.learning
         owners: tuple[OwnerSteps, ...] = ()
         if setup.terms.uneven or learning.rules.corrects_drift:
-            rows = ((part.name, setup.terms.train_rows(part.name), setup.local_update_of(part.name)) for part in setup.terms.owners)
+            rows = (
+                (part.name, setup.terms.train_rows(part.name), setup.local_update_of(part.name))
+                for part in setup.terms.owners
+            )
             # A hair within what an owner takes: its machine may have rounded the length of a step, and so this, to
             # another last digit.
-            owners = tuple(OwnerSteps(name, records, own.steps, own.step, own.reach * (1 - ROUNDED)) for name, records, own in rows)
+            owners = tuple(
+                OwnerSteps(name, records, own.steps, own.step, own.reach * (1 - ROUNDED)) for name, records, own in rows
+            )
         return cls(setup.objective, learning.horizon, usual.radius, usual.step, usual.steps, usual.proximal, owners)
 
     @property
@@ -132,7 +137,9 @@ def mean(weighted: Sequence[tuple[int, Floats]]) -> Floats:
     array([1.])
     """
     total = sum(records for records, _ in weighted)
-    return np.asarray(sum((records / total * value for records, value in weighted), start=np.zeros_like(weighted[0][1])))
+    return np.asarray(
+        sum((records / total * value for records, value in weighted), start=np.zeros_like(weighted[0][1]))
+    )
 
 
 @dataclass(frozen=True)

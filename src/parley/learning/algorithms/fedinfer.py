@@ -41,9 +41,15 @@ class FedInfer(SufficientStatistics):
         if setup.schedule.everybody and terms.learning.straggler != "skip" and not any(trusts):
             return one
         noise, names = aggregation_of(terms).noise(setup), setup.schedule.names
-        weights = tuple(n * (1.0 if trust is None else trust) for n, trust in zip(noise.records.tolist(), trusts, strict=True))
+        weights = tuple(
+            n * (1.0 if trust is None else trust) for n, trust in zip(noise.records.tolist(), trusts, strict=True)
+        )
         return replace(
-            one, names=names, weights=weights, sizes=tuple(noise.records.tolist()), variances=tuple(noise.variances.tolist())
+            one,
+            names=names,
+            weights=weights,
+            sizes=tuple(noise.records.tolist()),
+            variances=tuple(noise.variances.tolist()),
         )
 
     @property

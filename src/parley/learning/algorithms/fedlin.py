@@ -11,8 +11,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class FedLin(Tracking):
-    """Odd rounds ask for the gradients v_l at theta, even ones for local steps from there corrected by mean v - v_l: two
-    answers a step, each debited.
+    """Odd rounds ask for the gradients v_l at theta, even ones for local steps from there corrected by mean v - v_l:
+    two answers a step, each debited.
 
     An owner that takes more steps takes shorter ones, rho s_min/s_l, unless the terms give it a step of its own.
     Without noise all local steps begin along the joint gradient, so theta rests at the optimum alone.

@@ -18,9 +18,9 @@ class FedSplit(Corrected):
     """w_l = prox_l(2 theta - z_l), z_l <- z_l + 2 (w_l - theta), theta <- proj(sum p z), prox of strong convexity
     `proximal` = mu.
 
-    Local steps lead towards the prox from theta: f_l(w) + mu/2 |w - 2 theta + z_l|^2 has, but for a constant, the gradient
-    f_l'(w) + mu (w - theta) + mu (z_l - theta), a pull towards the start and the correction mu (z_l - theta). The
-    answer d is (theta - w_l)/(rho s). Begun at theta, steps that stop early do not move the place where it all
+    Local steps lead towards the prox from theta: f_l(w) + mu/2 |w - 2 theta + z_l|^2 has, but for a constant, the
+    gradient f_l'(w) + mu (w - theta) + mu (z_l - theta), a pull towards the start and the correction mu (z_l - theta).
+    The answer d is (theta - w_l)/(rho s). Begun at theta, steps that stop early do not move the place where it all
     ends: there every d is 0, so f_l'(theta) = -mu (z_l - theta), and the mean of these is 0. A dual is kept no farther
     from theta than its correction may be.
     """
@@ -38,7 +38,9 @@ class FedSplit(Corrected):
         duals = self.kept(state)
         duals |= {a.owner: duals[a.owner] - 2 * self.owner(a.owner).length * a.value for a in answers}
         theta = self.project(self.everybody(duals))
-        return State(state.round + 1, theta, self.memory({name: self._near(name, dual, theta) for name, dual in duals.items()}))
+        return State(
+            state.round + 1, theta, self.memory({name: self._near(name, dual, theta) for name, dual in duals.items()})
+        )
 
     def _near(self, name: str, dual: Floats, theta: Floats) -> Floats:
         if self.radius is None:

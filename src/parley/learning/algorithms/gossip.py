@@ -1,4 +1,5 @@
-"""Descent without a centre: every owner has a point of its own and hears its neighbours on a graph (gradient tracking)."""
+"""Descent without a centre: every owner has a point of its own and hears its neighbours on a graph (gradient
+tracking)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,16 +23,18 @@ POINT, TRACKER, GRADIENT = "point", "tracker", "gradient"
 
 @dataclass(frozen=True)
 class Gossip(Descent):
-    """y <- W (y + g - g of before), x <- proj(W (x - step y)), where g_l = dg1(x_l) + K n_l/n times what owner l answered at x_l.
+    """y <- W (y + g - g of before), x <- proj(W (x - step y)), where g_l = dg1(x_l) + K n_l/n times what owner l
+    answered at x_l.
 
-    x_l, y_l, g_l are owner l's point, tracker and last gradient, W the Metropolis weights of the graph. What an owner releases a round
-    is one noisy gradient; all else is made of released vectors, by whoever has them: it costs no privacy, here in one process as among
-    peers (`peers.py`), who keep their own owner's point alone and hear the rest. Who is not asked, or skipped, is stood in for by what
-    it released last.
+    x_l, y_l, g_l are owner l's point, tracker and last gradient, W the Metropolis weights of the graph. What an owner
+    releases a round is one noisy gradient; all else is made of released vectors, by whoever has them: it costs no
+    privacy, here in one process as among peers (`peers.py`), who keep their own owner's point alone and hear the rest.
+    Who is not asked, or skipped, is stood in for by what it released last.
 
-    W keeps sums, so the mean of the trackers is that of the gradients, and the mean of the points moves along it. Where all rest
-    without noise, W evens out points and trackers, so x_l = x and sum n_l/n f_l'(x) = 0: the pooled optimum, whatever the graph. Where
-    everybody hears everybody, W is 1/K, all points are one, and this is gradient descent with equal steps, noise included.
+    W keeps sums, so the mean of the trackers is that of the gradients, and the mean of the points moves along it. Where
+    all rest without noise, W evens out points and trackers, so x_l = x and sum n_l/n f_l'(x) = 0: the pooled optimum,
+    whatever the graph. Where everybody hears everybody, W is 1/K, all points are one, and this is gradient descent with
+    equal steps, noise included.
 
     The model, and theta, is the mean of the points.
     """
@@ -50,14 +53,16 @@ class Gossip(Descent):
         return made if learning.step != "auto" else replace(made, step=made._automatic(setup))
 
     def _automatic(self, setup: Setup) -> float:
-        """What the graph bears (`mixing.bearable`) of a step of 1/curvature, if owners' own curvatures are as bounded as public knowledge
-        says: by declared bounds, which hold for every record; or, if those are looser, by `EXCESS` times the public sample's."""
+        """What the graph bears (`mixing.bearable`) of a step of 1/curvature, if owners' own curvatures are as bounded
+        as public knowledge says: by declared bounds, which hold for every record; or, if those are looser, by `EXCESS`
+        times the public sample's."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
             return self.step  # all points are one: gradient descent
         largest = setup.risk.largest_curvature(setup.preparation)
         excess = 1.0 if setup.public is None else EXCESS if largest is None else min(EXCESS, largest * self.step)
         ridge = min(1.0, self.objective.regularisation * self.step)  # its part of the curvature is not scaled
-        curvatures = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)  # nobody's part of all exceeds all
+        # nobody's part of all exceeds all
+        curvatures = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)
         return self.step * min(1.0, float(f"{bearable(self.weights, curvatures):.6g}"))
 
     @cached_property

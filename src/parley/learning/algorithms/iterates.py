@@ -13,7 +13,8 @@ Average = Literal["last", "tail", "all"]
 
 
 def averaged(average: Floats, theta: Floats, number: int, horizon: int, which: Average) -> Floats:
-    """The average after round `number` moved to `theta`: the mean of the iterates so far that count, or `theta` where none did yet.
+    """The average after round `number` moved to `theta`: the mean of the iterates so far that count, or `theta` where
+    none did yet.
 
     >>> mean = np.zeros(1)
     >>> for number in range(1, 5):

@@ -66,7 +66,7 @@ def bearable(weights: Floats, curvatures: Floats) -> float:
     telescoping sum). Where step M < 1/curvatures the sum of |q|^2 is therefore finite: q goes to 0, and with it what W
     evens out. (Metropolis weights have w > -1: everybody weighs something to itself.)
 
-    >>> round(bearable(np.full((3, 3), 1 / 3), np.ones(3)), 9)  # everybody hears everybody: gradient descent, 2/curvature
+    >>> round(bearable(np.full((3, 3), 1 / 3), np.ones(3)), 9)  # all hear all: gradient descent, 2/curvature
     2.0
     """
     w, V = np.linalg.eigh(weights)

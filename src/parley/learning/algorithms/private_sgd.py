@@ -1,6 +1,8 @@
-"""Private gradient descent (A; Abadi et al. 2016): batches of clipped records, with plain, momentum or Adam steps at the learner.
+"""Private gradient descent (A; Abadi et al. 2016): batches of clipped records, with plain, momentum or Adam steps at
+the learner.
 
-Whatever the learner makes of the answers is post-processing: an optimiser costs no privacy, and what it remembers is made of answers alone.
+Whatever the learner makes of the answers is post-processing: an optimiser costs no privacy, and what it remembers is
+made of answers alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,8 +29,9 @@ MEMORY = {"plain": (), "momentum": ("velocity",), "adam": ("first", "second")}
 class PrivateSGD(Algorithm):
     """theta[k+1] = proj(theta[k] - step d[k]), k = 1..T; the model is theta[T+1].
 
-    d is g, the penalty's gradient and the answer (times the number of parts where a batch is split, so that it is a mean for every
-    class); for momentum v <- 0.9 v + g; for Adam the first moment over the root of the second, both corrected for their start.
+    d is g, the penalty's gradient and the answer (times the number of parts where a batch is split, so that it is a
+    mean for every class); for momentum v <- 0.9 v + g; for Adam the first moment over the root of the second, both
+    corrected for their start.
     """
 
     step: float

@@ -1,9 +1,10 @@
 """Federated inference from answers with stable noise: by its own rule, since that noise has no mean square.
 
-For studies: no sampler of that law is safe to release with, so terms cannot name it (`mechanisms.stable`). What is inferred here is what an
-honest owner's answers would say. Each owner's moments are located by the law (`mechanisms.stable_location`), never averaged; owners are
-weighed by their records; the model is solved from that as `fedinfer` solves it; and a coefficient's error, a known sum of the answers'
-errors, is the sum of a stable and a normal number: of single answers exactly stable, of several answers of an owner as good as normal.
+For studies: no sampler of that law is safe to release with, so terms cannot name it (`mechanisms.stable`). What is
+inferred here is what an honest owner's answers would say. Each owner's moments are located by the law
+(`mechanisms.stable_location`), never averaged; owners are weighed by their records; the model is solved from that as
+`fedinfer` solves it; and a coefficient's error, a known sum of the answers' errors, is the sum of a stable and a normal
+number: of single answers exactly stable, of several answers of an owner as good as normal.
 """
 
 from collections.abc import Sequence
@@ -30,8 +31,8 @@ class StableAnswers:
 
 @dataclass(frozen=True, eq=False)
 class StableModel:
-    """A model theta [q, p], in the units of prepared columns, and how its errors are spread: a stable number of scale `scales` [q, p] and a
-    normal one of deviation `deviations` [q, p], added."""
+    """A model theta [q, p], in the units of prepared columns, and how its errors are spread: a stable number of scale
+    `scales` [q, p] and a normal one of deviation `deviations` [q, p], added."""
 
     theta: Floats
     alpha: float
@@ -44,9 +45,9 @@ class StableModel:
         if not 0 < level < 1:
             raise SettingError(f"level = {level}: expected a probability between 0 and 1")
         laws = zip(self.scales.ravel(), self.deviations.ravel(), strict=True)
-        half = np.array([reach(level, self.alpha, float(scale), float(deviation)) for scale, deviation in laws]).reshape(
-            self.theta.shape
-        )
+        half = np.array(
+            [reach(level, self.alpha, float(scale), float(deviation)) for scale, deviation in laws]
+        ).reshape(self.theta.shape)
         return np.stack([self.theta - half, self.theta + half], axis=-1)
 
 
@@ -55,8 +56,8 @@ def infer_stable(
 ) -> StableModel:
     """The model of these owners' answers, and its law.
 
-    `width`: how many features, `outcomes`: how many numbers of y. Owners that answered once are heard by the law of one answer, those that
-    answered more often by the posterior of all of theirs.
+    `width`: how many features, `outcomes`: how many numbers of y. Owners that answered once are heard by the law of one
+    answer, those that answered more often by the posterior of all of theirs.
     """
     alpha = check_alpha(alpha)
     if alpha == 2:
@@ -65,7 +66,8 @@ def infer_stable(
         )
     rows = float(sum(owner.records for owner in answers))
     size = answers[0].values.shape[-1]
-    packed, stable, normal = np.zeros(size), np.zeros(size), np.zeros(size)  # the sum of |weight scale|^alpha, and variances
+    # the sum of |weight scale|^alpha, and variances
+    packed, stable, normal = np.zeros(size), np.zeros(size), np.zeros(size)
     for owner in answers:
         share, scale = owner.records / rows, positive(owner.scale, "scale")
         if len(owner.values) == 1:
@@ -89,8 +91,8 @@ def infer_stable(
 def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records: float) -> tuple[Floats, Floats]:
     """(how a coefficient moves with the error of each packed number [p, d], its covariance from all else [p, p]).
 
-    theta - theta* = G (e_b - E theta* + mean of x residual) as in `losses.inference`; the draw of the records and what a lift may have
-    drawn towards 0 count as there.
+    theta - theta* = G (e_b - E theta* + mean of x residual) as in `losses.inference`; the draw of the records and what
+    a lift may have drawn towards 0 count as there.
     """
     width, size = len(theta), len(moments)
     inverse = 1 / solved.curvature

@@ -11,8 +11,8 @@ def step_size(setup: Setup) -> float:
     2. with bounds of every feature: 1/lambda, lambda the largest curvature such records can have (cautious);
     3. with a box and a clip: radius/clip, the classical distance over gradient bound of subgradient methods.
 
-    Algorithm 1 divides its rho by T^2 unless the terms set a `decay`, so there the result is multiplied by T^2 and the first step is as
-    long.
+    Algorithm 1 divides its rho by T^2 unless the terms set a `decay`, so there the result is multiplied by T^2 and the
+    first step is as long.
     """
     learning, limits = setup.terms.learning, setup.limits
     if not isinstance(learning.step, str):
@@ -26,7 +26,8 @@ def step_size(setup: Setup) -> float:
         length = limits.radius / limits.clip
     else:
         raise TermsError(
-            'learning.step = "auto": expected a public sample, bounds of every feature, or radius and clip to derive it from; '
+            'learning.step = "auto": expected a public sample, bounds of every feature, or radius and clip to derive '
+            "it from; "
             "or give a number"
         )
     # Six digits: readable, and the same on machines whose linear algebra differs in the last bits.

@@ -1,9 +1,10 @@
 """Least squares from one release of the second moments: a single round, after which nothing is left to ask.
 
-Repeating a noisy release of the same statistics under a total budget is never better than one release at the full budget, so there is
-one round (Z's FedInfer for squared loss, released once; `fedinfer` is the same release, and may be asked by strides). Z solves the noisy
-system as it is; its matrix may be close to singular or indefinite. Here every eigenvalue is first lifted by what is needed to stand clear
-of the noise (AdaSSP's ridge: Wang 2018), which is post-processing of the release.
+Repeating a noisy release of the same statistics under a total budget is never better than one release at the full
+budget, so there is one round (Z's FedInfer for squared loss, released once; `fedinfer` is the same release, and may be
+asked by strides). Z solves the noisy system as it is; its matrix may be close to singular or indefinite. Here every
+eigenvalue is first lifted by what is needed to stand clear of the noise (AdaSSP's ridge: Wang 2018), which is
+post-processing of the release.
 """
 
 from collections.abc import Sequence
@@ -24,10 +25,11 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class SufficientStatistics(Algorithm):
-    """(2 A + (r + 2 lift) I) theta = 2 b from the released A = mean x x', b = mean x y; lift = max(0, noise norm - least eigenvalue).
+    """(2 A + (r + 2 lift) I) theta = 2 b from the released A = mean x x', b = mean x y; lift = max(0, noise norm -
+    least eigenvalue).
 
-    `deviation` is that of one number of the owners' combined answer, made of `records` rows. Where there are several classes, b and theta
-    have one row for each of the `outcomes`. The state remembers the released moments.
+    `deviation` is that of one number of the owners' combined answer, made of `records` rows. Where there are several
+    classes, b and theta have one row for each of the `outcomes`. The state remembers the released moments.
     """
 
     norm: Norm
@@ -77,7 +79,8 @@ class SufficientStatistics(Algorithm):
         return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.drowned))
 
     def released(self, state: State, setup: Setup) -> dict[str, Any]:
-        """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the noise."""
+        """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the
+        noise."""
         deviation, records = self.certainty(state)
         return {"matrix": self._matrix(state).tolist(), "records": round(records), "deviation": deviation}
 

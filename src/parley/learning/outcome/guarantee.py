@@ -3,24 +3,33 @@
 from parley.learning.outcome.result import Result
 from parley.numerals import number
 
-INSIDE = "Computed from private rows without safe noise: keep it inside."  # wherever that is so; in JSON: "inside": true
+# wherever that is so; in JSON: "inside": true
+INSIDE = "Computed from private rows without safe noise: keep it inside."
 SIMULATION = (
-    "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the quality figures "
+    "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the "
+    "quality figures "
     f"come from the private tables themselves. Terms that were tuned by looking at them carry what was seen. {INSIDE}"
 )
-RELEASE = "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
+RELEASE = (
+    "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
+)
 BY_THEIR_WORD = (
-    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the cost that the terms "
-    "say, and no answer was larger than the agreed bound and noise can make it. What an owner computed it from, and with which noise, "
+    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the "
+    "cost that the terms "
+    "say, and no answer was larger than the agreed bound and noise can make it. What an owner computed it from, and "
+    "with which noise, "
     "only its own people can see."
 )
 SHARED_BY_WORD = (
-    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before its shares left, and "
-    "the three hosts opened the same sums, none larger than the agreed bounds and the noise can make it. Nobody saw a single owner's "
+    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before its "
+    "shares left, and "
+    "the three hosts opened the same sums, none larger than the agreed bounds and the noise can make it. Nobody saw a "
+    "single owner's "
     "answer unless two hosts acted together."
 )
 SHARED_HERE = (
-    "Release: every answer was debited in the owners' ledgers, and one noise for all was drawn by the protocol of three hosts - all three "
+    "Release: every answer was debited in the owners' ledgers, and one noise for all was drawn by the protocol of "
+    "three hosts - all three "
     "in this process, so nothing keeps whoever runs it from looking."
 )
 
@@ -38,11 +47,19 @@ def kind_of_run(result: Result) -> str:
 def guarantee(result: Result) -> str:
     """A sentence that states what is guaranteed to whom."""
     privacy, shared = result.terms.privacy, result.terms.noise.summed
-    people = "one person (one record)" if privacy.person is None else f"one person (at most {privacy.records_per_person} record(s))"
+    people = (
+        "one person (one record)"
+        if privacy.person is None
+        else f"one person (at most {privacy.records_per_person} record(s))"
+    )
     subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
     if result.by_word:
         subject = "What the terms promise, and each owner's own software keeps: each owner's answers together are"
-    whose = f"ε = {number(result.terms.common_epsilon, side='above')}, the smallest of all owners'," if shared else "the owner's ε"
+    whose = (
+        f"ε = {number(result.terms.common_epsilon, side='above')}, the smallest of all owners',"
+        if shared
+        else "the owner's ε"
+    )
     text = (
         f"{subject} ε-differentially private with {whose} and δ = {privacy.delta:g}; two tables are neighbours if they "
         f"differ in {people}, {result.adjacency}."

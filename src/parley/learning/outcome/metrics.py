@@ -1,4 +1,5 @@
-"""How good a model is at its task, on held-out rows. Relative fitness alone does not say (a poor optimum is fit for nothing)."""
+"""How good a model is at its task, on held-out rows. Relative fitness alone does not say (a poor optimum is fit for
+nothing)."""
 
 from collections.abc import Callable
 
@@ -16,9 +17,10 @@ Metrics = dict[str, float | None]
 def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: Design, theta: Floats) -> Metrics:
     """The task's own metrics of each parameter [R, P] on the held-out rows, averaged over the replicates.
 
-    A number: `r2`, `mean_absolute_error`. Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among the 1 % of rows with
-    the highest scores), `accuracy`. Several classes: `accuracy`, `balanced_accuracy` (the mean of the classes' recalls), `log_loss`, `auc`
-    (each class against the rest, averaged). None where the rows do not define one (a single class, constant targets).
+    A number: `r2`, `mean_absolute_error`. Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among
+    the 1 % of rows with the highest scores), `accuracy`. Several classes: `accuracy`, `balanced_accuracy` (the mean of
+    the classes' recalls), `log_loss`, `auc` (each class against the rest, averaged). None where the rows do not define
+    one (a single class, constant targets).
     """
     names, evaluate = _TASKS[preparation.model.predicts]
     held_out = held_out.targeted()

@@ -29,15 +29,22 @@ _ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "compo
 
 
 class JointModel(BaseEstimator):  # type: ignore[misc]
-    """What regressors and classifiers share. Fitted names: `coef_`, `intercept_`, `theta_`, `preparation_`, `terms_hash_`.
+    """What regressors and classifiers share. Fitted names: `coef_`, `intercept_`, `theta_`, `preparation_`,
+    `terms_hash_`.
 
-    `coef_` belongs to the prepared features and target (scaled, rotated), `theta_` is `coef_` with the constant behind it.
+    `coef_` belongs to the prepared features and target (scaled, rotated), `theta_` is `coef_` with the constant behind
+    it.
     """
 
     posterior_: Posterior | None = None  # how sure the model is, where that is known
 
     def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
-        self.preparation_, self.theta_, self.terms_hash_, self.released_ = preparation, np.array(theta), terms_hash, released
+        self.preparation_, self.theta_, self.terms_hash_, self.released_ = (
+            preparation,
+            np.array(theta),
+            terms_hash,
+            released,
+        )
         self._take_coefficients(preparation.width - preparation.model.has_intercept)
         self.n_features_in_ = len(preparation.features)
         return self
@@ -67,13 +74,16 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return self.preparation_.transform(raw)
 
     def intervals(self, level: float = 0.9) -> tuple[CoefficientInterval, ...] | None:
-        """Where the population's coefficients lie with this probability, in the columns' own units; None where nothing says so."""
+        """Where the population's coefficients lie with this probability, in the columns' own units; None where nothing
+        says so."""
         return None if self.posterior_ is None else self.posterior_.intervals(self.preparation_, level)
 
     def _deviations(self, X: Any) -> Floats:
         """Of the scores [n, q], or an error where there is no posterior."""
         if self.posterior_ is None:
-            raise ModelError("return_std: this model has no posterior; expected one trained with algorithm = 'fedinfer'")
+            raise ModelError(
+                "return_std: this model has no posterior; expected one trained with algorithm = 'fedinfer'"
+            )
         return self.posterior_.deviations(self._rows(X))
 
     def save(self, path: str | Path) -> None:
@@ -109,7 +119,8 @@ class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets [n] for a table with the feature columns, or an array in their order.
 
-        `return_std`: also the deviation of each prediction [n], over noise and the draw of records, where the model has a posterior.
+        `return_std`: also the deviation of each prediction [n], over noise and the draw of records, where the model has
+        a posterior.
         """
         said = self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
         return (said, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else said
@@ -157,7 +168,8 @@ class JointSoftmaxClassifier(JointClassifier):
         self.coef_, self.intercept_ = matrix[:, :split], matrix[:, split:].sum(axis=1)
 
     def decision_function(self, X: Any) -> Floats:
-        """The scores [n, classes]: the largest is that of the predicted class; for two classes that of the second less the first [n]."""
+        """The scores [n, classes]: the largest is that of the predicted class; for two classes that of the second less
+        the first [n]."""
         scores = self._scores(X)
         return scores if scores.shape[1] > 2 else np.asarray(scores[:, 1] - scores[:, 0])
 
@@ -175,7 +187,8 @@ class JointLeastSquaresClassifier(JointSoftmaxClassifier):
     """A least-squares score for each class; the largest is that of the predicted class."""
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted classes [n]; `return_std`: also the deviation of the winning score [n], where the model has a posterior."""
+        """Predicted classes [n]; `return_std`: also the deviation of the winning score [n], where the model has a
+        posterior."""
         best = self._scores(X).argmax(axis=1)
         said = np.asarray(self.classes_[best])
         return (said, self._deviations(X)[np.arange(len(best)), best]) if return_std else said
@@ -211,7 +224,8 @@ BY_KIND: dict[str, type[JointModel]] = {  # kinds that say more than their task 
 def make_model(
     preparation: Preparation, theta: Floats, terms_hash: str, released: bool, posterior: Posterior | None = None
 ) -> JointModel:
-    """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it is."""
+    """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it
+    is."""
     kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
     model = kind()._take(preparation, theta, terms_hash, released)
     model.posterior_ = posterior

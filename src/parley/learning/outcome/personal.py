@@ -1,8 +1,10 @@
-"""What an owner makes of its own rows: a model alone, and a personal one that starts from the joint model. Both stay with the owner.
+"""What an owner makes of its own rows: a model alone, and a personal one that starts from the joint model. Both stay
+with the owner.
 
-W lets the learning owner set its own budget to infinity. That leaks: theta[k] travels to the other owners, and with two owners the
-other one reads the noiseless gradient off two successive queries. Here the learner's own answers carry the noise of its own eps_l
-like everybody's, so whatever travels is eps_l-DP; noiseless own rows enter only after the last query, in a model that never leaves.
+W lets the learning owner set its own budget to infinity. That leaks: theta[k] travels to the other owners, and with two
+owners the other one reads the noiseless gradient off two successive queries. Here the learner's own answers carry the
+noise of its own eps_l like everybody's, so whatever travels is eps_l-DP; noiseless own rows enter only after the last
+query, in a model that never leaves.
 
 Formal guarantee: none. Both are functions of private rows without noise.
 """
@@ -21,22 +23,25 @@ ALONE, JOINT = "no model", "the joint model"
 
 
 def own_model(agreement: Agreement) -> RidgeModel:
-    """What the owner gets without the others: its own training rows, pulled towards no model as cross-validation says, no noise."""
+    """What the owner gets without the others: its own training rows, pulled towards no model as cross-validation says,
+    no noise."""
     return _ridge(agreement).average([nothing(agreement.setup)])
 
 
 def personal_model(agreement: Agreement, joint: Floats) -> RidgeModel:
-    """The joint model [P] and the owner's own training rows together: ridges towards the joint model, weighed by cross-validation, the
-    intercept with it or free, since owners differ most in how common things are. Where the rows say that the joint model is of no use,
-    the model alone is what counts.
+    """The joint model [P] and the owner's own training rows together: ridges towards the joint model, weighed by
+    cross-validation, the intercept with it or free, since owners differ most in how common things are. Where the rows
+    say that the joint model is of no use, the model alone is what counts.
 
-    The joint model has seen these rows too, through noise and among all others, which makes it look a little better than it is.
+    The joint model has seen these rows too, through noise and among all others, which makes it look a little better
+    than it is.
     """
     return _ridge(agreement).average(centres(agreement.setup, joint))
 
 
 def own_and_personal(agreement: Agreement, joint: Floats) -> tuple[RidgeModel, RidgeModel]:
-    """Both (`own_model`, `personal_model`), in less time than one after the other: models that are pulled to none are made once."""
+    """Both (`own_model`, `personal_model`), in less time than one after the other: models that are pulled to none are
+    made once."""
     none = nothing(agreement.setup)
     own, personal = _ridge(agreement).averages([[none], centres(agreement.setup, joint, none)])
     return own, personal

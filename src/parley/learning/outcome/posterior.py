@@ -1,4 +1,5 @@
-"""How sure a model is that was made of noisy second moments: a normal law around it, over noise and over the draw of the records."""
+"""How sure a model is that was made of noisy second moments: a normal law around it, over noise and over the draw of
+the records."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class CoefficientInterval:
-    """One coefficient in its column's own units, and where the population's lies with the stated probability. `outcome`: of which class."""
+    """One coefficient in its column's own units, and where the population's lies with the stated probability.
+    `outcome`: of which class."""
 
     name: str
     outcome: str | None
@@ -27,8 +29,9 @@ class CoefficientInterval:
 class Posterior:
     """Normal around the model theta, outcome by outcome; in the units of prepared columns, as theta is.
 
-    It counts the noise that owners added, by its known variance, and the draw of the records, by the residual variance that the release
-    shows. It does not count records that were clipped. `repaired`: the moments drowned in noise and were lifted to be positive definite.
+    It counts the noise that owners added, by its known variance, and the draw of the records, by the residual variance
+    that the release shows. It does not count records that were clipped. `repaired`: the moments drowned in noise and
+    were lifted to be positive definite.
     """
 
     theta: Floats  # [q, p]
@@ -50,7 +53,10 @@ class Posterior:
         classes = preparation.classes if preparation.model.predicts == "classes" else (None,)
         reach, found = float(ndtri((1 + level) / 2)), []
         for theta, covariance, outcome in zip(self.theta, self.covariance, classes, strict=True):
-            value, std = change @ theta + base, np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", change, covariance, change), 0.0))
+            value, std = (
+                change @ theta + base,
+                np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", change, covariance, change), 0.0)),
+            )
             found += [
                 CoefficientInterval(name, outcome, float(v), float(v - reach * s), float(v + reach * s), float(s))
                 for name, v, s in zip(names, value, std, strict=True)
@@ -70,7 +76,10 @@ class Posterior:
     def from_json(cls, content: dict[str, Any], theta: Floats, outcomes: int) -> "Posterior":
         """What `to_json` gave, beside the model's theta [P]; a ValueError where it does not fit."""
         matrix = theta.reshape(outcomes, -1)
-        covariance, residual = np.array(content["covariance"], dtype=np.float64), np.array(content["residual"], dtype=np.float64)
+        covariance, residual = (
+            np.array(content["covariance"], dtype=np.float64),
+            np.array(content["residual"], dtype=np.float64),
+        )
         width, records = matrix.shape[1], float(content["records"])
         sound = covariance.shape == (outcomes, width, width) and residual.shape == (outcomes,)
         if not sound or not np.isfinite(covariance).all() or not np.isfinite(residual).all() or not records > 0:

@@ -17,10 +17,11 @@ FORMATS = (".csv", ".parquet")
 
 
 def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
-    """The table as it is, and behind its columns `predicted_TARGET`, for a classifier with probabilities also `probability_CLASS`, for a
-    regression that has a posterior `std_TARGET`: the deviation of the prediction.
+    """The table as it is, and behind its columns `predicted_TARGET`, for a classifier with probabilities also
+    `probability_CLASS`, for a regression that has a posterior `std_TARGET`: the deviation of the prediction.
 
-    The rows need the features' columns; the target's may be missing. What is predicted of a row depends on that row and the model alone.
+    The rows need the features' columns; the target's may be missing. What is predicted of a row depends on that row and
+    the model alone.
     """
     frame, target = read_table(rows), model.preparation_.model.target
     if isinstance(rows, str | Path):

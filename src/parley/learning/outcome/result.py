@@ -31,7 +31,8 @@ class OwnerOutcome:
     epsilon_spent: float | None  # None: an owner elsewhere that could not be asked
     clipped_share: float | None  # of its records at the final model; study only
     answers: int  # of its answers that the model was made of
-    step_epsilon: float | None = None  # what one training answer alone costs those whom it is about; `epsilon` is for all together
+    # what one training answer alone costs those whom it is about; `epsilon` is for all together
+    step_epsilon: float | None = None
     late: int = 0  # answers that came too late to be used, and are paid for all the same (`learning.staleness`)
 
 
@@ -52,9 +53,12 @@ class Result:
     safe_noise: bool | None  # None: owners elsewhere, whose noise nobody here sees
     released: bool
     seconds: float
-    by_word: bool = False  # whether the owners were elsewhere: what they spent, and that it was debited, is their own word
-    consensus_error: float | None = None  # how far the farthest owner's own point lies from the model, where there is no centre
-    aborted_rounds: tuple[int, ...] = ()  # with one noise for all: rounds that brought no step, as far as this process saw them
+    # whether the owners were elsewhere: what they spent, and that it was debited, is their own word
+    by_word: bool = False
+    # how far the farthest owner's own point lies from the model, where there is no centre
+    consensus_error: float | None = None
+    # with one noise for all: rounds that brought no step, as far as this process saw them
+    aborted_rounds: tuple[int, ...] = ()
 
     @property
     def terms_hash(self) -> str:
@@ -91,7 +95,8 @@ class Result:
 
     @property
     def intervals(self) -> tuple[CoefficientInterval, ...] | None:
-        """Where the population's coefficients lie, at 90 %, in the columns' own units; None where the release does not say."""
+        """Where the population's coefficients lie, at 90 %, in the columns' own units; None where the release does not
+        say."""
         return self.model.intervals()
 
     @property
@@ -105,7 +110,8 @@ class Result:
 
     @property
     def relative_fitness_undefined(self) -> str | None:
-        """Why a study has no relative fitness, such as classes that separate; None where it has one, and for a release."""
+        """Why a study has no relative fitness, such as classes that separate; None where it has one, and for a
+        release."""
         return None if self.quality is None else self.quality.undefined
 
     def to_json(self) -> dict[str, Any]:

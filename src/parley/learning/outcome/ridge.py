@@ -23,9 +23,12 @@ Names = NDArray[np.str_]
 WEIGHTS = tuple(float(k) for k in np.geomspace(0.1, 1e6, 15))  # in records
 FOLDS = 10
 MOST_ROWS = 20_000  # on which a weight is chosen: the best weight in records hardly depends on how many there are
-CHANCE = 2.0  # units of log-likelihood, in all: ways that differ by less are taken for about as good, however alike their rows' differences
+# units of log-likelihood, in all: ways that differ by less are taken for about as good, however alike their rows'
+# differences
+CHANCE = 2.0
 FAR = 10.0  # of z^2 in the exponent: without it, the tail e^-z keeps a tenth in ways that are plainly worse
-INTERCEPT = 0.5  # records for which the centre of a free intercept counts: rows of one class alone have a finite model too
+# records for which the centre of a free intercept counts: rows of one class alone have a finite model too
+INTERCEPT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +107,14 @@ class Ridge:
         return [self._averaged(one, [ways[c].name for c in one], some, fold, tried, losses, final) for one in chosen]
 
     def _averaged(
-        self, chosen: list[int], names: list[str], some: Places, fold: Places, tried: Floats, losses: Floats, final: Floats
+        self,
+        chosen: list[int],
+        names: list[str],
+        some: Places,
+        fold: Places,
+        tried: Floats,
+        losses: Floats,
+        final: Floats,
     ) -> RidgeModel:
         """The average of the chosen centres' models `final` [centres, weights, P], of which those `tried` without each
         fold had these losses [centres, weights, n]. What the average itself would lose is judged like everything else:

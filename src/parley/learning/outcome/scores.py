@@ -1,7 +1,8 @@
-"""The score that owners release: how good the finished model is on their held-out rows, from noisy shares, with standard errors.
+"""The score that owners release: how good the finished model is on their held-out rows, from noisy shares, with
+standard errors.
 
-Everything here is post-processing of what was released (`losses/score.py`), so it costs nothing more. A standard error says how far the
-noise alone may move a figure; that the held-out rows are a sample, and few perhaps, comes on top.
+Everything here is post-processing of what was released (`losses/score.py`), so it costs nothing more. A standard error
+says how far the noise alone may move a figure; that the held-out rows are a sample, and few perhaps, comes on top.
 """
 
 from dataclasses import dataclass
@@ -28,13 +29,15 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What one owner (or all, pooled) released: noisy `shares` [replicates, d] with noise of this `deviation` in each."""
+    """What one owner (or all, pooled) released: noisy `shares` [replicates, d] with noise of this `deviation` in
+    each."""
 
     name: str
     rows: int  # held out, public
     shares: Floats
     deviation: float
-    figures: dict[str, Figure | None]  # of the first replicate, whose model is the run's; None where the noise drowns it
+    # of the first replicate, whose model is the run's; None where the noise drowns it
+    figures: dict[str, Figure | None]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,7 +60,8 @@ class Scores:
 
 
 def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta: Floats) -> Scores | None:
-    """Ask every owner how good the finished model theta [..., P] is on its held-out rows; None where no score is agreed on."""
+    """Ask every owner how good the finished model theta [..., P] is on its held-out rows; None where no score is agreed
+    on."""
     terms = setup.terms
     if terms.privacy.score_epsilon is None:
         return None
@@ -77,4 +81,6 @@ def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta
 
     single = answers if all(len(answer.owners) == 1 for answer in answers) else []  # a sum says nothing of its owners
     owners = [score(a.owner, a.records, a.value, float(v)) for a, v in zip(single, noise.variances, strict=False)]
-    return Scores(tuple(owners), score("all", int(noise.records.sum()), aggregation.combine(answers), noise.all_together))
+    return Scores(
+        tuple(owners), score("all", int(noise.records.sum()), aggregation.combine(answers), noise.all_together)
+    )

@@ -16,9 +16,12 @@ from parley.losses.objectives.margin import MarginObjective
 from parley.losses.objectives.newton import projected_newton
 from parley.validate import Floats
 
-PRECISION = 1e-6  # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
-LENT_PRECISION = 1e-10  # the same of steps by second derivatives from elsewhere, which leave a part of it and not its square
-QUICKLY = 0.2  # of the decrease that the step before brought: more, and a model gets second derivatives of its own, where it is
+# of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
+PRECISION = 1e-6
+# the same of steps by second derivatives from elsewhere, which leave a part of it and not its square
+LENT_PRECISION = 1e-10
+# of the decrease that the step before brought: more, and a model gets second derivatives of its own, where it is
+QUICKLY = 0.2
 KEPT = 2**24  # numbers that kept second derivatives may have
 ENTRIES = 2**21  # numbers that second derivatives may have that are computed at once
 
@@ -42,7 +45,9 @@ def pulled(
     else:
         begin = centres if starts is None else starts
         solved = [
-            _newton(objective, rows, centres[part], strengths[part], begin[part], None if curves is None else curves[part])
+            _newton(
+                objective, rows, centres[part], strengths[part], begin[part], None if curves is None else curves[part]
+            )
             for part in _parts(centres)
         ]
     return np.concatenate(solved)
@@ -51,7 +56,11 @@ def pulled(
 def curvatures(objective: EmpiricalRisk, rows: Summable, thetas: Floats) -> Floats | None:
     """Second derivatives of the mean loss at these parameters [B, P] -> [B, P, P], for fits of nearly the same rows;
     None where such fits need none, or all of them would not be held."""
-    if not isinstance(objective, MarginObjective) or objective.quadratic or thetas.shape[0] * thetas.shape[1] ** 2 > KEPT:
+    if (
+        not isinstance(objective, MarginObjective)
+        or objective.quadratic
+        or thetas.shape[0] * thetas.shape[1] ** 2 > KEPT
+    ):
         return None
     return np.concatenate([_curves(objective, rows, thetas[part]) for part in _parts(thetas)])
 
@@ -68,7 +77,12 @@ def _closed(objective: MarginObjective, rows: Summable, centres: Floats, strengt
 
 
 def _newton(
-    objective: MarginObjective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats, curves: Floats | None
+    objective: MarginObjective,
+    rows: Summable,
+    centres: Floats,
+    strengths: Floats,
+    starts: Floats,
+    curves: Floats | None,
 ) -> Floats:
     """Newton's method, steps halved until the cost falls; who has arrived is left out of the next step.
 
@@ -77,7 +91,9 @@ def _newton(
     """
 
     def cost(theta: Floats, at: NDArray[np.int64]) -> Floats:
-        return np.asarray(objective.cost(rows, theta) + 0.5 * np.sum(strengths[at] * (theta - centres[at]) ** 2, axis=-1))
+        return np.asarray(
+            objective.cost(rows, theta) + 0.5 * np.sum(strengths[at] * (theta - centres[at]) ** 2, axis=-1)
+        )
 
     theta, at = starts.copy(), np.arange(len(centres), dtype=np.int64)
     value, eye = cost(theta, at), np.eye(centres.shape[1])
@@ -107,7 +123,9 @@ def _newton(
         # No step brings more than by the pull alone: where that is little too, nothing lies in a direction in which
         # others have curvature and these none.
         size, most = np.abs(value[at]) + 1e-300, np.sum(gradient**2 / strengths[at], axis=1)
-        arrived = np.where(fresh, fall <= PRECISION * size, (fall <= LENT_PRECISION * size) & (most <= PRECISION * size))
+        arrived = np.where(
+            fresh, fall <= PRECISION * size, (fall <= LENT_PRECISION * size) & (most <= PRECISION * size)
+        )
         stale[at] = short | (fall > QUICKLY * before[at]) | (fall <= LENT_PRECISION * size)
         before[at] = fall
         at = at[~arrived & ~(short & fresh)]
@@ -120,7 +138,8 @@ def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats
     """Second derivatives of the mean loss at every parameter [B, P] -> [B, P, P]."""
 
     def part(block: Design) -> Floats:
-        roots = np.sqrt(objective.loss.hessian(theta @ block.X.T, block.y) * block.weight)  # of a convex loss: not below 0
+        # of a convex loss: not below 0
+        roots = np.sqrt(objective.loss.hessian(theta @ block.X.T, block.y) * block.weight)
         total = np.empty((len(theta), rows.width, rows.width))
         for place, root in enumerate(roots):
             scaled = block.X * root[:, None]
@@ -130,7 +149,9 @@ def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats
     return rows.sum(part) / len(rows)
 
 
-def _one_by_one(objective: EmpiricalRisk, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None) -> Floats:
+def _one_by_one(
+    objective: EmpiricalRisk, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None
+) -> Floats:
     """Each searched from where the last one ended, if their centres are the same."""
     found: list[Floats] = []
     for place, (centre, strength) in enumerate(zip(centres, strengths, strict=True)):

@@ -1,4 +1,5 @@
-"""How good a study's models are: relative fitness and task metrics, computed from the private tables. Never part of a release."""
+"""How good a study's models are: relative fitness and task metrics, computed from the private tables. Never part of a
+release."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,8 +63,8 @@ class Study:
         )
 
     def _optimum(self) -> tuple[Floats | None, str | None]:
-        """The best model without privacy, or why there is none. Found once for the same tables: it is kept with the first, beside the
-        others themselves, not their places in memory."""
+        """The best model without privacy, or why there is none. Found once for the same tables: it is kept with the
+        first, beside the others themselves, not their places in memory."""
         objective, radius, designs = self._setup.risk, self._setup.limits.radius, self._designs
         found = designs[0].derived(("optimum", objective, radius), lambda: _Found([], None))
         if len(found.designs) != len(designs) or any(a is not b for a, b in zip(found.designs, designs, strict=True)):

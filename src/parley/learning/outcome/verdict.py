@@ -1,4 +1,5 @@
-"""An owner's own verdict: the joint model, its own and its personal one, on its own held-out rows. For its eyes only."""
+"""An owner's own verdict: the joint model, its own and its personal one, on its own held-out rows. For its eyes
+only."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,8 @@ FEW = 100  # held-out rows below which a verdict says how few they are
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over held-out rows, with a 90 % confidence interval for the mean over all rows of their kind (Student's t)."""
+    """A mean over held-out rows, with a 90 % confidence interval for the mean over all rows of their kind (Student's
+    t)."""
 
     mean: float
     low: float
@@ -45,9 +47,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Held-out metrics and mean costs of three models on one owner's rows. Computed from private data: it carries no guarantee.
+    """Held-out metrics and mean costs of three models on one owner's rows. Computed from private data: it carries no
+    guarantee.
 
-    `gain` and `joint_gain` are paired: of the same rows, what the personal and the joint model save against the model alone.
+    `gain` and `joint_gain` are paired: of the same rows, what the personal and the joint model save against the model
+    alone.
     """
 
     owner: str
@@ -58,7 +62,8 @@ class Verdict:
     costs: dict[str, Estimate]  # of together, alone and personal
     joint_gain: Estimate
     personal_gain: Estimate
-    one_class: bool = False  # whether the owner's training rows show a single class, so that alone it can tell nothing apart
+    # whether the owner's training rows show a single class, so that alone it can tell nothing apart
+    one_class: bool = False
     joint_share: float = 1.0  # of the personal model: of what was pulled towards the joint one
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
 
@@ -99,12 +104,16 @@ class Verdict:
 
 
 def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
-    """Score the joint model of these terms on the rows that this owner held out, beside what it can make of its own rows without noise:
-    a model alone, and a personal one that starts from the joint model."""
+    """Score the joint model of these terms on the rows that this owner held out, beside what it can make of its own
+    rows without noise: a model alone, and a personal one that starts from the joint model."""
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
     agreement = owner.prepare(terms)
-    held_out, objective, preparation = agreement.tables.held_out.in_memory(), agreement.setup.risk, agreement.setup.preparation
+    held_out, objective, preparation = (
+        agreement.tables.held_out.in_memory(),
+        agreement.setup.risk,
+        agreement.setup.preparation,
+    )
     if not len(held_out):
         raise ModelError("model.holdout: these terms hold no rows out, so there is nothing to score on")
     held_out = held_out.targeted()
@@ -112,7 +121,9 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         raise ModelError(f"{owner.name}: none of its held-out rows has a target, so there is nothing to score on")
     own, personal = own_and_personal(agreement, model.theta_)
     models = {"together": model.theta_, "alone": own.theta, "personal": personal.theta}
-    losses = {name: objective.record_losses(held_out, theta) * preparation.target_scale**2 for name, theta in models.items()}
+    losses = {
+        name: objective.record_losses(held_out, theta) * preparation.target_scale**2 for name, theta in models.items()
+    }
     metrics = {name: task_metrics(objective, preparation, held_out, theta) for name, theta in models.items()}
     return Verdict(
         owner=owner.name,

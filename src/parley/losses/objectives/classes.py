@@ -106,7 +106,11 @@ class ClassesObjective(EmpiricalRisk):
         return design.sum(part) / len(design) + self.regularisation * np.eye(count)
 
     def optimum(
-        self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+        self,
+        designs: Sequence[Summable],
+        radius: float | None = None,
+        precision: float = 1e-10,
+        start: Floats | None = None,
     ) -> Floats:
         """By L-BFGS-B within the box. Adding one vector to every class may change nothing, so without a penalty there
         may be many; the search from zero finds the one whose classes add up to zero. Without `start` there are as many
@@ -117,7 +121,9 @@ class ClassesObjective(EmpiricalRisk):
 
         def value(theta: Floats) -> tuple[float, Floats]:
             cost = sum(len(d) / total * float(self.cost(d, theta)) for d in designs)
-            gradient = self.penalty_gradient(theta) + sum(len(d) / total * self.mean_gradient(d, theta) for d in designs)
+            gradient = self.penalty_gradient(theta) + sum(
+                len(d) / total * self.mean_gradient(d, theta) for d in designs
+            )
             return cost, gradient
 
         options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": precision * 1e-3, "gtol": 1e-8}

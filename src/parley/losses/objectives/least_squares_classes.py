@@ -57,7 +57,9 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
         """As for a loss of one margin: a derivative given its margin, at most 32 u Xi over all classes; the margins, at
         most 2 (p + 8) u times sum |theta_j| |x_j| each, over C classes sqrt C times as much in L2, and derivatives move
         by the largest curvature times that."""
-        margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(len(preparation.classes))
+        margins = margin_rounding(self.loss.largest_curvature, preparation, limits) * math.sqrt(
+            len(preparation.classes)
+        )
         return 32 * UNIT * bound.value + margins
 
     def hessian(self, design: Summable, theta: Floats) -> Floats | None:

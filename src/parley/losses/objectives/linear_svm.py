@@ -28,7 +28,11 @@ class LinearSVM(MarginObjective):
         return super(LinearSVM, self.smoothed).hessian(design, theta)
 
     def optimum(
-        self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+        self,
+        designs: Sequence[Summable],
+        radius: float | None = None,
+        precision: float = 1e-10,
+        start: Floats | None = None,
     ) -> Floats:
         """liblinear's dual solver; where a box binds or there is no regularisation, ever sharper smoothings of the
         hinge, whose minimum at width m lies within m/2 of the hinge's own, down to this precision of the cost."""

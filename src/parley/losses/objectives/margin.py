@@ -92,7 +92,11 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         return design.sum(part) / len(design) + self.regularisation * np.eye(design.width)
 
     def optimum(
-        self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+        self,
+        designs: Sequence[Summable],
+        radius: float | None = None,
+        precision: float = 1e-10,
+        start: Floats | None = None,
     ) -> Floats:
         return self._newton(designs, radius, np.zeros(designs[0].width) if start is None else start)
 

@@ -18,7 +18,8 @@ def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: F
     """The minimiser of a smooth convex cost in the box |theta| <= radius (Bertsekas 1982); a `NoOptimumError` if there
     is none.
 
-    >>> projected_newton(lambda t: float((t - 3) @ (t - 3)), lambda t: 2 * (t - 3), lambda t: 2 * np.eye(1), np.zeros(1), 2.0)
+    >>> cost, gradient = (lambda t: float((t - 3) @ (t - 3))), (lambda t: 2 * (t - 3))
+    >>> projected_newton(cost, gradient, lambda t: 2 * np.eye(1), np.zeros(1), 2.0)
     array([2.])
     """
     theta, value = start, cost(start)

@@ -1,7 +1,7 @@
 """What an owner's words must agree with: the terms, the bound and noise that follow from them, and what it said before.
 
-Everything that is compared is public or was said by the owner itself. So wrong numbers of a likely size, noise that is too small, and
-books kept beside the ones shown pass: no learner can see those.
+Everything that is compared is public or was said by the owner itself. So wrong numbers of a likely size, noise that is
+too small, and books kept beside the ones shown pass: no learner can see those.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,15 @@ from parley.validate import Floats
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
 
 REMEDY = (
-    "answers that left are missing from its books. At the owner: parley owner restore, which with --assume-spent counts them as spent; "
+    "answers that left are missing from its books. At the owner: parley owner restore, which with --assume-spent "
+    "counts them as spent; "
     "these terms are over, go on under new ones"
 )
 
 
 class Scrutiny:
-    """What one owner may say under the terms; `gaps`: whether it may miss rounds; `shared`: its numbers go to hosts, not to the learner."""
+    """What one owner may say under the terms; `gaps`: whether it may miss rounds; `shared`: its numbers go to hosts,
+    not to the learner."""
 
     def __init__(self, part: Part, gaps: bool, shared: bool = False) -> None:
         self.owner, self._part, self._gaps, self._shared = part.name, part, gaps or part.gaps, shared
@@ -57,28 +59,36 @@ class Scrutiny:
         extent = self._extents[self._part.stages.index(self._part.stage(query.round))]
         if not extent.holds(value):
             raise ContradictionError(
-                f"{self.owner}: its answer to round {query.round} is larger than the agreed bound and noise can make it (an honest one is, "
-                f"once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, before anything it sent is used"
+                f"{self.owner}: its answer to round {query.round} is larger than the agreed bound and noise can make "
+                f"it (an honest one is, "
+                f"once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, before anything it sent is "
+                f"used"
             )
 
-    def check_statement(self, statement: AccountStatement, least: int, answers: int, before: AccountStatement | None) -> None:
-        """Refuse an account that does not follow from the schedule. `least` is the round just answered (0: none was asked), `answers` how
-        many this learner has heard in all, `before` the owner's last word in this run.
+    def check_statement(
+        self, statement: AccountStatement, least: int, answers: int, before: AccountStatement | None
+    ) -> None:
+        """Refuse an account that does not follow from the schedule. `least` is the round just answered (0: none was
+        asked), `answers` how many this learner has heard in all, `before` the owner's last word in this run.
 
-        An answer that was stored before leaves the account where it stood. One that the owner closed counts as spent whole, and gets no
-        further answer.
+        An answer that was stored before leaves the account where it stood. One that the owner closed counts as spent
+        whole, and gets no further answer.
         """
         if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
-                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and {statement.rounds} rounds, the terms of "
+                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and {statement.rounds} rounds, the "
+                f"terms of "
                 f"{float(self._part.epsilon):g} and {self._part.rounds}"
             )
         if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
-            raise ContradictionError(f"{self.owner}: says that it answered round {statement.answered}, in which it has no turn")
+            raise ContradictionError(
+                f"{self.owner}: says that it answered round {statement.answered}, in which it has no turn"
+            )
         latest = self._part.rounds if before is None or not least else max(least, before.answered)
         if not least <= statement.answered <= latest:
             raise ContradictionError(
-                f"{self.owner}: says that the last round it answered is {statement.answered}, after round {least} was asked: another "
+                f"{self.owner}: says that the last round it answered is {statement.answered}, after round {least} was "
+                f"asked: another "
                 "learner asks by these terms, or its books are not those of this run"
             )
         if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
@@ -90,8 +100,10 @@ class Scrutiny:
         ):
             due = float(self.cost(statement.answered, fewest))
             raise ContradictionError(
-                f"{self.owner}: says that it has spent {float(statement.spent):g} by round {statement.answered}, where the terms make it "
-                f"{'at least ' if self._gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger was rolled back"
+                f"{self.owner}: says that it has spent {float(statement.spent):g} by round {statement.answered}, "
+                f"where the terms make it "
+                f"{'at least ' if self._gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger "
+                f"was rolled back"
             )
 
     def cost(self, answered: int, answers: int) -> Fraction:
@@ -99,21 +111,24 @@ class Scrutiny:
         return self._part.cost(answered, answers) if answers > 0 else Fraction(0)
 
     def _counts(self, statement: AccountStatement, fewest: int) -> Iterator[int]:
-        """How many answers may have cost what was spent: most often the fewest; costs never fall as answers grow, so else those around
-        the place where it lies."""
+        """How many answers may have cost what was spent: most often the fewest; costs never fall as answers grow, so
+        else those around the place where it lies."""
         low, high = fewest, statement.answered
         if low <= high:
             yield low
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.cost(statement.answered, middle) >= statement.spent else (middle + 1, high)
+            low, high = (
+                (low, middle) if self.cost(statement.answered, middle) >= statement.spent else (middle + 1, high)
+            )
         yield from (k for k in (low - 1, low) if fewest < k <= statement.answered)
 
     def _near(self, said: Fraction, due: Fraction) -> bool:
         return abs(said - due) <= (0 if self._part.training.series.exact else TOLERANCE * self._part.epsilon)
 
     def check_head(self, head: Head | None, before: Head | None, grown: bool) -> None:
-        """Refuse a ledger that is shorter than it was, has another end of the same length, or did not grow by what it says it booked."""
+        """Refuse a ledger that is shorter than it was, has another end of the same length, or did not grow by what it
+        says it booked."""
         if before is None:
             return
         if head is None:
@@ -131,6 +146,7 @@ class Scrutiny:
     def rolled_back(self, before: Head, now: str) -> ContradictionError:
         """The error that says that an owner's ledger went back in time."""
         return ContradictionError(
-            f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, and now {now}; "
+            f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, "
+            f"and now {now}; "
             f"{REMEDY}"
         )

@@ -23,7 +23,8 @@ Call = Future[tuple[float, AnswerReply]]
 
 
 class AsynchronousFederation(Federation):
-    """A `Federation` that need not wait for everybody. Words are held against the terms as ever: who contradicts them ends the run."""
+    """A `Federation` that need not wait for everybody. Words are held against the terms as ever: who contradicts them
+    ends the run."""
 
     def __init__(
         self,
@@ -44,11 +45,14 @@ class AsynchronousFederation(Federation):
         peer, began = self._peers[name], time.perf_counter()
         self._asked[name], self._open[name] = query.round, query
         self._troubles.pop(name, None)
-        call = self._pool.submit(self._retry, peer, lambda peer: self._answer(peer, query, began), self._ended, self._troubles)
+        call = self._pool.submit(
+            self._retry, peer, lambda peer: self._answer(peer, query, began), self._ended, self._troubles
+        )
         call.add_done_callback(lambda done: self._came.put((name, done)))
 
     def receive(self) -> Answer | None:
-        """The next answer that comes; None if everybody that is left refuses, or is silent and may be left out by the terms."""
+        """The next answer that comes; None if everybody that is left refuses, or is silent and may be left out by the
+        terms."""
         while self._open:
             try:
                 name, call = self._came.get(timeout=self._deadline)
@@ -76,7 +80,9 @@ class AsynchronousFederation(Federation):
     def _taken(self, name: str, query: Query, seconds: float, reply: AnswerReply) -> Answer:
         before = self.status.get(name, PeerStatus(reply.statement))
         self._answers[name] += 1
-        self._record(name, PeerStatus(reply.statement, query.round, seconds, before.total_seconds + seconds, before.answers + 1))
+        self._record(
+            name, PeerStatus(reply.statement, query.round, seconds, before.total_seconds + seconds, before.answers + 1)
+        )
         return reply.answer
 
     def _left_out(self, when: str, error: BaseException) -> None:

@@ -54,9 +54,12 @@ class Delivery:
         learner will see."""
         connections = self._connections.group(hosts).connections
         calls = [
-            self._pool.submit(connections[host.name].deliver, bundle, PATIENCE) for host, bundle in zip(hosts, bundles, strict=True)
+            self._pool.submit(connections[host.name].deliver, bundle, PATIENCE)
+            for host, bundle in zip(hosts, bundles, strict=True)
         ]
-        failures = [error for call in calls if (error := call.exception()) is not None and not isinstance(error, TooLate)]
+        failures = [
+            error for call in calls if (error := call.exception()) is not None and not isinstance(error, TooLate)
+        ]
         for error in failures:
             raise error
 
@@ -67,12 +70,15 @@ class Delivery:
 
 
 def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> tuple[Answer, Account]:
-    """The owner's noisy answer; by terms with one noise for all an answer without numbers, once its shares are with the hosts."""
+    """The owner's noisy answer; by terms with one noise for all an answer without numbers, once its shares are with the
+    hosts."""
     terms = owner.agreement(query.terms_hash).setup.terms
     if not terms.noise.hosts:
         return owner.answer_with_account(query)
     if delivery is None:
-        raise SettingError("owner.toml: hosts: missing; by these terms shares are sent to hosts, over a network with certificates")
+        raise SettingError(
+            "owner.toml: hosts: missing; by these terms shares are sent to hosts, over a network with certificates"
+        )
     delivery.require(terms.hosts)
     contribution, account = owner.contribute(query)
     if contribution.shares is None:

@@ -1,13 +1,14 @@
 """All owners of an agreement over real networks: asked at once, waited for as the terms say, asked again when a
 connection breaks.
 
-A retry carries the same query and gets the same stored answer, so no fault between learner and owner costs a second debit. Who is
-late when the deadline of a round has passed is waited for (`wait`), left out of this round if a quorum has answered (`skip`), or ends
-the run, which can be resumed (`stop`). Which owners answered is part of the run: the caller stores it before it asks the next round.
+A retry carries the same query and gets the same stored answer, so no fault between learner and owner costs a second
+debit. Who is late when the deadline of a round has passed is waited for (`wait`), left out of this round if a quorum
+has answered (`skip`), or ends the run, which can be resumed (`stop`). Which owners answered is part of the run: the
+caller stores it before it asks the next round.
 
-Every word is held against the terms and against what the same owner said before (`scrutiny.py`); an owner that contradicts them is
-named and ends the run under any of the three rules. So does a ledger that was rolled back: where the end of its chain does not
-plainly follow from the one last seen, the owner is asked for the hash at that length.
+Every word is held against the terms and against what the same owner said before (`scrutiny.py`); an owner that
+contradicts them is named and ends the run under any of the three rules. So does a ledger that was rolled back: where
+the end of its chain does not plainly follow from the one last seen, the owner is asked for the hash at that length.
 """
 
 import threading
@@ -19,7 +20,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from parley.data.pinned import hangs_on_machine
-from parley.errors import AbortedRound, ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms
+from parley.errors import (
+    AbortedRound,
+    ContradictionError,
+    ExchangeError,
+    ParleyError,
+    Refusal,
+    Unavailable,
+    UnknownTerms,
+)
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
 from parley.network.exchange.number_messages import require_agreed, silent
@@ -38,7 +47,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PeerStatus:
-    """The last word of an owner: where it stood, and after which round; how long its last answer took, and all of them."""
+    """The last word of an owner: where it stood, and after which round; how long its last answer took, and all of
+    them."""
 
     statement: AccountStatement
     round: int = 0
@@ -52,10 +62,11 @@ class PeerStatus:
 
 
 class Federation:
-    """An `Exchange` whose owners are elsewhere. `status` holds the last word of every owner, with the round it belongs to.
+    """An `Exchange` whose owners are elsewhere. `status` holds the last word of every owner, with the round it belongs
+    to.
 
-    `heads` are the ends of the owners' ledgers as last seen, `answers` how many answers of each were heard, before this run. `only`: of
-    the terms' owners this one alone is asked.
+    `heads` are the ends of the owners' ledgers as last seen, `answers` how many answers of each were heard, before this
+    run. `only`: of the terms' owners this one alone is asked.
     """
 
     def __init__(
@@ -78,7 +89,9 @@ class Federation:
         self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.noise.summed) for name in names}
         size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > LARGEST_MESSAGE:
-            raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")
+            raise ExchangeError(
+                f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes"
+            )
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
         self._warned: set[str] = set()
@@ -93,16 +106,20 @@ class Federation:
         number = next(iter(questions.values())).round
         self._asked |= dict.fromkeys(questions, number)
         began = time.perf_counter()
-        replies = self._gather(lambda peer: self._answer(peer, questions[peer.name], began), f"round {number}", questions)
+        replies = self._gather(
+            lambda peer: self._answer(peer, questions[peer.name], began), f"round {number}", questions
+        )
         for name, (seconds, reply) in replies.items():
             before = self.status.get(name, PeerStatus(reply.statement))
             self._answers[name] += 1
-            self._record(name, PeerStatus(reply.statement, number, seconds, before.total_seconds + seconds, before.answers + 1))
+            self._record(
+                name, PeerStatus(reply.statement, number, seconds, before.total_seconds + seconds, before.answers + 1)
+            )
         return [replies[part.name][1].answer for part in self._terms.owners if part.name in replies]
 
     def fetch_statements(self) -> None:
-        """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked; and whether they
-        resolved the same public numbers."""
+        """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked;
+        and whether they resolved the same public numbers."""
         statements = self._gather(self._introduced, "before the first round", self._peers)
         for name, statement in statements.items():
             self._record(name, PeerStatus(statement))
@@ -118,8 +135,13 @@ class Federation:
         """
         if not self._asked:
             return []
-        behind = [name for name, last in self._asked.items() if name not in self.status or self.status[name].round < last]
-        calls = {name: self._pool.submit(self._statement, self._peers[name], min(self._deadline, CATCH_UP)) for name in behind}
+        behind = [
+            name for name, last in self._asked.items() if name not in self.status or self.status[name].round < last
+        ]
+        calls = {
+            name: self._pool.submit(self._statement, self._peers[name], min(self._deadline, CATCH_UP))
+            for name in behind
+        }
         unheard = []
         for name, call in calls.items():
             try:
@@ -131,7 +153,9 @@ class Federation:
                 continue
             if statement.answered < self._asked[name]:
                 unheard.append(name)
-            self._record(name, replace(self.status[name], statement=statement) if name in self.status else PeerStatus(statement))
+            self._record(
+                name, replace(self.status[name], statement=statement) if name in self.status else PeerStatus(statement)
+            )
         return unheard
 
     def close(self) -> None:
@@ -147,11 +171,14 @@ class Federation:
         return statement
 
     def _require_agreed(self, peer: Peer) -> None:
-        """Refuse an owner that resolved other public numbers, before it is asked anything: its answers would be about other columns."""
+        """Refuse an owner that resolved other public numbers, before it is asked anything: its answers would be about
+        other columns."""
         if peer.name in self._agreed:
             return
         terms, learner = self._terms.hash, self._terms.learning.learner
-        if not require_agreed(self._numbers, peer.name, lambda first: peer.numbers(terms, learner, self._deadline, first)):
+        if not require_agreed(
+            self._numbers, peer.name, lambda first: peer.numbers(terms, learner, self._deadline, first)
+        ):
             self._warn_silent(peer.name)
         self._agreed.add(peer.name)
 
@@ -169,13 +196,17 @@ class Federation:
             raise
         seconds, statement = time.perf_counter() - began, reply.statement
         rules.check_value(query, reply.answer.value)
-        rules.check_head(statement.head, before, grown=known is not None and statement.answered > known.statement.answered)
+        rules.check_head(
+            statement.head, before, grown=known is not None and statement.answered > known.statement.answered
+        )
         if before is not None and statement.head is not None:
             in_turn = known is not None and known.round == rules.round_before(query.round)
             follows = in_turn and statement.head.entries == before.entries + 1
             if not follows and statement.head != before:
                 self._statement(peer, self._deadline)
-        rules.check_statement(statement, query.round, self._answers[peer.name] + 1, None if known is None else known.statement)
+        rules.check_statement(
+            statement, query.round, self._answers[peer.name] + 1, None if known is None else known.statement
+        )
         return seconds, reply
 
     def _statement(self, peer: Peer, timeout: float) -> AccountStatement:
@@ -200,7 +231,8 @@ class Federation:
             self.heads[name] = status.statement.head
         else:
             self._warn_once(
-                f"{name}: does not say how long its ledger is, as older versions do not: one that is rolled back goes unseen"
+                f"{name}: does not say how long its ledger is, as older versions do not: one that is rolled back goes "
+                f"unseen"
             )
 
     def _gather(self, question: Callable[[Peer], T], when: str, names: Collection[str]) -> dict[str, T]:

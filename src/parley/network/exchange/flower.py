@@ -1,8 +1,10 @@
-"""Parley over a Flower federation that is there already: Flower carries the messages, the owners' daemons stay what they are.
+"""Parley over a Flower federation that is there already: Flower carries the messages, the owners' daemons stay what
+they are.
 
-The ServerApp is the learner. The ClientApp, which Flower runs beside each owner, is a relay: it hands bytes to the daemon's Unix socket
-and hands its reply back. Code that a run's submitter sends to an owner therefore meets no data, no ledger and no noise; run as another
-user than the daemon, the most it can do is ask, and gain answers that were accepted and debited.
+The ServerApp is the learner. The ClientApp, which Flower runs beside each owner, is a relay: it hands bytes to the
+daemon's Unix socket and hands its reply back. Code that a run's submitter sends to an owner therefore meets no data, no
+ledger and no noise; run as another user than the daemon, the most it can do is ask, and gain answers that were accepted
+and debited.
 
 Node settings: socket (the path of the daemon's).
 """
@@ -64,7 +66,8 @@ class Carrier:
         return str(sent)
 
     def fetch(self, node: int, sent: str) -> bytes | None:
-        """The reply if it is there. `Unavailable` if it is a failure, or not one of Parley's: any app may run at a node."""
+        """The reply if it is there. `Unavailable` if it is a failure, or not one of Parley's: any app may run at a
+        node."""
         with self._lock:
             replies = list(self._grid.pull_messages([sent]))
         if not replies:
@@ -100,7 +103,9 @@ class FlowerOwner:
         return messages.read_statement(reply, self.name)
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
-        reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner, numbers=first), timeout)
+        reply = self._carrier.carry(
+            self._node, "Stand", messages.write_agreement(terms, learner, numbers=first), timeout
+        )
         return messages.read_numbers(reply, self.name)
 
     def close(self) -> None:
@@ -110,9 +115,9 @@ class FlowerOwner:
 def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[FlowerOwner]:
     """The owners of the terms among the federation's nodes, each by the word of its daemon.
 
-    All nodes are asked at once. One that is silent, fails or says anything else is not an owner of ours; it is asked again, after a
-    pause, until the deadline, because a daemon may come up late. Flower's node keys say which nodes there are; which of them is which
-    owner they do not.
+    All nodes are asked at once. One that is silent, fails or says anything else is not an owner of ours; it is asked
+    again, after a pause, until the deadline, because a daemon may come up late. Flower's node keys say which nodes
+    there are; which of them is which owner they do not.
     """
     found: dict[str, FlowerOwner] = {}
     asked: dict[int, str | None] = {}  # None: it had its say

@@ -1,4 +1,5 @@
-"""Where the hosts of some terms are, and which key each must show: by the terms themselves, by this party's own settings, or both."""
+"""Where the hosts of some terms are, and which key each must show: by the terms themselves, by this party's own
+settings, or both."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +18,11 @@ TWICE = "who is two hosts reads every answer, without noise"
 
 
 class HostGroup:
-    """The hosts of some terms as one party knows them: the key that each must show (None where nobody says one), the keys that were shown,
-    and the connections to them (to the others, where the party is itself the host `own`).
+    """The hosts of some terms as one party knows them: the key that each must show (None where nobody says one), the
+    keys that were shown, and the connections to them (to the others, where the party is itself the host `own`).
 
-    Formal guarantee: no two of them are asked or heard under one certificate or one key: a certificate with the names of two is refused,
-    and a key that one of them showed is refused from another, whether it is called or calls.
+    Formal guarantee: no two of them are asked or heard under one certificate or one key: a certificate with the names
+    of two is refused, and a key that one of them showed is refused from another, whether it is called or calls.
     """
 
     def __init__(self, keys: Mapping[str, str | None], own: str | None = None) -> None:
@@ -31,7 +32,8 @@ class HostGroup:
         self._shown: dict[str, str] = {name: key for name, key in keys.items() if key is not None}
 
     def meet(self, name: str, carried: Sequence[str], shown: str) -> str | None:
-        """One sentence if who carries these names and showed this key cannot be the host `name`; else the key is remembered as its own."""
+        """One sentence if who carries these names and showed this key cannot be the host `name`; else the key is
+        remembered as its own."""
         twice = [other for other in self.keys if other in carried and other != name]
         if twice:
             return f"the certificate of {name!r} names the host {twice[0]!r}, too: {TWICE}"
@@ -64,7 +66,8 @@ class HostConnections:
         self._groups: dict[tuple[Host, ...], HostGroup] = {}
 
     def group(self, hosts: Sequence[Host], own: str | None = None) -> HostGroup:
-        """All hosts of some terms; refused if it is not known where one is. `own`: which of them this party is itself."""
+        """All hosts of some terms; refused if it is not known where one is. `own`: which of them this party is
+        itself."""
         with self._lock:
             if tuple(hosts) not in self._groups:
                 self._groups[tuple(hosts)] = self._make(hosts, own)
@@ -101,14 +104,15 @@ class HostConnections:
 def host_keys(
     hosts: Sequence[Host], addresses: Mapping[str, str | Pinned], place: str, own: Mapping[str, str] | None = None
 ) -> dict[str, str | None]:
-    """The keys of the hosts of some terms, by the terms, by these addresses, or (`own`) by this party's certificate; refused if they
-    contradict each other, or give two hosts the same."""
+    """The keys of the hosts of some terms, by the terms, by these addresses, or (`own`) by this party's certificate;
+    refused if they contradict each other, or give two hosts the same."""
     keys = {host.name: host_key(host, addresses, place) for host in hosts} | dict(own or {})
     known: dict[str, str] = {}
     for name, key in keys.items():
         if key is not None and known.setdefault(key, name) != name:
             raise SettingError(
-                f"{place}: {known[key]} and {name} have the same key, {key[:16]}…: {TWICE}; compare their fingerprints over the phone "
+                f"{place}: {known[key]} and {name} have the same key, {key[:16]}…: {TWICE}; compare their "
+                f"fingerprints over the phone "
                 "(parley certs show)"
             )
     return keys
@@ -120,7 +124,8 @@ def host_key(host: Host, addresses: Mapping[str, str | Pinned], place: str) -> s
     pin = where.fingerprint if isinstance(where, Pinned) else None
     if pin is not None and host.key is not None and pin != host.key:
         raise SettingError(
-            f"{place}: {host.name}: the fingerprint is {pin[:16]}…, the terms say {host.key[:16]}…; compare it over the phone "
+            f"{place}: {host.name}: the fingerprint is {pin[:16]}…, the terms say {host.key[:16]}…; compare it over "
+            f"the phone "
             "(parley certs show)"
         )
     return host.key if pin is None else pin

@@ -1,5 +1,5 @@
-"""What hosts are told and say, as protobuf messages, read with suspicion: sizes, names and numbers are checked before anything is made of
-them."""
+"""What hosts are told and say, as protobuf messages, read with suspicion: sizes, names and numbers are checked before
+anything is made of them."""
 
 import re
 
@@ -38,8 +38,8 @@ def write_share_bundle(bundle: ShareBundle) -> bytes:
     shape, (first, second) = bundle.shape, bundle.shares
     return bytes(
         wire.Parcel(
-            question=question, owner=bundle.owner, records=bundle.records, law=shape.law, exponent=shape.exponent, size=shape.size,
-            first=first, second=second,
+            question=question, owner=bundle.owner, records=bundle.records, law=shape.law, exponent=shape.exponent,
+            size=shape.size, first=first, second=second,
         ).SerializeToString()
     )  # fmt: skip
 
@@ -95,7 +95,9 @@ def write_record(digest: str) -> bytes:
 def write_opening(opening: Opening) -> bytes:
     """The reply with a host's part of the noisy sum."""
     question = wire.SharedQuestion(terms=opening.terms_hash, round=opening.round, content=opening.content)
-    said = wire.HostOpening(question=question, owners=opening.owners, words=to_bytes(opening.words), digest=opening.digest)
+    said = wire.HostOpening(
+        question=question, owners=opening.owners, words=to_bytes(opening.words), digest=opening.digest
+    )
     return bytes(wire.HostReply(opening=said).SerializeToString())
 
 
@@ -140,7 +142,11 @@ def read_opening(content: bytes, host: str, size: int) -> Opening:
 
 
 def _question(message: wire.SharedQuestion) -> Question:
-    if not CONTENT.fullmatch(message.terms) or not CONTENT.fullmatch(message.content) or not 1 <= message.round < LARGEST_ROUND:
+    if (
+        not CONTENT.fullmatch(message.terms)
+        or not CONTENT.fullmatch(message.content)
+        or not 1 <= message.round < LARGEST_ROUND
+    ):
         raise Malformed("question: expected the hash of the terms, a round from 1 and the hash of what was asked")
     return message.terms, message.round, message.content
 

@@ -1,4 +1,5 @@
-"""Queries and answers as protobuf messages, read with suspicion: sizes, shapes and names are checked before anything is made of them."""
+"""Queries and answers as protobuf messages, read with suspicion: sizes, shapes and names are checked before anything is
+made of them."""
 
 import re
 from dataclasses import dataclass
@@ -36,8 +37,8 @@ M = TypeVar("M", bound=Message)
 class AccountStatement:
     """Where an agreement stands at one owner, by its own word.
 
-    `head` is the end of its ledger's chain, None from an owner that does not say; `earlier_hash` the hash that the chain had at the
-    number of rows that was asked about, None if none was or the ledger is shorter.
+    `head` is the end of its ledger's chain, None from an owner that does not say; `earlier_hash` the hash that the
+    chain had at the number of rows that was asked about, None if none was or the ledger is shorter.
     """
 
     epsilon: Fraction
@@ -87,8 +88,8 @@ def read_query(content: bytes) -> Query:
 
 
 def write_agreement(terms: str, learner: str, entries: int = 0, numbers: int = 0) -> bytes:
-    """The message that asks where an agreement stands, which hash the ledger had with this many `entries`, and for the public numbers from
-    this place on (0: not asked)."""
+    """The message that asks where an agreement stands, which hash the ledger had with this many `entries`, and for the
+    public numbers from this place on (0: not asked)."""
     return bytes(wire.Agreement(terms=terms, learner=learner, entries=entries, numbers=numbers).SerializeToString())
 
 
@@ -128,10 +129,11 @@ def write_refusal(refusal: Refusal) -> bytes:
 
 
 def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> AnswerReply:
-    """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its refusal, raised.
+    """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its
+    refusal, raised.
 
-    `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to choose. An answer whose
-    shares went to hosts has no numbers, `size` 0.
+    `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to
+    choose. An answer whose shares went to hosts has no numbers, `size` 0.
     """
     reply = _read_reply(content, owner)
     message = reply.answer

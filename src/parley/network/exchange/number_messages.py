@@ -1,7 +1,8 @@
 """Public numbers as messages, in pieces, read with suspicion; and the comparison that comes before the first question.
 
-Formal guarantee: every number is a function of the terms and public knowledge (`Setup.numbers`), so sending them costs no privacy; and
-where `require_agreed` returns True, the other party's are this one's but for `public_numbers.TOLERANCE`. It asks nothing that is debited.
+Formal guarantee: every number is a function of the terms and public knowledge (`Setup.numbers`), so sending them costs
+no privacy; and where `require_agreed` returns True, the other party's are this one's but for
+`public_numbers.TOLERANCE`. It asks nothing that is debited.
 """
 
 import math
@@ -19,7 +20,8 @@ PIECE = 1 << 20  # numbers in one message
 _MOST_ARRAYS = 100
 _FLOATS = np.dtype("<f8")
 REMEDY = (
-    "nothing was spent for it. Their machines find different numbers for the same public sample, or one runs another version: pin them "
+    "nothing was spent for it. Their machines find different numbers for the same public sample, or one runs another "
+    "version: pin them "
     "(parley pin TERMS --write PINNED), and let everybody accept those terms"
 )
 
@@ -55,7 +57,8 @@ def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
 
 
 def require_agreed(own: PublicNumbers, party: str, fetch: Fetch) -> bool:
-    """Refuse a party that resolved other public numbers, with the one that lies furthest off; False: it does not say, as older ones do not.
+    """Refuse a party that resolved other public numbers, with the one that lies furthest off; False: it does not say,
+    as older ones do not.
 
     No more is fetched, or kept, than this party has itself.
     """
@@ -89,4 +92,7 @@ def _disagreement(party: str, what: str) -> ContradictionError:
 
 def silent(party: str) -> str:
     """What there is to say about a party that does not say its numbers."""
-    return f"{party}: does not say which public numbers it resolved, as older versions do not: whether they are these goes unseen"
+    return (
+        f"{party}: does not say which public numbers it resolved, as older versions do not: whether they are these "
+        f"goes unseen"
+    )

@@ -1,5 +1,5 @@
-"""What neighbours ask each other and say, as protobuf messages, read with suspicion: sizes, names and numbers are checked before anything
-is made of them."""
+"""What neighbours ask each other and say, as protobuf messages, read with suspicion: sizes, names and numbers are
+checked before anything is made of them."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,8 @@ Place = tuple[int, int]  # a round, and a step of it: 0 and 1 in training; after
 
 @dataclass(frozen=True)
 class Run:
-    """What two neighbours must agree on before a word of one counts for the other: the terms, the length of a step, public numbers."""
+    """What two neighbours must agree on before a word of one counts for the other: the terms, the length of a step,
+    public numbers."""
 
     terms_hash: str
     length: float
@@ -86,10 +87,11 @@ def write_refusal(refusal: Refusal) -> bytes:
 
 
 def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[int, int]) -> Floats | None:
-    """What this owner's peer said at this place of this run, vectors of this shape; None: not yet; or its refusal, raised.
+    """What this owner's peer said at this place of this run, vectors of this shape; None: not yet; or its refusal,
+    raised.
 
-    Formal guarantee: numbers that are returned are finite, at most `LARGEST` in size, and as many as expected; whatever else a neighbour
-    sends is a `ContradictionError`, but for bytes that are no message, which may be asked for again.
+    Formal guarantee: numbers that are returned are finite, at most `LARGEST` in size, and as many as expected; whatever
+    else a neighbour sends is a `ContradictionError`, but for bytes that are no message, which may be asked for again.
     """
     reply = _reply(content, owner)
     outcome, words = reply.WhichOneof("outcome"), reply.words
@@ -98,9 +100,11 @@ def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[
     said = words.place.terms, (words.place.round, words.place.step), words.owner
     if outcome != "words" or said != (run.terms_hash, place, owner):
         raise ContradictionError(f"{owner}: sent something other than what it said in {name_of(place)}")
-    if not abs(words.length - run.length) <= ROUNDED * run.length:  # rounded to six digits, at an edge to neighbouring ones
+    # rounded to six digits, at an edge to neighbouring ones
+    if not abs(words.length - run.length) <= ROUNDED * run.length:
         raise ContradictionError(
-            f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries choose differently; write "
+            f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries choose "
+            f"differently; write "
             "learning.step into the terms"
         )
     return _vectors(words, owner, place, shape)
@@ -119,7 +123,9 @@ def _reply(content: bytes, owner: str) -> wire.PeerReply:
 def require_short(rows: int, numbers: int) -> None:
     """Refuse vectors that no message could carry."""
     if 8 * rows * numbers + 1024 > LARGEST_MESSAGE:
-        raise Malformed(f"model: {rows} vectors of {numbers} numbers are longer than a message may be, {LARGEST_MESSAGE} bytes")
+        raise Malformed(
+            f"model: {rows} vectors of {numbers} numbers are longer than a message may be, {LARGEST_MESSAGE} bytes"
+        )
 
 
 def name_of(place: Place) -> str:
@@ -130,8 +136,12 @@ def name_of(place: Place) -> str:
 def _vectors(words: wire.PeerWords, owner: str, place: Place, shape: tuple[int, int]) -> Floats:
     data = words.data  # each look copies it
     if words.rows != shape[0] or len(data) != 8 * shape[0] * shape[1]:
-        raise ContradictionError(f"{owner}: expected {shape[0]} x {shape[1]} numbers as what it said in {name_of(place)}")
+        raise ContradictionError(
+            f"{owner}: expected {shape[0]} x {shape[1]} numbers as what it said in {name_of(place)}"
+        )
     vectors = np.frombuffer(data, dtype=_FLOATS).astype(np.float64).reshape(shape)
     if not (np.abs(vectors) <= LARGEST).all():
-        raise ContradictionError(f"{owner}: said numbers in {name_of(place)} that are not finite, or beyond {LARGEST:g}")
+        raise ContradictionError(
+            f"{owner}: said numbers in {name_of(place)} that are not finite, or beyond {LARGEST:g}"
+        )
     return vectors

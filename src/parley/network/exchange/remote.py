@@ -55,13 +55,14 @@ class Peer(Protocol):
 
 
 class RemoteDaemon:
-    """Speaks to one party's daemon, and to no other: its certificate must carry the party's name, whatever the address is.
+    """Speaks to one party's daemon, and to no other: its certificate must carry the party's name, whatever the address
+    is.
 
-    Where a fingerprint is given, certificates were revoked, or they are to be vetted, the certificate is looked at first, in a TLS
-    connection of its own, and gRPC is then given this very certificate as the only one to trust. Formal guarantee: nobody is asked, and
-    nobody's answer is read, but who holds the key of a certificate that the authority issued for this name, that is not among `revoked`,
-    whose key has this `fingerprint`, and against which `vet` has nothing. (A certificate that is no authority's vouches only for itself,
-    and TLS proves the key.)
+    Where a fingerprint is given, certificates were revoked, or they are to be vetted, the certificate is looked at
+    first, in a TLS connection of its own, and gRPC is then given this very certificate as the only one to trust. Formal
+    guarantee: nobody is asked, and nobody's answer is read, but who holds the key of a certificate that the authority
+    issued for this name, that is not among `revoked`, whose key has this `fingerprint`, and against which `vet` has
+    nothing. (A certificate that is no authority's vouches only for itself, and TLS proves the key.)
     """
 
     service: ClassVar[str]  # that it offers, as gRPC names it
@@ -118,7 +119,9 @@ class RemoteDaemon:
         """The channel; where the certificate is to be looked at first, it is made when it is needed."""
         channel = self._current()
         if channel is None and self._identity is not None:
-            channel = self._install(self._secure_channel(self._identity, self._inspected(self._identity, min(timeout, INSPECTION))))
+            channel = self._install(
+                self._secure_channel(self._identity, self._inspected(self._identity, min(timeout, INSPECTION)))
+            )
         return channel
 
     def _current(self) -> Any:
@@ -153,13 +156,19 @@ class RemoteDaemon:
         except (OSError, ValueError) as error:
             raise Unavailable(f"{self.name}: {printable(str(error), 200) or type(error).__name__}") from None
         if self.name not in names(shown):
-            raise CertificateError(f"{self.name}: who answers at {self._address} is certified as {', '.join(names(shown))}")
+            raise CertificateError(
+                f"{self.name}: who answers at {self._address} is certified as {', '.join(names(shown))}"
+            )
         if shown.serial_number in self._revoked:
-            raise CertificateError(f"{self.name}: the authority revoked the certificate that is shown at {self._address}")
+            raise CertificateError(
+                f"{self.name}: the authority revoked the certificate that is shown at {self._address}"
+            )
         if self._fingerprint is not None and fingerprint(shown) != self._fingerprint:
             raise CertificateError(
-                f"{self.name}: the key shown at {self._address} has the fingerprint {fingerprint(shown)[:16]}…, expected "
-                f"{self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new one over the phone"
+                f"{self.name}: the key shown at {self._address} has the fingerprint {fingerprint(shown)[:16]}…, "
+                f"expected "
+                f"{self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new one over the "
+                f"phone"
             )
         if self._vet is not None:
             self._vet(shown)
@@ -173,11 +182,16 @@ class RemoteOwner(RemoteDaemon):
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
-        return messages.read_answer(self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size)
+        return messages.read_answer(
+            self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size
+        )
 
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
-        """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not asked)."""
-        return messages.read_statement(self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name)
+        """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not
+        asked)."""
+        return messages.read_statement(
+            self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name
+        )
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
         """The public numbers that it resolved, from place `first` on; None if it does not say."""
@@ -186,7 +200,8 @@ class RemoteOwner(RemoteDaemon):
 
 
 class LocalOwner:
-    """The learner's own table, in its own process: the same ledger, the same noise, because what it computes travels to the others."""
+    """The learner's own table, in its own process: the same ledger, the same noise, because what it computes travels to
+    the others."""
 
     def __init__(self, owner: Owner, delivery: Delivery | None = None) -> None:
         self._owner, self._turn, self._delivery = owner, threading.Lock(), delivery
@@ -214,7 +229,8 @@ class LocalOwner:
 
 
 def channel_credentials(identity: Identity, trusted: bytes | None = None) -> Any:
-    """TLS that shows the learner's certificate and trusts one certificate alone (PEM): left out, that of the consortium's authority."""
+    """TLS that shows the learner's certificate and trusts one certificate alone (PEM): left out, that of the
+    consortium's authority."""
     return grpc.ssl_channel_credentials(
         root_certificates=identity.authority.read_bytes() if trusted is None else trusted,
         private_key=identity.key.read_bytes(),
@@ -228,8 +244,12 @@ def peer_certificate(address: str, identity: Identity, timeout: float) -> x509.C
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # an owner is known by its name in the terms, wherever it lives
     context.load_verify_locations(identity.authority)
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as gRPC does: the authority may be an intermediate one of a larger PKI
+    # as gRPC does: the authority may be an intermediate one of a larger PKI
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_cert_chain(identity.certificate, identity.key)
     context.set_alpn_protocols(["h2"])
-    with socket.create_connection((host.strip("[]"), int(port)), timeout) as connection, context.wrap_socket(connection) as tls:
+    with (
+        socket.create_connection((host.strip("[]"), int(port)), timeout) as connection,
+        context.wrap_socket(connection) as tls,
+    ):
         return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True) or b"")

@@ -19,19 +19,27 @@ class RemoteHost(RemoteDaemon):
 
     def open(self, terms: str, number: int, content: str, size: int, timeout: float) -> Opening:
         """The host's part of the noisy sum for this question."""
-        return messages.read_opening(self._call("Open", messages.write_question(terms, number, content), timeout), self.name, size)
+        return messages.read_opening(
+            self._call("Open", messages.write_question(terms, number, content), timeout), self.name, size
+        )
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece:
         """The public numbers that it resolved, from place `first` on."""
-        return messages.read_numbers(self._call("Stand", write_agreement(terms, learner, numbers=first), timeout), self.name)
+        return messages.read_numbers(
+            self._call("Stand", write_agreement(terms, learner, numbers=first), timeout), self.name
+        )
 
     def propose(self, terms: str, number: int, content: str, timeout: float) -> str:
         """What the host holds for this round, as it wrote it into its journal."""
-        return messages.read_proposal(self._call("Propose", messages.write_question(terms, number, content), timeout), self.name)
+        return messages.read_proposal(
+            self._call("Propose", messages.write_question(terms, number, content), timeout), self.name
+        )
 
     def record(self, terms: str, number: int, timeout: float) -> str:
         """The digest of what it recorded."""
-        return messages.read_record(self._call("Record", messages.write_question(terms, number, "0" * 64), timeout), self.name)
+        return messages.read_record(
+            self._call("Record", messages.write_question(terms, number, "0" * 64), timeout), self.name
+        )
 
     def carry(self, terms: str, channel: str, number: int, payload: bytes, timeout: float) -> None:
         """Send one numbered message of a channel to the host."""

@@ -52,7 +52,8 @@ class ShareBundle:
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """One host's part of an opened sum: its first share in full, of its second the digest (another host sends that one in full)."""
+    """One host's part of an opened sum: its first share in full, of its second the digest (another host sends that one
+    in full)."""
 
     terms_hash: str
     round: int
@@ -76,7 +77,13 @@ def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[S
     """The share bundles for hosts 0, 1 and 2: of the three shares of an owner's answer, two in each."""
     return [
         ShareBundle(
-            query.terms_hash, query.round, query.content, owner, noise.records, shape_of(noise), _pair(shares.of_host(place))
+            query.terms_hash,
+            query.round,
+            query.content,
+            owner,
+            noise.records,
+            shape_of(noise),
+            _pair(shares.of_host(place)),
         )
         for place in range(HOSTS)
     ]

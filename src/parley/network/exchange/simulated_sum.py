@@ -1,4 +1,5 @@
-"""Rounds in which a learner sees the owners' sum alone: what becomes of it, and studies that draw its one noise themselves."""
+"""Rounds in which a learner sees the owners' sum alone: what becomes of it, and studies that draw its one noise
+themselves."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ def sum_answer(query: str, noise: SharedNoise, names: Sequence[str], records: in
 
 
 class SimulatedSum:
-    """Owners in the same process in a study: their sums are added up, and one noise is drawn in the clear. Its law is that of the hosts."""
+    """Owners in the same process in a study: their sums are added up, and one noise is drawn in the clear. Its law is
+    that of the hosts."""
 
     def __init__(self, owners: "Sequence[Owner]", seed: np.random.SeedSequence | int | None) -> None:
         self._owners, self._rng = {owner.name: owner for owner in owners}, np.random.default_rng(seed)

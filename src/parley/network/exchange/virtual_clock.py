@@ -1,4 +1,5 @@
-"""Answers that come one by one, whoever is ready first: how a learner that waits for nobody hears them, on a virtual clock.
+"""Answers that come one by one, whoever is ready first: how a learner that waits for nobody hears them, on a virtual
+clock.
 
 Between machines `asynchronous_federation.AsynchronousFederation` does the same by the clock on the wall.
 """
@@ -27,10 +28,12 @@ class AsynchronousExchange(Exchange, Protocol):
 
 
 class VirtualClock:
-    """Owners that are asked through another exchange and answer after a known time, one over their speed; with speed 0, never.
+    """Owners that are asked through another exchange and answer after a known time, one over their speed; with speed 0,
+    never.
 
-    Formal guarantee: in which order answers come follows from the speeds and from how often each owner was asked, never from a table:
-    speeds are given, time is counted in exact fractions, and of answers that come at once the owner named first in `speeds` is first.
+    Formal guarantee: in which order answers come follows from the speeds and from how often each owner was asked, never
+    from a table: speeds are given, time is counted in exact fractions, and of answers that come at once the owner named
+    first in `speeds` is first.
     """
 
     def __init__(self, exchange: Exchange, speeds: Mapping[str, Fraction]) -> None:
@@ -54,8 +57,11 @@ class VirtualClock:
         return self._exchange.ask({name: query})[0]
 
 
-def read_speeds(names: tuple[str, ...], usual: Mapping[str, Fraction], given: Mapping[str, float] | None) -> dict[str, Fraction]:
-    """The speed of every owner, in the order of the terms: as given (answers in a unit of time, from 0), else the `usual` one.
+def read_speeds(
+    names: tuple[str, ...], usual: Mapping[str, Fraction], given: Mapping[str, float] | None
+) -> dict[str, Fraction]:
+    """The speed of every owner, in the order of the terms: as given (answers in a unit of time, from 0), else the
+    `usual` one.
 
     >>> read_speeds(("a", "b"), {"a": Fraction(1), "b": Fraction(1)}, {"b": 0.05})
     {'a': Fraction(1, 1), 'b': Fraction(1, 20)}
@@ -71,4 +77,6 @@ def require_speeds(names: Collection[str], given: Mapping[str, float]) -> None:
         raise SettingError(f"speeds: no owner is called {unknown[0]!r}; expected some of {list(names)}")
     for name, speed in given.items():
         if not (speed == 0 or 1e-9 <= speed <= 1e9):
-            raise SettingError(f"speeds: {name} = {speed!r}: expected answers in a unit of time, 0 (never) or from 1e-9 to 1e9")
+            raise SettingError(
+                f"speeds: {name} = {speed!r}: expected answers in a unit of time, 0 (never) or from 1e-9 to 1e9"
+            )

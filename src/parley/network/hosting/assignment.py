@@ -25,7 +25,8 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class HostAssignment:
-    """One agreement as its hosts see it. `ahead`: the shapes of noise that are drawn ahead, and how many at most of each."""
+    """One agreement as its hosts see it. `ahead`: the shapes of noise that are drawn ahead, and how many at most of
+    each."""
 
     terms_hash: str
     learner: str
@@ -61,7 +62,9 @@ def assignment_of(setup: Setup) -> HostAssignment:
         quorum = len(records) if waits else min(len(records), terms.learning.quorum or 1)
         return Turn(_shape(next(iter(stages.values()))), records, quorum)
 
-    ahead = {_shape(stage): min(AHEAD, len(stage.rounds)) for stage in reversed(setup.part(terms.owners[0].name).stages)}
+    ahead = {
+        _shape(stage): min(AHEAD, len(stage.rounds)) for stage in reversed(setup.part(terms.owners[0].name).stages)
+    }
     hosts = tuple(host.name for host in terms.hosts)
     return HostAssignment(terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find)
 

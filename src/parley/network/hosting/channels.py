@@ -1,14 +1,16 @@
 """Channels between the hosts of one agreement over their daemons, and the thread that draws noise through them.
 
-Host 0 opens a channel under a random name; the first message of its to each of the others brings it to them. A channel has one life: any
-failure, a message out of order, or a newer channel ends it, and with it the session and all noise drawn in it.
+Host 0 opens a channel under a random name; the first message of its to each of the others brings it to them. A channel
+has one life: any failure, a message out of order, or a newer channel ends it, and with it the session and all noise
+drawn in it.
 
-Why three hosts that run and reach each other get to a session, whatever happened before. A host's channel and its pool's attempt change
-together, under one lock, and the thread of an earlier channel can neither begin, fill nor end what belongs to a later one. So at every
-host that holds no keys either the channel is closed, or its thread is still agreeing on keys, which ends within the patience for each
-message. Host 0 says at least every second that it is there; to a channel that is closed elsewhere it cannot say so, and opens the next.
-Who ends a channel that host 0 opened, or begins afresh, tells the two others (`OVER`), so that nobody waits for it; if that is lost,
-patience ends. So patience can be long: a machine under load is waited for.
+Why three hosts that run and reach each other get to a session, whatever happened before. A host's channel and its
+pool's attempt change together, under one lock, and the thread of an earlier channel can neither begin, fill nor end
+what belongs to a later one. So at every host that holds no keys either the channel is closed, or its thread is still
+agreeing on keys, which ends within the patience for each message. Host 0 says at least every second that it is there;
+to a channel that is closed elsewhere it cannot say so, and opens the next. Who ends a channel that host 0 opened, or
+begins afresh, tells the two others (`OVER`), so that nobody waits for it; if that is lost, patience ends. So patience
+can be long: a machine under load is waited for.
 """
 
 import secrets
@@ -30,7 +32,8 @@ PATIENCE = 60.0  # seconds for a message of another host
 SENDING = 30.0  # seconds for one to be taken
 ARRIVAL = 10.0  # of these for a message that came before its channel
 TELLING = 5.0  # seconds for word that a channel is over
-OVER = "0" * 64  # no channel's name: the message says which channel is over, or (nothing) that its sender has begun afresh
+# no channel's name: the message says which channel is over, or (nothing) that its sender has begun afresh
+OVER = "0" * 64
 PAST = 64  # names of channels that were, and are not opened again
 FULL = 1 << 26  # bytes from one host that wait to be read
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before host 0 tries again
@@ -84,7 +87,9 @@ class NetworkChannel:
     def put(self, source: int, number: int, payload: bytes) -> None:
         """A message that came; out of order, or too much at once, it ends the channel."""
         with self._lock:
-            sound = not self.closed and number == self._received[source] and self._waiting[source] + len(payload) <= FULL
+            sound = (
+                not self.closed and number == self._received[source] and self._waiting[source] + len(payload) <= FULL
+            )
             if sound:
                 self._received[source] += 1
                 self._waiting[source] += len(payload)
@@ -104,7 +109,9 @@ class NetworkChannel:
 class Drawer:
     """Keeps the noise of one agreement drawn ahead, with the other hosts, until it is closed."""
 
-    def __init__(self, assignment: HostAssignment, index: int, pool: Pool, peers: Mapping[int, Carrier], log: Log) -> None:
+    def __init__(
+        self, assignment: HostAssignment, index: int, pool: Pool, peers: Mapping[int, Carrier], log: Log
+    ) -> None:
         self._assignment, self._index, self._pool, self._peers, self._log = assignment, index, pool, peers, log
         self._changed = threading.Condition()
         self._channel: NetworkChannel | None = None

@@ -1,4 +1,5 @@
-"""A host's daemon: gRPC over mutual TLS for owners, the learner and the two other hosts. It executes nothing it is sent."""
+"""A host's daemon: gRPC over mutual TLS for owners, the learner and the two other hosts. It executes nothing it is
+sent."""
 
 import gc
 import os
@@ -46,7 +47,11 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
     sources = MetricSources(
-        lambda: None, readiness.problems, network.time_left, network.connections.stages, lambda: _figures(service, journal)
+        lambda: None,
+        readiness.problems,
+        network.time_left,
+        network.connections.stages,
+        lambda: _figures(service, journal),
     )
     metrics = Metrics(settings.name, sources)
     log.listeners.append(metrics.on_event)
@@ -62,7 +67,9 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
             page = after.enter_context(Page(settings.metrics, metrics))
             reached["metrics"] = f"{settings.metrics.rpartition(':')[0]}:{page.port}"
         server = make_server(pool)
-        port = on_network(server, Endpoint(service, slots, lambda: not readiness.problems(), log), network, settings.listen)
+        port = on_network(
+            server, Endpoint(service, slots, lambda: not readiness.problems(), log), network, settings.listen
+        )
         reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
         after.enter_context(network.taking())
         after.callback(stop_servers, [server], log)
@@ -103,7 +110,9 @@ class Readiness:
 def _figures(service: HostService, journal: Journal) -> Iterator[Metric]:
     """How many rounds were agreed on and are aborted, and how much noise is drawn ahead."""
     rounds = GaugeMetricFamily("parley_host_rounds", "Rounds by what became of them.", labels=["terms", "kind"])
-    ahead = GaugeMetricFamily("parley_host_noise_ahead", "Noises drawn ahead (as host 0 counts them).", labels=["terms", "size"])
+    ahead = GaugeMetricFamily(
+        "parley_host_noise_ahead", "Noises drawn ahead (as host 0 counts them).", labels=["terms", "size"]
+    )
     for hosted in service.hosted:
         terms = hosted.assignment.terms_hash
         for kind, count in journal.counts(terms).items():

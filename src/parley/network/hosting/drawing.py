@@ -1,7 +1,7 @@
 """How three hosts draw noise ahead: a session of fresh keys, then one noise after the other, as host 0 calls for them.
 
-A session is one channel from its first message to its first failure. Nothing of it is written down, so a host that restarts has no part
-in it, and the others drop it as soon as they hear.
+A session is one channel from its first message to its first failure. Nothing of it is written down, so a host that
+restarts has no part in it, and the others drop it as soon as they hear.
 """
 
 import hashlib
@@ -26,8 +26,9 @@ STILL_HERE = b"-"
 class Session:
     """One host's part of a session.
 
-    Formal guarantee: its name follows from 32 random bytes of each host, so no host that began afresh can be in an earlier one; the keys
-    of its tags are known like shares, key j to the hosts j and j - 1. It has a say in the pool only while no later attempt was made there.
+    Formal guarantee: its name follows from 32 random bytes of each host, so no host that began afresh can be in an
+    earlier one; the keys of its tags are known like shares, key j to the hosts j and j - 1. It has a say in the pool
+    only while no later attempt was made there.
     """
 
     def __init__(self, channel: Channel, assignment: HostAssignment, pool: Pool, attempt: int) -> None:
@@ -59,7 +60,9 @@ class Session:
 
     def follow(self, over: threading.Event) -> None:
         """The others: draw what host 0 calls for, if the terms know of it."""
-        known = {json.dumps([shape.law, shape.exponent, shape.size]).encode(): shape for shape in self._assignment.ahead}
+        known = {
+            json.dumps([shape.law, shape.exponent, shape.size]).encode(): shape for shape in self._assignment.ahead
+        }
         while not over.is_set():
             called = self._channel.receive(0)
             if called == STILL_HERE:
@@ -80,5 +83,7 @@ def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Party]:
     second = channel.receive(after)
     if {len(part) for part in (*nonces.values(), second)} != {KEY}:
         raise ExchangeError("hosts: keys of another length came; start again")
-    name = hashlib.sha256(b"parley-session" + terms_hash.encode() + b"".join(nonces[i] for i in range(HOSTS))).hexdigest()
+    name = hashlib.sha256(
+        b"parley-session" + terms_hash.encode() + b"".join(nonces[i] for i in range(HOSTS))
+    ).hexdigest()
     return Keys(name, key, second), agree_keys(channel)

@@ -24,7 +24,8 @@ from parley.protocol.setup import Setup
 
 
 class SharedFederation(Federation):
-    """A `Federation` whose rounds have one answer, the owners' sum with one noise. `hosts` are in the order of the terms."""
+    """A `Federation` whose rounds have one answer, the owners' sum with one noise. `hosts` are in the order of the
+    terms."""
 
     def __init__(
         self,
@@ -40,12 +41,14 @@ class SharedFederation(Federation):
         self._setup, self._assignment, self._hosts = setup, assignment_of(setup), list(hosts)
         if tuple(host.name for host in self._hosts) != self._assignment.hosts:
             raise ExchangeError(
-                f"addresses: the terms name the hosts {list(self._assignment.hosts)}, the addresses {[h.name for h in hosts]}"
+                f"addresses: the terms name the hosts {list(self._assignment.hosts)}, the addresses "
+                f"{[h.name for h in hosts]}"
             )
         self._three = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-opening")
 
     def fetch_statements(self) -> None:
-        """Hear from all owners where the agreement stands, and from owners and hosts which public numbers they resolved."""
+        """Hear from all owners where the agreement stands, and from owners and hosts which public numbers they
+        resolved."""
         super().fetch_statements()
         self._require_hosts()
 
@@ -67,7 +70,9 @@ class SharedFederation(Federation):
                             f"before the first round: no word from a host within {self._deadline:g} s: {trouble}"
                         ) from None
                     if pause == LONGEST_PAUSE:
-                        self._warn_once(f"before the first round: waiting for the hosts, {self._deadline:g} s at most: {trouble}")
+                        self._warn_once(
+                            f"before the first round: waiting for the hosts, {self._deadline:g} s at most: {trouble}"
+                        )
                     time.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -82,7 +87,8 @@ class SharedFederation(Federation):
                 return [open_answer(self._setup, self._assignment, query, self._open(query))]
             except AbortedRound as aborted:
                 self._warn(
-                    f"round {query.round} is aborted: {aborted}; what it cost stays spent, the run goes on with the next one"
+                    f"round {query.round} is aborted: {aborted}; what it cost stays spent, the run goes on with the "
+                    f"next one"
                 )
                 raise
             except Unavailable as trouble:
@@ -91,7 +97,9 @@ class SharedFederation(Federation):
                         f"round {query.round}: the hosts did not open it within {self._deadline:g} s: {trouble}"
                     ) from None
                 if pause == LONGEST_PAUSE:  # for seconds already
-                    self._warn_once(f"round {query.round}: waiting for the hosts, {self._deadline:g} s at most: {trouble}")
+                    self._warn_once(
+                        f"round {query.round}: waiting for the hosts, {self._deadline:g} s at most: {trouble}"
+                    )
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 self._answers = heard.copy()  # the same answers are heard again

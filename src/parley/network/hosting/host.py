@@ -1,27 +1,29 @@
 """One host of an agreement: it takes share bundles, agrees with the two others on what is added up, and opens that and
 nothing else.
 
-The danger. Every share is known to two hosts. If a learner that has one host on its side could have two sets of owners opened under one
-noise, the difference would be one owner's exact answer. Had it one set opened under two noises, it would have paid for one.
+The danger. Every share is known to two hosts. If a learner that has one host on its side could have two sets of owners
+opened under one noise, the difference would be one owner's exact answer. Had it one set opened under two noises, it
+would have paid for one.
 
-The rules. For a question (terms, round) a host goes through these steps, each at most once for ever, because each is a row of its journal:
+The rules. For a question (terms, round) a host goes through these steps, each at most once for ever, because each is a
+row of its journal:
 1. proposal: the question's content, and whose share bundles it holds, with a tag of each share (`proposal.tag`). Host 0
-   names a noise, too.
-2. record: what follows from the three proposals (`proposal.agreed`): owners, tags, the noise. With it, in one transaction, the sums.
-   It asks the two others for theirs, and never for leave: the learner has no say in it.
+names a noise, too.
+2. record: what follows from the three proposals (`proposal.agreed`): owners, tags, the noise. With it, in one
+transaction, the sums. It asks the two others for theirs, and never for leave: the learner has no say in it.
 3. opening: when both others have told the digest of *their* record and it is the same. From then on it repeats those
-   bytes, and asks nobody any more.
-Or aborted, for ever: whatever contradicts, or can never come any more. Share bundles that come after the proposal are
-refused.
+bytes, and asks nobody any more. Or aborted, for ever: whatever contradicts, or can never come any more. Share bundles
+that come after the proposal are refused.
 
-Formal guarantee: let two of the three hosts keep these rules, and one of the two, A, keep its journal (the other may lose or roll back its
-own; the third host, the learner and any owners may do whatever they like). Then for each question the two hosts open at most one pair of
-(set of owners with their shares, noise), and they open each noise for at most one question.
-Proof. A's journal holds at most one record for a question and a noise in at most one record, and A opens its records alone. The other
-opens a record only after A told it the digest of A's, over a channel that nobody else speaks on: so it opens A's record, too. A record
-holds the tags of all three shares of each owner's answer: the share that the third host lacks is held by both of these hosts, whose
-tags were made with a key that only they know; so what they add up is the same. Noise is in memory alone, under the random name of a
-session that all three hosts made afresh: whoever restarts has none of it.
+Formal guarantee: let two of the three hosts keep these rules, and one of the two, A, keep its journal (the other may
+lose or roll back its own; the third host, the learner and any owners may do whatever they like). Then for each question
+the two hosts open at most one pair of (set of owners with their shares, noise), and they open each noise for at most
+one question. Proof. A's journal holds at most one record for a question and a noise in at most one record, and A opens
+its records alone. The other opens a record only after A told it the digest of A's, over a channel that nobody else
+speaks on: so it opens A's record, too. A record holds the tags of all three shares of each owner's answer: the share
+that the third host lacks is held by both of these hosts, whose tags were made with a key that only they know; so what
+they add up is the same. Noise is in memory alone, under the random name of a session that all three hosts made afresh:
+whoever restarts has none of it.
 
 What a crash does. Before the record: the restarted host has no share bundles and no noise, and aborts the round at its
 start; the others abort it when they hear that, or because sessions differ. After the record: its sums are on its disk,
@@ -54,7 +56,8 @@ T = TypeVar("T")
 
 
 class Peer(Protocol):
-    """Another host of the same agreement, as this one reaches it. Each call may raise `Unavailable`; what it says is that host's word."""
+    """Another host of the same agreement, as this one reaches it. Each call may raise `Unavailable`; what it says is
+    that host's word."""
 
     def proposal(self, terms_hash: str, number: int, content: str) -> Proposal: ...
     def record(self, terms_hash: str, number: int) -> str: ...
@@ -89,7 +92,9 @@ class Host:
             kept = self._bundles.get(bundle.round, {}).get(bundle.owner)
             if kept is not None:
                 if (kept.content, kept.shares) != (bundle.content, bundle.shares):
-                    raise ContentMismatch(f"{bundle.owner}: another share bundle of its for round {bundle.round} is here already")
+                    raise ContentMismatch(
+                        f"{bundle.owner}: another share bundle of its for round {bundle.round} is here already"
+                    )
                 return
             entry = self._entry(bundle.round)
             if entry.proposal is not None or entry.aborted is not None:
@@ -209,7 +214,11 @@ class Host:
         bundles = sorted(self._fitting(number, content), key=lambda bundle: bundle.owner)
         shares = self.index, (self.index + 1) % HOSTS
         held = tuple(
-            Held(each.owner, tag(keys.first, each, shares[0], each.shares[0]), tag(keys.second, each, shares[1], each.shares[1]))
+            Held(
+                each.owner,
+                tag(keys.first, each, shares[0], each.shares[0]),
+                tag(keys.second, each, shares[1], each.shares[1]),
+            )
             for each in bundles
         )
         return Proposal(self.assignment.terms_hash, number, content, self.index, keys.session, noise, held)
@@ -238,7 +247,8 @@ class Host:
             held = len(self._fitting(number, content))
         if held < max(1, turn.quorum):
             raise Unavailable(
-                f"round {number}: {held} share bundles are here, the terms need {max(1, turn.quorum)}; ask again when they are"
+                f"round {number}: {held} share bundles are here, the terms need {max(1, turn.quorum)}; ask again when "
+                f"they are"
             )
 
     def _require_fit(self, bundle: ShareBundle, turn: Turn) -> None:
@@ -248,7 +258,9 @@ class Host:
         if bundle.owner not in turn.records:
             raise OutOfOrder(f"share bundle: the terms do not ask this owner in round {bundle.round}")
         if bundle.records != turn.records[bundle.owner] or bundle.shape != turn.shape:
-            raise Malformed(f"share bundle: expected the records, the law and the size that the terms say for round {bundle.round}")
+            raise Malformed(
+                f"share bundle: expected the records, the law and the size that the terms say for round {bundle.round}"
+            )
         lengths = tuple(share_length((self.index + k) % HOSTS, turn.shape) for k in (0, 1))
         if tuple(map(len, bundle.shares)) != lengths:
             raise Malformed(f"share bundle: expected shares of {lengths[0]} and {lengths[1]} bytes")

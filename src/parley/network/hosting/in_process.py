@@ -1,7 +1,7 @@
 """Three hosts in one process: the same code as on three machines, for runs on one and for tests.
 
-Nobody is kept from looking into all three: what is promised then is what the machine's owner promises. The noise and the openings are
-those of the protocol.
+Nobody is kept from looking into all three: what is promised then is what the machine's owner promises. The noise and
+the openings are those of the protocol.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,8 @@ class Neighbour:
 
 
 class InProcessHosts:
-    """The hosts of one agreement, with journals in a folder, or in memory. Noise is drawn when it is needed, or ahead by `draw`."""
+    """The hosts of one agreement, with journals in a folder, or in memory. Noise is drawn when it is needed, or ahead
+    by `draw`."""
 
     def __init__(self, assignment: HostAssignment, folder: Path | None = None, patience: float = PATIENCE) -> None:
         self.assignment = assignment
@@ -73,12 +74,16 @@ class InProcessHosts:
         """One more noise, by the three together."""
         ends = wires()
         if not self._sessions:
-            begin = [partial(Session, end, self.assignment, pool, pool.renew()) for end, pool in zip(ends, self.pools, strict=True)]
+            begin = [
+                partial(Session, end, self.assignment, pool, pool.renew())
+                for end, pool in zip(ends, self.pools, strict=True)
+            ]
             self._sessions = together(*begin, wires=ends)
         together(*(partial(session.draw, shape) for session in self._sessions))
 
     def restart(self, index: int, journal: Journal | None = None) -> None:
-        """Host `index` loses its memory, and all noise is dropped; its journal is opened again, or another one in its place."""
+        """Host `index` loses its memory, and all noise is dropped; its journal is opened again, or another one in its
+        place."""
         self.doors[index]._found().close()
         path = self._paths[index]
         if journal is not None:

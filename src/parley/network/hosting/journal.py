@@ -1,13 +1,13 @@
 """What a host wrote down about each question: in one SQLite file, added to and never changed.
 
-Formal guarantee: for a question (terms, round) there is at most one proposal, one record and one end ("opened" or "void", never both), each
-for ever, across threads, processes, crashes and restarts; a record stands in the file together with the host's two sums, or neither does;
-no noise stands in two records. What was returned is on the disk. Each row holds the hash of the one before it, so a row that was changed,
-or removed from the middle, is noticed when the file is opened. That a whole file was put back cannot be noticed here; why it does no harm
-says `host.py`.
+Formal guarantee: for a question (terms, round) there is at most one proposal, one record and one end ("opened" or
+"void", never both), each for ever, across threads, processes, crashes and restarts; a record stands in the file
+together with the host's two sums, or neither does; no noise stands in two records. What was returned is on the disk.
+Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
+file is opened. That a whole file was put back cannot be noticed here; why it does no harm says `host.py`.
 
-What lies here of owners' answers: two of the three shares of a sum that already carries its noise, of the latest rounds. The shares of
-single owners never do.
+What lies here of owners' answers: two of the three shares of a sum that already carries its noise, of the latest
+rounds. The shares of single owners never do.
 """
 
 import hashlib
@@ -27,14 +27,13 @@ from parley.owner.ledger.connections import FileConnection, Place
 
 APPLICATION, VERSION = 0x50617248, 1
 START = "0" * 64
-KEPT = 1 << 26  # bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
+# bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
+KEPT = 1 << 26
 
-# kind       body                                    noise                     sums
-# begin      nothing; round 0: this journal is that of these terms from their first question on
-# proposal   what this host held (JSON)
-# record     what all three agreed on (JSON)         its session and number    two shares of the sum, one after the other
-# opened     nothing: the sums may leave, and are repeated for ever
-# void       why the round was aborted (text)
+# kind       body                                    noise                     sums begin      nothing; round 0: this
+# journal is that of these terms from their first question on proposal   what this host held (JSON) record     what all
+# three agreed on (JSON)         its session and number    two shares of the sum, one after the other opened
+# nothing: the sums may leave, and are repeated for ever void       why the round was aborted (text)
 SCHEMA = (
     """CREATE TABLE entries (
   seq INTEGER PRIMARY KEY, terms TEXT NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
@@ -72,7 +71,8 @@ class Transactions(Protocol):
 
 
 class Journal:
-    """The journal of one host; without a path it lives in memory, for studies and tests; who only reads (`writes`) keeps nobody waiting.
+    """The journal of one host; without a path it lives in memory, for studies and tests; who only reads (`writes`)
+    keeps nobody waiting.
 
     >>> journal = Journal()
     >>> journal.propose("t", 1, "what I hold").proposal, journal.propose("t", 1, "something else").proposal
@@ -118,7 +118,8 @@ class Journal:
             return entry
 
     def agree(self, terms: str, round: int, record: str, noise: str, sums: bytes) -> Entry:  # noqa: A002
-        """Write down what was agreed on, the noise as used and the sums with it, unless a record or an end is there; what stands there.
+        """Write down what was agreed on, the noise as used and the sums with it, unless a record or an end is there;
+        what stands there.
 
         A noise that stands in another record is refused, and nothing is written.
         """
@@ -157,7 +158,9 @@ class Journal:
     def abort_unfinished(self, terms: str, why: str) -> list[int]:
         """End all questions about which this host proposed something and recorded nothing; their rounds."""
         with self._db.transaction() as db:
-            proposed = db.execute("SELECT round FROM entries WHERE terms=? AND kind='proposal' ORDER BY round", (terms,)).fetchall()
+            proposed = db.execute(
+                "SELECT round FROM entries WHERE terms=? AND kind='proposal' ORDER BY round", (terms,)
+            ).fetchall()
             ended = [number for (number,) in proposed if _entry(db, terms, number).open]
             for number in ended:
                 _append(db, terms, number, "void", why)
@@ -166,7 +169,9 @@ class Journal:
     def counts(self, terms: str) -> dict[str, int]:
         """How many rows of each kind there are."""
         with self._db.transaction() as db:
-            return dict(db.execute("SELECT kind, COUNT(*) FROM entries WHERE terms=? GROUP BY kind", (terms,)).fetchall())
+            return dict(
+                db.execute("SELECT kind, COUNT(*) FROM entries WHERE terms=? GROUP BY kind", (terms,)).fetchall()
+            )
 
     def waiting(self, terms: str) -> list[int]:
         """The rounds about which something is written and that have no end yet."""
@@ -225,7 +230,8 @@ class _InMemory:
 
 
 def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
-    """Make it if the file is empty; refuse one that is something else, of a later version, or whose rows do not follow from each other."""
+    """Make it if the file is empty; refuse one that is something else, of a later version, or whose rows do not follow
+    from each other."""
     application, number = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if not db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] and (application, number) == (0, 0):
         for statement in SCHEMA:
@@ -249,18 +255,27 @@ def _begun(db: sqlite3.Connection, terms: str) -> bool:
 def _entry(db: sqlite3.Connection, terms: str, number: int) -> Entry:
     found = db.execute("SELECT kind, body, sums FROM entries WHERE terms=? AND round=?", (terms, number)).fetchall()
     bodies, sums = {kind: body for kind, body, _ in found}, [sums for kind, _, sums in found if kind == "record"]
-    return Entry(bodies.get("proposal"), bodies.get("record"), sums[0] if sums else None, bodies.get("void"), "opened" in bodies)
+    return Entry(
+        bodies.get("proposal"), bodies.get("record"), sums[0] if sums else None, bodies.get("void"), "opened" in bodies
+    )
 
 
 def _append(
-    db: sqlite3.Connection, terms: str, number: int, kind: str, body: str, noise: str | None = None, sums: bytes | None = None
+    db: sqlite3.Connection,
+    terms: str,
+    number: int,
+    kind: str,
+    body: str,
+    noise: str | None = None,
+    sums: bytes | None = None,
 ) -> None:
     last = db.execute("SELECT hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     previous, digest = START if last is None else last[0], None if sums is None else hashlib.sha256(sums).digest()
     facts = [terms, number, kind, body, noise]
     row = (*facts, sums, digest, previous, _link(previous, facts, digest))
     db.execute(
-        "INSERT INTO entries (terms, round, kind, body, noise, sums, digest, previous, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO entries (terms, round, kind, body, noise, sums, digest, previous, hash) VALUES (?, ?, ?, ?, ?, "
+        "?, ?, ?, ?)",
         row,
     )
 

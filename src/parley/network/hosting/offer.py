@@ -21,14 +21,15 @@ from parley.terms.warning import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
-journal = "{name}.journal"    # what was opened, for ever; keep it: two hosts that lose theirs could open a question twice
+journal = "{name}.journal"    # what was opened, for ever; keep it: two hosts that lose theirs could open one twice
 accepted = "accepted-as-host" # terms that a person here accepted
 listen = {listen}           # for owners, the learner and the other hosts, with certificates
 # metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy
 
 [peers]                       # where the two other hosts are
-# host-b = {{ address = "host-b.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show (parley certs show)
-# host-c = "host-c.example:7444"                                                  # whoever the authority certified under this name
+# host-b = {{ address = "host-b.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show
+# (parley certs show) host-c = "host-c.example:7444"                                                  # whoever the
+# authority certified under this name
 
 [identity]                    # parley certs
 authority = "ca.crt"
@@ -67,7 +68,9 @@ class HostOffer:
         journal, acceptances = Journal(self.settings.journal), Acceptances(self.settings.accepted)
         try:
             if self.terms.hash in acceptances.hashes() and not journal.begun(self.terms.hash):
-                raise LedgerError(f"{self.settings.journal}: these terms were accepted with another journal; put that one back")
+                raise LedgerError(
+                    f"{self.settings.journal}: these terms were accepted with another journal; put that one back"
+                )
             with acceptances.storing(Acceptance(self.terms, self.key)):
                 journal.begin(self.terms.hash)
         finally:
@@ -108,7 +111,8 @@ def own_key(settings: HostSettings) -> dict[str, str]:
 
 
 def require_own_key(terms: Terms, settings: HostSettings) -> None:
-    """Refuse terms that give this host another key than its own, and a certificate that names another host: nobody would talk to it."""
+    """Refuse terms that give this host another key than its own, and a certificate that names another host: nobody
+    would talk to it."""
     (own,) = [host for host in terms.hosts if host.name == settings.name]
     if settings.identity.certificate.exists():
         carried = names(read_certificate(settings.identity.certificate))
@@ -122,7 +126,8 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
     found = fingerprint(read_certificate(settings.identity.certificate))
     if found != own.key:
         raise CertificateError(
-            f"{settings.identity.certificate}: its key is {found[:16]}…; the terms give {settings.name!r} the key {own.key[:16]}…"
+            f"{settings.identity.certificate}: its key is {found[:16]}…; the terms give {settings.name!r} the key "
+            f"{own.key[:16]}…"
         )
 
 
@@ -134,8 +139,10 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)
     return [
         f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the others are {others}.",
-        f"In each of {assignment.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and send your "
+        f"In each of {assignment.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and "
+        f"send your "
         f"part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
-        "You see two of three shares of every answer, which tell nothing. Whoever sees what two hosts see, sees every answer: keep your "
+        "You see two of three shares of every answer, which tell nothing. Whoever sees what two hosts see, sees every "
+        "answer: keep your "
         "machine, key and journal to yourself.",
     ]

@@ -1,8 +1,9 @@
 """Noise drawn ahead, in memory alone: two of three shares of numbers that nobody knows.
 
-Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when any of the three
-hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session are numbered, and whoever begins,
-fills or ends one says its number: a thread of an earlier attempt, however late it comes, changes nothing.
+Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when
+any of the three hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session
+are numbered, and whoever begins, fills or ends one says its number: a thread of an earlier attempt, however late it
+comes, changes nothing.
 """
 
 import threading
@@ -27,7 +28,8 @@ class Keys:
 
 
 class Pool:
-    """The noise of one agreement at one host. Numbers count up in a session; host 0 says which one is for which question."""
+    """The noise of one agreement at one host. Numbers count up in a session; host 0 says which one is for which
+    question."""
 
     def __init__(self, ahead: Mapping[Shape, int]) -> None:
         self._ahead = ahead
@@ -47,7 +49,8 @@ class Pool:
             return self._attempt
 
     def begin(self, attempt: int, keys: Keys) -> None:
-        """The session of this attempt has begun; `Unavailable` if there was a later attempt meanwhile, whose session stays as it is."""
+        """The session of this attempt has begun; `Unavailable` if there was a later attempt meanwhile, whose session
+        stays as it is."""
         with self._changed:
             if attempt != self._attempt:
                 raise Unavailable("a newer session was begun meanwhile; this one is over")
@@ -106,8 +109,8 @@ class Pool:
             return noise
 
     def wanted(self) -> Shape | None:
-        """What has to be drawn, as host 0 counts: at once where half is used up, else when nothing was used for a while (`QUIET`), so that
-        no round waits for a draw that is not for it."""
+        """What has to be drawn, as host 0 counts: at once where half is used up, else when nothing was used for a while
+        (`QUIET`), so that no round waits for a draw that is not for it."""
         with self._changed:
             quiet = time.monotonic() - self._used >= QUIET
             missing = ((shape, most - len(self._free(shape)), most) for shape, most in self._ahead.items())
@@ -133,4 +136,6 @@ class Pool:
         return self._keys is not None and self._keys.session == session
 
     def _free(self, shape: Shape) -> list[int]:
-        return sorted(number for number, (found, _) in self._drawn.items() if found == shape and number not in self._named)
+        return sorted(
+            number for number, (found, _) in self._drawn.items() if found == shape and number not in self._named
+        )

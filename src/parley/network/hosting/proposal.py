@@ -1,7 +1,8 @@
 """What each host says it holds, and what follows from three such words: a pure function that all hosts compute alike.
 
-Which shares two hosts hold alike they find out by tags: SHA-256 of a share under a key that those two hosts alone know. A plain digest
-would not do: the third host holds the other two shares, so with it a guess of the owner's exact answer could be checked.
+Which shares two hosts hold alike they find out by tags: SHA-256 of a share under a key that those two hosts alone know.
+A plain digest would not do: the third host holds the other two shares, so with it a guess of the owner's exact answer
+could be checked.
 """
 
 import hashlib
@@ -43,7 +44,8 @@ class Proposal:
         """The proposal as canonical JSON: the same text for the same content."""
         held = [[each.owner, each.first, each.second] for each in self.held]
         return json.dumps(
-            [self.terms_hash, self.round, self.content, self.host, self.session, self.noise, held], separators=(",", ":")
+            [self.terms_hash, self.round, self.content, self.host, self.session, self.noise, held],
+            separators=(",", ":"),
         )
 
     @classmethod
@@ -52,7 +54,12 @@ class Proposal:
         try:
             terms_hash, number, content, host, session, noise, held = json.loads(text)
             proposal = cls(terms_hash, number, content, host, session, noise, tuple(Held(*each) for each in held))
-            words = [*(word for each in proposal.held for word in (each.first, each.second)), terms_hash, content, session]
+            words = [
+                *(word for each in proposal.held for word in (each.first, each.second)),
+                terms_hash,
+                content,
+                session,
+            ]
             whole = all(type(each) is int and each >= 0 for each in (number, host, noise)) and host < HOSTS
             sound = (
                 whole
@@ -68,7 +75,8 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Record:
-    """What is opened for a question: whose shares, by their three tags, and which noise. Everything that a sum depends on."""
+    """What is opened for a question: whose shares, by their three tags, and which noise. Everything that a sum depends
+    on."""
 
     terms_hash: str
     round: int
@@ -83,7 +91,14 @@ class Record:
 
     def to_text(self) -> str:
         """The record as canonical JSON: the same text at all three hosts."""
-        facts = [self.terms_hash, self.round, self.content, self.session, self.noise, [list(each) for each in self.owners]]
+        facts = [
+            self.terms_hash,
+            self.round,
+            self.content,
+            self.session,
+            self.noise,
+            [list(each) for each in self.owners],
+        ]
         return json.dumps(facts, separators=(",", ":"))
 
     @classmethod
@@ -105,10 +120,11 @@ def tag(key: bytes, bundle: ShareBundle, number: int, share: bytes) -> str:
 
 
 def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
-    """The record that follows from the proposals of hosts 0, 1 and 2: the owners that all three hold, with tags that match wherever two
-    hosts hold the same share; or `AbortedRound`.
+    """The record that follows from the proposals of hosts 0, 1 and 2: the owners that all three hold, with tags that
+    match wherever two hosts hold the same share; or `AbortedRound`.
 
-    >>> a = [Proposal("0" * 64, 1, "1" * 64, i, "2" * 64, 7, (Held("bank-a", f"{i}" * 64, f"{(i + 1) % 3}" * 64),)) for i in range(3)]
+    >>> held = [(Held("bank-a", f"{i}" * 64, f"{(i + 1) % 3}" * 64),) for i in range(3)]
+    >>> a = [Proposal("0" * 64, 1, "1" * 64, i, "2" * 64, 7, held[i]) for i in range(3)]
     >>> agreed(a, quorum=1).names
     ('bank-a',)
     """
@@ -124,5 +140,7 @@ def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
         if all(held[j][name].first == held[j - 1][name].second for j in range(HOSTS)):
             owners.append((name, held[0][name].first, held[1][name].first, held[2][name].first))
     if len(owners) < max(1, quorum):
-        raise AbortedRound(f"the hosts hold the same share bundles of {len(owners)} owners: the terms need {max(1, quorum)}")
+        raise AbortedRound(
+            f"the hosts hold the same share bundles of {len(owners)} owners: the terms need {max(1, quorum)}"
+        )
     return Record(first.terms_hash, first.round, first.content, first.session, first.noise, tuple(owners))

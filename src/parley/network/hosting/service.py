@@ -1,4 +1,5 @@
-"""A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement answer.
+"""A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement
+answer.
 
 Formal guarantee: an owner's share bundle is taken from a caller whose certificate carries that owner's name, an opening
 is given to the learner of the terms alone, which hears public numbers too, and only the two other hosts of the terms
@@ -50,17 +51,22 @@ class OtherHost:
     connection: RemoteHost
 
     def proposal(self, terms_hash: str, number: int, content: str) -> Proposal:
-        return Proposal.from_text(self._heard(lambda: self.connection.propose(terms_hash, number, content, 2 * PATIENCE)))
+        return Proposal.from_text(
+            self._heard(lambda: self.connection.propose(terms_hash, number, content, 2 * PATIENCE))
+        )
 
     def record(self, terms_hash: str, number: int) -> str:
         return self._heard(lambda: self.connection.record(terms_hash, number, 2 * PATIENCE))
 
     def _heard(self, call: Callable[[], T]) -> T:
-        """Its answer, or its refusal in this host's own words: what another host wrote is neither journaled nor sent on."""
+        """Its answer, or its refusal in this host's own words: what another host wrote is neither journaled nor sent
+        on."""
         try:
             return call()
         except Refusal as refusal:
-            raise type(refusal)(f"{self.connection.name} {HEARD.get(refusal.code, f'refuses ({refusal.code})')}") from None
+            raise type(refusal)(
+                f"{self.connection.name} {HEARD.get(refusal.code, f'refuses ({refusal.code})')}"
+            ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +87,8 @@ class HostedAgreement:
         return any(name in parties for name in caller.names) or self.other_host(caller) is not None
 
     def other_host(self, caller: Caller) -> int | None:
-        """Which of the two others calls; None for somebody with such a name and another key, or who is two hosts at once."""
+        """Which of the two others calls; None for somebody with such a name and another key, or who is two hosts at
+        once."""
         found = [name for name in self.assignment.hosts if name in caller.names]
         if len(found) != 1 or found[0] == self.group.own or caller.fingerprint is None:
             return None
@@ -103,13 +110,22 @@ class HostService:
 
     full_name = messages.SERVICE
 
-    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, connections: HostConnections, log: Log) -> None:
-        self._name, self._journal, self._acceptances, self._connections, self._log = name, journal, acceptances, connections, log
+    def __init__(
+        self, name: str, journal: Journal, acceptances: Acceptances, connections: HostConnections, log: Log
+    ) -> None:
+        self._name, self._journal, self._acceptances, self._connections, self._log = (
+            name,
+            journal,
+            acceptances,
+            connections,
+            log,
+        )
         self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedAgreement] = {}
         self._looked = time.monotonic()
-        self.longest_message = 1 << 22  # bytes, by the terms in use; messages of a drawing are some times as long as a share bundle
+        # bytes, by the terms in use; messages of a drawing are some times as long as a share bundle
+        self.longest_message = 1 << 22
 
     @property
     def methods(self) -> dict[str, Work]:
@@ -190,7 +206,8 @@ class HostService:
         return self._replies.reply("answer", caller, work)
 
     def stand(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
-        """The public numbers that this host resolved, for the learner, which compares them with its own before it asks anything."""
+        """The public numbers that this host resolved, for the learner, which compares them with its own before it asks
+        anything."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, _, _, first = read_agreement(content)
@@ -266,13 +283,19 @@ class HostService:
         assignment = assignment_of(setup)
         index = assignment.index(self._name)
         if not self._journal.begun(assignment.terms_hash):
-            raise SettingError(f"{self._journal.path}: these terms were accepted with another journal; put that one back")
+            raise SettingError(
+                f"{self._journal.path}: these terms were accepted with another journal; put that one back"
+            )
         group = self._connections.group(acceptance.terms.hosts, self._name)
         peers = {i: group.connections[name] for i, name in enumerate(assignment.hosts) if i != index}
         pool = Pool(assignment.ahead)
-        host = Host(self._name, assignment, self._journal, pool, {i: OtherHost(connection) for i, connection in peers.items()})
+        host = Host(
+            self._name, assignment, self._journal, pool, {i: OtherHost(connection) for i, connection in peers.items()}
+        )
         for number in host.aborted:
-            self._log("void", terms=assignment.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
+            self._log(
+                "void", terms=assignment.terms_hash, round=number, reason="a host restarted before the hosts had agreed"
+            )
         largest = max(shape.bytes for shape in assignment.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
         return HostedAgreement(

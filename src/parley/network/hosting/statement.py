@@ -12,12 +12,15 @@ from parley.protocol.setup import resolve
 
 
 def statement(settings: HostSettings) -> dict[str, Any]:
-    """The journal's rows counted, its chain recomputed from the first row on. Reads beside a running daemon, which does not wait for it."""
+    """The journal's rows counted, its chain recomputed from the first row on. Reads beside a running daemon, which does
+    not wait for it."""
     if not settings.journal.exists():
         raise LedgerError(f"{settings.journal}: no journal lies there; put it back, or begin with parley host init")
     journal, acceptances = Journal(settings.journal, writes=False), Acceptances(settings.accepted)
     try:
-        accepted = [acceptance for terms_hash in acceptances.hashes() if (acceptance := acceptances.get(terms_hash)) is not None]
+        accepted = [
+            acceptance for terms_hash in acceptances.hashes() if (acceptance := acceptances.get(terms_hash)) is not None
+        ]
         agreements = [_agreement(journal, acceptance) for acceptance in accepted]
         head = journal.head
     finally:

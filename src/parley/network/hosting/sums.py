@@ -23,9 +23,10 @@ from parley.protocol.setup import Setup
 class HostedSum:
     """An `Exchange` of owners that release, with three hosts beside them whose journals lie in `folder`.
 
-    Formal guarantee: as `host.Host` says, for as long as the journals are kept. Before an opening is returned it is remembered beside the
-    folder where the journals end, so that journals of an earlier time are refused: a question might get a second noise. For the same
-    reason ledgers that know answers by these terms are not taken up with journals that do not.
+    Formal guarantee: as `host.Host` says, for as long as the journals are kept. Before an opening is returned it is
+    remembered beside the folder where the journals end, so that journals of an earlier time are refused: a question
+    might get a second noise. For the same reason ledgers that know answers by these terms are not taken up with
+    journals that do not.
     """
 
     def __init__(self, setup: Setup, owners: Sequence[Owner], folder: Path) -> None:
@@ -39,7 +40,8 @@ class HostedSum:
         if not all(journal.begun(setup.hash) for journal in journals):
             if any(owner.ledger.account(setup.hash).answers for owner in owners):
                 raise LedgerError(
-                    f"{folder}: the hosts' journals by these terms are not here, but owners have answered: put the journals back, or agree "
+                    f"{folder}: the hosts' journals by these terms are not here, but owners have answered: put the "
+                    f"journals back, or agree "
                     "on new terms"
                 )
             for journal in journals:
@@ -78,13 +80,16 @@ class HostedSum:
 
 
 def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings: Sequence[Opening]) -> Answer:
-    """What a learner makes of the openings of hosts 0, 1 and 2, if they are about the same; else `ContradictionError`."""
+    """What a learner makes of the openings of hosts 0, 1 and 2, if they are about the same; else
+    `ContradictionError`."""
     turn = assignment.turn(query.round)
     agreed = {(each.terms_hash, each.round, each.content, each.owners) for each in openings}
     names = openings[0].owners
     known = len(set(names)) == len(names) >= turn.quorum and set(names) <= set(turn.records)
     if len(openings) != HOSTS or agreed != {(query.terms_hash, query.round, query.content, names)} or not known:
-        raise ContradictionError(f"round {query.round}: the hosts opened something else than what was asked; ask their operators")
+        raise ContradictionError(
+            f"round {query.round}: the hosts opened something else than what was asked; ask their operators"
+        )
     if any(each.words.shape != (turn.shape.size,) for each in openings):
         raise ContradictionError(f"round {query.round}: a host opened numbers of another size; ask its operator")
     words = opening.open_words([opening.Opening(each.words, each.digest) for each in openings])
@@ -98,8 +103,11 @@ def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings
 
 def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: int) -> None:
     """Refuse a sum that the agreed bounds and the noise cannot make, but once in 10^12 rounds."""
-    loosest = max((setup.part(name).stage(number).question.extent for name in answer.owners), key=lambda extent: extent.size)
+    loosest = max(
+        (setup.part(name).stage(number).question.extent for name in answer.owners), key=lambda extent: extent.size
+    )
     if not loosest.noisy(noise.over(answer.records), answer.value.size, UNLIKELY).holds(answer.value):
         raise ContradictionError(
-            f"round {number}: the opened sum is larger than the agreed bounds and the noise can make it: an owner shared something else"
+            f"round {number}: the opened sum is larger than the agreed bounds and the noise can make it: an owner "
+            f"shared something else"
         )

@@ -1,7 +1,7 @@
 """A small certificate authority for a consortium: it signs names, and revokes what it signed.
 
-The authority's folder keeps a copy of everything it ever signed, so that revoking a name revokes all its certificates. What it revoked
-is on a list that it signs (`revocation_list.py`).
+The authority's folder keeps a copy of everything it ever signed, so that revoking a name revokes all its certificates.
+What it revoked is on a list that it signs (`revocation_list.py`).
 """
 
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from parley.durable import create, make_folder, replace_text
 from parley.errors import CertificateError
-from parley.network.identity.certificates import days_left, expiry_warning, fingerprint, issued_by, names, read_certificate
+from parley.network.identity.certificates import (
+    days_left,
+    expiry_warning,
+    fingerprint,
+    issued_by,
+    names,
+    read_certificate,
+)
 from parley.network.identity.pem import AUTHORITY, PUBLIC, pem, read_key, require_new, write_key, write_new
 from parley.network.identity.revocation_list import list_number, read_revocations
 from parley.network.identity.signing_requests import read_request, requested_name
@@ -44,7 +51,8 @@ def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
     )
     write_key(folder / f"{AUTHORITY}.key", key)
     write_new(folder / f"{AUTHORITY}.crt", pem(certificate), PUBLIC)
-    revoke(folder, None, LIST_DAYS)  # empty: who has the file from the start has only to replace it when a key is stolen
+    # empty: who has the file from the start has only to replace it when a key is stolen
+    revoke(folder, None, LIST_DAYS)
     return certificate
 
 
@@ -56,9 +64,13 @@ def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certifi
     content = read_request(request)
     name = requested_name(content)
     good, revoked = _issued_and_revoked(authority)
-    held = [known for certificate in good for known in names(certificate)] + [file.stem for file in authority.glob("*.crt")]
+    held = [known for certificate in good for known in names(certificate)] + [
+        file.stem for file in authority.glob("*.crt")
+    ]
     if name.casefold() in (known.casefold() for known in held):
-        raise CertificateError(f"{authority}: a certificate for {name!r} exists; renew it, or revoke it if its key was lost")
+        raise CertificateError(
+            f"{authority}: a certificate for {name!r} exists; renew it, or revoke it if its key was lost"
+        )
     if any(fingerprint(certificate) == fingerprint(content) for certificate in revoked):
         raise CertificateError(f"{request}: a certificate of this key was revoked; have a request with a new key made")
     certificate = _sign(authority, name, content.public_key(), days)
@@ -73,7 +85,9 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
     if not issued_by(old, read_certificate(authority / f"{AUTHORITY}.crt")):
         raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued")
     if not names(old):
-        raise CertificateError(f"{path}: it names no member; an authority is not renewed but replaced (parley certs init)")
+        raise CertificateError(
+            f"{path}: it names no member; an authority is not renewed but replaced (parley certs init)"
+        )
     if any(fingerprint(certificate) == fingerprint(old) for certificate in _issued_and_revoked(authority)[1]):
         raise CertificateError(f"{path}: it was revoked; have a request with a new key made")
     _archive(authority, old)
@@ -83,9 +97,11 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
 
 
 def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevocationList:
-    """Revoke every certificate of this name, on the list ca.crl that members hold beside ca.crt; without a name, only date it anew.
+    """Revoke every certificate of this name, on the list ca.crl that members hold beside ca.crt; without a name, only
+    date it anew.
 
-    The name is free afterwards for a request with a new key. The list is good for `days`: who uses it wants a later one by then.
+    The name is free afterwards for a request with a new key. The list is good for `days`: who uses it wants a later one
+    by then.
     """
     ca, path = read_certificate(authority / f"{AUTHORITY}.crt"), authority / f"{AUTHORITY}.crl"
     before = read_revocations(path, ca) if path.exists() else None
@@ -120,7 +136,8 @@ def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certifi
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise CertificateError(f"{name}: its key is of another kind; expected a request made by `parley certs request`")
     usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
-    both_ways = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])  # an owner may learn
+    # an owner may learn
+    both_ways = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
     certificate = (
         _dated(min(days, days_left(ca)))
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))

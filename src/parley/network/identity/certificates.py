@@ -1,7 +1,7 @@
 """Certificates: whom they name, by which key, until when.
 
-A certificate says one name (as in the terms), and its fingerprint is that of the key, so it survives a renewal and two people can
-compare it by phone.
+A certificate says one name (as in the terms), and its fingerprint is that of the key, so it survives a renewal and two
+people can compare it by phone.
 """
 
 import hashlib
@@ -70,7 +70,11 @@ def expiry_warning(path: Path, certificate: x509.Certificate | None = None) -> s
     """One sentence if the certificate (that in the file, if none is given) ends soon; an error if it has ended."""
     certificate = certificate if certificate is not None else read_certificate(path)
     left, end = days_left(certificate), f"{certificate.not_valid_after_utc:%Y-%m-%d}"
-    advice = "have the authority renew it" if names(certificate) else "the consortium needs a new authority (parley certs init)"
+    advice = (
+        "have the authority renew it"
+        if names(certificate)
+        else "the consortium needs a new authority (parley certs init)"
+    )
     if left < 0:
         raise CertificateError(f"{path}: expired on {end}; {advice}")
     return f"{path}: expires in {left} days, on {end}; {advice}" if left < SOON else None

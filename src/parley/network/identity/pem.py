@@ -1,4 +1,5 @@
-"""The files in which keys and certificates lie: PEM, one thing a file, P-256 keys; a key is readable by its account alone."""
+"""The files in which keys and certificates lie: PEM, one thing a file, P-256 keys; a key is readable by its account
+alone."""
 
 from pathlib import Path
 

@@ -14,7 +14,9 @@ from parley.network.identity.settings import Identity
 def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
     """The list in a PEM file, if the authority signed it and it has a number, by which a later list is known."""
     try:
-        revocations = x509.load_pem_x509_crl(sole_block(path, "the authority's revocation list (ask it for its ca.crl)"))
+        revocations = x509.load_pem_x509_crl(
+            sole_block(path, "the authority's revocation list (ask it for its ca.crl)")
+        )
         sound = revocations.issuer == ca.subject and revocations.is_signature_valid(elliptic_key(ca))
     except (ValueError, TypeError):
         raise CertificateError(f"{path}: not a revocation list in PEM form; ask the authority for its ca.crl") from None
@@ -36,11 +38,19 @@ def list_number(revocations: x509.CertificateRevocationList) -> int:
 
 def list_warning(path: Path, revocations: x509.CertificateRevocationList) -> str | None:
     """One sentence if the authority wants to give out a later list soon; an error if it wanted to by now."""
-    until, now, ask = revocations.next_update_utc, datetime.now(UTC), "ask the authority for a later ca.crl (parley certs revoke)"
+    until, now, ask = (
+        revocations.next_update_utc,
+        datetime.now(UTC),
+        "ask the authority for a later ca.crl (parley certs revoke)",
+    )
     if until is None or until <= now:
         raise CertificateError(f"{path}: this revocation list is out of date; {ask}")
     left = (until - now).days
-    return f"{path}: this revocation list is good for {left} more days, until {until:%Y-%m-%d}; {ask}" if left < SOON else None
+    return (
+        f"{path}: this revocation list is good for {left} more days, until {until:%Y-%m-%d}; {ask}"
+        if left < SOON
+        else None
+    )
 
 
 def revocations_in_force(identity: Identity) -> x509.CertificateRevocationList | None:
@@ -53,5 +63,6 @@ def revocations_in_force(identity: Identity) -> x509.CertificateRevocationList |
 
 
 def revoked_serials(identity: Identity) -> frozenset[int]:
-    """The serial numbers of the certificates that the authority revoked, by a list that is signed and in date; none without a list."""
+    """The serial numbers of the certificates that the authority revoked, by a list that is signed and in date; none
+    without a list."""
     return frozenset(entry.serial_number for entry in revocations_in_force(identity) or ())

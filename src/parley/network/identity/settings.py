@@ -1,4 +1,5 @@
-"""What each party writes down for itself: an owner where its things lie (owner.toml), a learner where the owners are (addresses.toml)."""
+"""What each party writes down for itself: an owner where its things lie (owner.toml), a learner where the owners are
+(addresses.toml)."""
 
 import ipaddress
 import re
@@ -32,7 +33,8 @@ class _Settings(BaseModel):
 
 
 class Identity(_Settings):
-    """Whom one trusts and who one is: the authority's certificate, one's own, and its key; what the authority revoked (ca.crl)."""
+    """Whom one trusts and who one is: the authority's certificate, one's own, and its key; what the authority revoked
+    (ca.crl)."""
 
     authority: Path
     certificate: Path
@@ -41,7 +43,8 @@ class Identity(_Settings):
 
 
 class Pinned(_Settings):
-    """A party's address, and the fingerprint of the only key that it may show there (in groups of four, if one likes)."""
+    """A party's address, and the fingerprint of the only key that it may show there (in groups of four, if one
+    likes)."""
 
     address: HostPort
     fingerprint: Fingerprint
@@ -64,7 +67,8 @@ def _different_keys(hosts: dict[str, Any]) -> dict[str, Any]:
         if isinstance(where, Pinned) and pins.setdefault(where.fingerprint, name) != name:
             raise PydanticCustomError(
                 "same_key",
-                "expected different fingerprints: {one} and {other} have the same, and who holds the key of two hosts reads every answer",
+                "expected different fingerprints: {one} and {other} have the same, and who holds the key of two hosts "
+                "reads every answer",
                 {"one": pins[where.fingerprint], "other": name},
             )
     return hosts
@@ -85,10 +89,12 @@ class PeerSettings(_Settings):
 
 
 class OwnerSettings(_Settings):
-    """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine, who show none.
+    """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine,
+    who show none.
 
-    `cluster` is the address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read. `metrics`
-    (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless `metrics_anywhere` says otherwise.
+    `cluster` is the address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are
+    read. `metrics` (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless
+    `metrics_anywhere` says otherwise.
     """
 
     name: Party
@@ -125,14 +131,16 @@ class OwnTable(_Settings):
 
 
 Address = Annotated[
-    Annotated[Text, Tag("line")] | Annotated[Pinned, Tag("pinned")] | Annotated[OwnTable, Tag("own")], Discriminator(_kind)
+    Annotated[Text, Tag("line")] | Annotated[Pinned, Tag("pinned")] | Annotated[OwnTable, Tag("own")],
+    Discriminator(_kind),
 ]
 
 
 class Addresses(_Settings):
     """Where a learner finds each owner.
 
-    "host:port", { address = "host:port", fingerprint = "..." }, "unix:/path", or { own = "owner.toml" } for its own table.
+    "host:port", { address = "host:port", fingerprint = "..." }, "unix:/path", or { own = "owner.toml" } for its own
+    table.
     """
 
     identity: Identity | None = None
@@ -151,7 +159,8 @@ def load_host(path: Path) -> HostSettings:
 
 
 def load_owner(path: Path) -> OwnerSettings:
-    """Read an owner.toml. Paths inside it are relative to the file. Who does not listen on a network needs no identity, and has none."""
+    """Read an owner.toml. Paths inside it are relative to the file. Who does not listen on a network needs no identity,
+    and has none."""
     settings = _load(OwnerSettings, path)
     _require_near(settings, path)
     if settings.listen is None:
@@ -165,7 +174,8 @@ def _require_near(settings: OwnerSettings | HostSettings, path: Path) -> None:
     """Refuse a metrics page for everybody, unless that is wanted."""
     if settings.metrics is not None and not settings.metrics_anywhere and not _loopback(settings.metrics):
         raise SettingError(
-            f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and learners to anybody; "
+            f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and "
+            f"learners to anybody; "
             "expected 127.0.0.1, or `metrics_anywhere = true` beside it"
         )
 
@@ -182,7 +192,11 @@ def _loopback(address: str) -> bool:
 def load_addresses(path: Path) -> Addresses:
     """Read an addresses.toml. Paths inside it are relative to the file."""
     addresses = _load(Addresses, path)
-    remote = [a for a in addresses.owners.values() if isinstance(a, Pinned) or (isinstance(a, str) and not a.startswith("unix:"))]
+    remote = [
+        a
+        for a in addresses.owners.values()
+        if isinstance(a, Pinned) or (isinstance(a, str) and not a.startswith("unix:"))
+    ]
     if (remote or addresses.hosts) and addresses.identity is None:
         raise SettingError(f"{path}: identity: missing; owners on a network answer only to certificates (parley certs)")
     return addresses
@@ -205,7 +219,9 @@ def _load(kind: type[S], path: Path) -> S:
         raise SettingError(f"{path}: not valid TOML: {error}") from None
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        raise SettingError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+        raise SettingError(
+            f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        ) from None
 
 
 _PATHS = {"table", "ledger", "journal", "accepted", "socket", "authority", "certificate", "key", "revoked", "own"}
@@ -215,4 +231,6 @@ def _beside(content: Any, folder: Path) -> Any:
     """The same with every path made absolute, as seen from `folder`."""
     if not isinstance(content, dict):
         return content
-    return {k: str(folder / v) if k in _PATHS and isinstance(v, str) else _beside(v, folder) for k, v in content.items()}
+    return {
+        k: str(folder / v) if k in _PATHS and isinstance(v, str) else _beside(v, folder) for k, v in content.items()
+    }

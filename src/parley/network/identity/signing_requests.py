@@ -44,9 +44,14 @@ def requested_name(request: x509.CertificateSigningRequest) -> str:
 
 
 def checked_name(name: str) -> str:
-    """A name as the terms spell owners and learners; "ca" is the authority's own, and TLS takes four numbers for an address."""
+    """A name as the terms spell owners and learners; "ca" is the authority's own, and TLS takes four numbers for an
+    address."""
     if re.fullmatch(r"\d+(\.\d+){3}", name):
-        raise CertificateError(f"name = {name!r}: it looks like an IP address, which TLS would not take for a name; choose another")
+        raise CertificateError(
+            f"name = {name!r}: it looks like an IP address, which TLS would not take for a name; choose another"
+        )
     if not re.fullmatch(PARTY, name) or name.casefold() == AUTHORITY:
-        raise CertificateError(f"name = {name!r}: expected letters, digits, '-', '_' and '.', at most 100, and not {AUTHORITY!r}")
+        raise CertificateError(
+            f"name = {name!r}: expected letters, digits, '-', '_' and '.', at most 100, and not {AUTHORITY!r}"
+        )
     return name

@@ -1,4 +1,5 @@
-"""Whom to trust: certificates of the consortium's authority, in date and not revoked; and whether one's own files are such."""
+"""Whom to trust: certificates of the consortium's authority, in date and not revoked; and whether one's own files are
+such."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,9 +22,13 @@ def check_identity(identity: Identity, name: str) -> None:
     require_private(identity.key)
     own, key = trusted_certificate(identity.certificate, identity), read_key(identity.key)
     if key.public_key() != own.public_key():
-        raise CertificateError(f"{identity.key}: not the key of {identity.certificate}; expected the one its request was made with")
+        raise CertificateError(
+            f"{identity.key}: not the key of {identity.certificate}; expected the one its request was made with"
+        )
     if name not in names(own):
-        raise CertificateError(f"{identity.certificate}: it is for {', '.join(names(own)) or 'an authority'}, not for {name!r}")
+        raise CertificateError(
+            f"{identity.certificate}: it is for {', '.join(names(own)) or 'an authority'}, not for {name!r}"
+        )
 
 
 def trusted_certificate(path: Path, identity: Identity) -> x509.Certificate:
@@ -33,7 +38,9 @@ def trusted_certificate(path: Path, identity: Identity) -> x509.Certificate:
         raise CertificateError(f"{path}: not issued by the authority in {identity.authority}")
     for place, dated in ((identity.authority, ca), (path, certificate)):
         if dated.not_valid_before_utc > datetime.now(UTC):
-            raise CertificateError(f"{place}: not good before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock right?")
+            raise CertificateError(
+                f"{place}: not good before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock right?"
+            )
         expiry_warning(place, dated)
     if certificate.serial_number in revoked_serials(identity):
         raise CertificateError(f"{path}: the authority revoked it; have a request with a new key issued")

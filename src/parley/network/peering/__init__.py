@@ -1,1 +1,2 @@
-"""An owner's peer where there is no centre: what it says to its neighbours on the graph, and what it hears from them."""
+"""An owner's peer where there is no centre: what it says to its neighbours on the graph, and what it hears from
+them."""

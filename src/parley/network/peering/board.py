@@ -8,16 +8,18 @@ from parley.validate import Floats
 
 
 class Board:
-    """Vectors by place. A neighbour is at most one step ahead or behind, or after a crash at the start of its round, so the round before
-    this one is kept and what is older is let go."""
+    """Vectors by place. A neighbour is at most one step ahead or behind, or after a crash at the start of its round, so
+    the round before this one is kept and what is older is let go."""
 
     def __init__(self, first: int = 1) -> None:
         self._first, self._said = first, dict[Place, Floats]()
         self._changed = threading.Condition()
-        self.agreed = 0  # everybody that is fewer edges away found the public numbers of all its neighbours to be its own
+        # everybody that is fewer edges away found the public numbers of all its neighbours to be its own
+        self.agreed = 0
 
     def say(self, place: Place, vectors: Floats) -> None:
-        """From now on this is what was said there. Something else than before is refused: a neighbour may have heard it."""
+        """From now on this is what was said there. Something else than before is refused: a neighbour may have heard
+        it."""
         with self._changed:
             before = self._said.setdefault(place, vectors.copy())
             if before.tobytes() != vectors.tobytes():
@@ -32,8 +34,10 @@ class Board:
                 return self._said[place]
             if place[0] < self._first:
                 raise OutOfOrder(
-                    f"round {place[0]} is over here, where round {self._first} is the oldest kept: put the latest checkpoint back; if it "
-                    "is lost, let all peers move theirs away and begin again, which costs nothing while the owners keep all answers"
+                    f"round {place[0]} is over here, where round {self._first} is the oldest kept: put the latest "
+                    f"checkpoint back; if it "
+                    "is lost, let all peers move theirs away and begin again, which costs nothing while the owners "
+                    "keep all answers"
                 )
             return None
 

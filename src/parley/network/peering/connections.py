@@ -35,7 +35,9 @@ class RemoteNeighbour(RemoteDaemon):
 def peer_settings(settings: OwnerSettings) -> tuple[PeerSettings, Identity]:
     """What a peer needs of an owner's settings, or a sentence about what is missing."""
     if settings.peer is None:
-        raise SettingError("owner.toml: peer: missing; expected [peer] with `listen`, and [peer.neighbours] with their addresses")
+        raise SettingError(
+            "owner.toml: peer: missing; expected [peer] with `listen`, and [peer.neighbours] with their addresses"
+        )
     if settings.identity is None:
         raise SettingError("owner.toml: identity: missing; a peer shows the owner's own certificate (parley certs)")
     return settings.peer, settings.identity
@@ -48,17 +50,23 @@ def own_daemon(settings: OwnerSettings) -> RemoteOwner:
     if address is None:
         raise SettingError("owner.toml: listen: missing; the owner's own peer reaches the daemon there")
     host, _, port = address.rpartition(":")
-    return RemoteOwner(settings.name, f"{EVERYWHERE.get(host, host)}:{port}", identity, revoked=revoked_serials(identity))
+    return RemoteOwner(
+        settings.name, f"{EVERYWHERE.get(host, host)}:{port}", identity, revoked=revoked_serials(identity)
+    )
 
 
-def neighbour_connections(settings: OwnerSettings, graph: Graph) -> tuple[list[RemoteNeighbour], Mapping[str, str | None]]:
+def neighbour_connections(
+    settings: OwnerSettings, graph: Graph
+) -> tuple[list[RemoteNeighbour], Mapping[str, str | None]]:
     """Connections to this owner's neighbours and to nobody else, and the keys that they must show; nobody is called
     yet."""
     peer, identity = peer_settings(settings)
     revoked, connections, keys = revoked_serials(identity), list[RemoteNeighbour](), dict[str, str | None]()
     for name in graph.neighbours(settings.name):
         if name not in peer.neighbours:
-            raise SettingError(f"owner.toml: peer.neighbours: expected the address of {name!r}, a neighbour by these terms")
+            raise SettingError(
+                f"owner.toml: peer.neighbours: expected the address of {name!r}, a neighbour by these terms"
+            )
         where = peer.neighbours[name]
         address, keys[name] = (where.address, where.fingerprint) if isinstance(where, Pinned) else (where, None)
         connections.append(RemoteNeighbour(name, address, identity, keys[name], revoked))

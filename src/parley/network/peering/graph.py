@@ -34,7 +34,9 @@ class Graph:
 
     @cached_property
     def _near(self) -> Mapping[str, frozenset[str]]:
-        return {name: frozenset(end for pair in self.joined if name in pair for end in pair) - {name} for name in self.names}
+        return {
+            name: frozenset(end for pair in self.joined if name in pair for end in pair) - {name} for name in self.names
+        }
 
     @cached_property
     def _distances(self) -> Mapping[str, Mapping[str, int]]:

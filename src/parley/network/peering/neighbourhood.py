@@ -1,8 +1,8 @@
 """An owner's neighbours on the graph: what is said to them and heard from them, place by place, however often
 connections break.
 
-Everybody says its words at a place and then hears those of its neighbours there, so nobody is more than one place ahead of a neighbour.
-Nothing is pushed: who was killed asks again, and hears the same.
+Everybody says its words at a place and then hears those of its neighbours there, so nobody is more than one place ahead
+of a neighbour. Nothing is pushed: who was killed asks again, and hears the same.
 """
 
 import threading
@@ -40,7 +40,8 @@ class Connection(Protocol):
 
 
 class Neighbourhood:
-    """This owner's peer among its neighbours. `stops`: who is late for `deadline` seconds ends the run; else is waited for."""
+    """This owner's peer among its neighbours. `stops`: who is late for `deadline` seconds ends the run; else is waited
+    for."""
 
     def __init__(
         self,
@@ -58,14 +59,16 @@ class Neighbourhood:
         self._connections = {connection.name: connection for connection in connections}
         if set(self._connections) != set(graph.neighbours(owner)):
             raise ExchangeError(
-                f"neighbours: the terms make {graph.neighbours(owner)} those of {owner}, the addresses {sorted(self._connections)}"
+                f"neighbours: the terms make {graph.neighbours(owner)} those of {owner}, the addresses "
+                f"{sorted(self._connections)}"
             )
         self._pool = ThreadPoolExecutor(max(1, len(self._connections)), thread_name_prefix="parley-neighbour")
         self._over = threading.Event()
 
     def agree(self, number: int) -> None:
-        """Refuse neighbours that resolved other public numbers, before anything is asked in round `number`; and wait until everybody on the
-        graph found its neighbours to agree. Who refuses stays for a moment: its neighbours can then see why, too.
+        """Refuse neighbours that resolved other public numbers, before anything is asked in round `number`; and wait
+        until everybody on the graph found its neighbours to agree. Who refuses stays for a moment: its neighbours can
+        then see why, too.
 
         Everybody says how far from it all have agreed: one edge further than what all of its neighbours say.
         """
@@ -82,7 +85,10 @@ class Neighbourhood:
         for far in range(1, self.graph.diameter + 1):
             self.board.agreed = far
             self._all(
-                {name: partial(self._agreed, connection, far, troubles) for name, connection in self._connections.items()},
+                {
+                    name: partial(self._agreed, connection, far, troubles)
+                    for name, connection in self._connections.items()
+                },
                 when,
                 troubles,
             )
@@ -101,8 +107,8 @@ class Neighbourhood:
     def spread(self, number: int, vector: Floats) -> dict[str, Floats]:
         """Every owner's vector [P], passed on from neighbour to neighbour; this owner's is `vector`.
 
-        In step h everybody tells what it heard in the step before: the words of owners h - 1 edges away. Words that come on two ways must
-        be the same.
+        In step h everybody tells what it heard in the step before: the words of owners h - 1 edges away. Words that
+        come on two ways must be the same.
         """
         graph, known = self.graph, {self.owner: vector}
         for step in range(1, graph.diameter + 1):
@@ -110,12 +116,15 @@ class Neighbourhood:
             if own:
                 self.board.say((number, step), np.stack([known[name] for name in own]))
             told = {name: graph.at(name, step - 1) for name in self._connections}
-            heard = self._hear((number, step), {name: (len(about), len(vector)) for name, about in told.items() if about})
+            heard = self._hear(
+                (number, step), {name: (len(about), len(vector)) for name, about in told.items() if about}
+            )
             for name, vectors in heard.items():
                 for about, words in zip(told[name], vectors, strict=True):
                     if known.setdefault(about, words).tobytes() != words.tobytes():
                         raise ContradictionError(
-                            f"{name} and others tell different things about {about}: one of them passes on something else than it heard"
+                            f"{name} and others tell different things about {about}: one of them passes on something "
+                            f"else than it heard"
                         )
         return {name: known[name] for name in graph.names}
 
@@ -127,9 +136,12 @@ class Neighbourhood:
                 self.board.say((number, step), np.stack(own))
 
     def finish(self, place: Place, told: Collection[str]) -> list[str]:
-        """Say that this peer has all it needs, and stay until its neighbours do and know (`told`); who was not heard to is named."""
+        """Say that this peer has all it needs, and stay until its neighbours do and know (`told`); who was not heard to
+        is named."""
         self.board.say(place, np.empty((0, 1)))
-        calls = {name: self._pool.submit(self._finished, connection, place) for name, connection in self._connections.items()}
+        calls = {
+            name: self._pool.submit(self._finished, connection, place) for name, connection in self._connections.items()
+        }
         ended = [name for name, call in calls.items() if call.result()]
         due = time.monotonic() + self._deadline
         while not set(ended) <= set(told) and time.monotonic() < due:
@@ -148,7 +160,9 @@ class Neighbourhood:
         for rows, numbers in shapes.values():
             require_short(rows, numbers)
         troubles: dict[str, str] = {}
-        asked = {name: partial(self._ask, self._connections[name], place, shape, troubles) for name, shape in shapes.items()}
+        asked = {
+            name: partial(self._ask, self._connections[name], place, shape, troubles) for name, shape in shapes.items()
+        }
         return self._all(asked, f"round {place[0]}", troubles)
 
     def _all(self, asked: Mapping[str, Callable[[], T]], when: str, troubles: Mapping[str, str]) -> dict[str, T]:
@@ -162,7 +176,9 @@ class Neighbourhood:
                 raise failed
             if not late:
                 return {name: call.result() for name, call in calls.items()}
-            absent = "; ".join(troubles.get(name, f"{name}: no word yet") for name, call in calls.items() if call in late)
+            absent = "; ".join(
+                troubles.get(name, f"{name}: no word yet") for name, call in calls.items() if call in late
+            )
             if self._stops:
                 self._over.set()
                 raise ExchangeError(
@@ -174,7 +190,9 @@ class Neighbourhood:
         """Refuse one neighbour if it resolved other public numbers, asked until it says which."""
 
         def compared() -> bool:
-            if not require_agreed(self._run.numbers, connection.name, lambda first: connection.numbers(self._run, first, CALL)):
+            if not require_agreed(
+                self._run.numbers, connection.name, lambda first: connection.numbers(self._run, first, CALL)
+            ):
                 self._warn(silent(connection.name))
             return True
 

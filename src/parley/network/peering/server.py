@@ -21,13 +21,16 @@ GRACE = 2.0  # seconds for the last replies
 
 
 @contextmanager
-def listening(name: str, identity: Identity, address: str, service: PeerService, neighbours: int, log: Log) -> Iterator[int]:
+def listening(
+    name: str, identity: Identity, address: str, service: PeerService, neighbours: int, log: Log
+) -> Iterator[int]:
     """Answer neighbours at this address until the end of the context; the port."""
     open_files()
     network, slots = Network(identity, name, log, lambda: LONGEST), CallSlots(CALLS_EACH, SENDING)
     over = threading.Event()
     with ExitStack() as after:
-        workers = WORKERS + CALLS_EACH * neighbours  # a question may wait for what is not said yet, and keeps nobody else waiting
+        # a question may wait for what is not said yet, and keeps nobody else waiting
+        workers = WORKERS + CALLS_EACH * neighbours
         pool = ThreadPoolExecutor(workers, thread_name_prefix="parley-peer")
         after.callback(pool.shutdown)
         server = make_server(pool)
@@ -36,7 +39,10 @@ def listening(name: str, identity: Identity, address: str, service: PeerService,
         after.callback(lambda: server.stop(GRACE).wait())
         server.start()
         looking = threading.Thread(
-            target=maintain, args=(network, slots, identity_reminders(identity), over, log), name="parley-maintenance", daemon=True
+            target=maintain,
+            args=(network, slots, identity_reminders(identity), over, log),
+            name="parley-maintenance",
+            daemon=True,
         )
         looking.start()
         after.callback(looking.join)

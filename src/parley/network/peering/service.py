@@ -1,8 +1,9 @@
 """What a peer offers its neighbours: bytes in, bytes out.
 
-Formal guarantee: every byte that leaves is a mixture of answers that owners released, a public number, or one of a fixed set of sentences,
-and leaves only to a caller whose certificate names a neighbour of this owner on the terms' graph (with the key that the settings give for
-it, if they do). Mixtures of released answers are post-processing: they tell no more about a person than the answers' own epsilon and delta.
+Formal guarantee: every byte that leaves is a mixture of answers that owners released, a public number, or one of a
+fixed set of sentences, and leaves only to a caller whose certificate names a neighbour of this owner on the terms'
+graph (with the key that the settings give for it, if they do). Mixtures of released answers are post-processing: they
+tell no more about a person than the answers' own epsilon and delta.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,8 @@ from parley.network.serving.acceptance import Caller
 from parley.network.serving.log import Log
 from parley.network.serving.replies import Replies, caller_facts
 
-STRANGER = "these terms do not make this peer and this caller neighbours"  # the same whether the terms or the caller are unknown
+# the same whether the terms or the caller are unknown
+STRANGER = "these terms do not make this peer and this caller neighbours"
 TROUBLE = "the peer cannot answer at the moment; ask the same question again"
 PATIENCE = 2.0  # seconds that a question waits for what is not said yet
 
@@ -25,11 +27,14 @@ HungUp = Callable[[], bool]
 
 
 class PeerService:
-    """What neighbours may call; `keys` are theirs, None where any key that the authority certified for the name will do."""
+    """What neighbours may call; `keys` are theirs, None where any key that the authority certified for the name will
+    do."""
 
     full_name = messages.SERVICE
 
-    def __init__(self, owner: str, run: Run, keys: Mapping[str, str | None], board: Board, end: Place, log: Log) -> None:
+    def __init__(
+        self, owner: str, run: Run, keys: Mapping[str, str | None], board: Board, end: Place, log: Log
+    ) -> None:
         self._owner, self._run, self._keys, self._board, self._end, self._log = owner, run, keys, board, end, log
         self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._callers = set[str]()  # that were heard of
@@ -76,7 +81,8 @@ class PeerService:
         return self._replies.reply(None, caller, work)
 
     def stand(self, content: bytes, caller: Caller) -> bytes:
-        """The public numbers that this peer resolved, which a neighbour compares with its own before anything is asked."""
+        """The public numbers that this peer resolved, which a neighbour compares with its own before anything is
+        asked."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, _, _, first = read_agreement(content)
@@ -87,6 +93,7 @@ class PeerService:
         return self._replies.reply(None, caller, work)
 
     def _neighbour(self, caller: Caller) -> str | None:
-        """Which of them calls; None for a stranger, and for somebody with such a name and another key than was written down."""
+        """Which of them calls; None for a stranger, and for somebody with such a name and another key than was written
+        down."""
         found = [name for name in self._keys if name in caller.names]
         return found[0] if len(found) == 1 and self._keys[found[0]] in (None, caller.fingerprint) else None

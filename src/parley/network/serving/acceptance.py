@@ -1,7 +1,7 @@
 """Terms that a person at the owner accepted, kept beside the ledger so that a restarted daemon knows them.
 
-The ledger says that terms with this hash were accepted and at what price; the file here says what they are and who may ask. A daemon
-answers only where both agree.
+The ledger says that terms with this hash were accepted and at what price; the file here says what they are and who may
+ask. A daemon answers only where both agree.
 """
 
 import json
@@ -27,7 +27,8 @@ FRESH = 0.02  # seconds for which an acceptance is not looked at again: rounds m
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has neither.
+    """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has
+    neither.
 
     From which address (`peer`) it does so is for the log, and makes nobody another caller.
     """
@@ -40,7 +41,8 @@ class Caller:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Accepted terms, and who may ask by them: the certified learner they name (only with this key, if one was given); relays too?
+    """Accepted terms, and who may ask by them: the certified learner they name (only with this key, if one was given);
+    relays too?
 
     With `peer`, the owner's own name, its own peer asks in the learner's place.
     """
@@ -74,8 +76,9 @@ class Acceptances:
     def storing(self, acceptance: Acceptance) -> Iterator[None]:
         """Keep it durably, together with what the body writes down of it elsewhere (the ledger's row), or neither.
 
-        Its file is on the disk before the body begins, and takes its place afterwards, for which no room is needed. After a crash in
-        between, and where a ledger fails of which nobody knows how far it came, `complete` does what is left to do.
+        Its file is on the disk before the body begins, and takes its place afterwards, for which no room is needed.
+        After a crash in between, and where a ledger fails of which nobody knows how far it came, `complete` does what
+        is left to do.
         """
         make_folder(self.folder)
         content = {
@@ -102,7 +105,8 @@ class Acceptances:
         self._place(acceptance.terms.hash)
 
     def complete(self, accepted: Container[str]) -> list[str]:
-        """Put the files in their places of terms that are `accepted` by the ledger, where a crash or a disk prevented it; their hashes.
+        """Put the files in their places of terms that are `accepted` by the ledger, where a crash or a disk prevented
+        it; their hashes.
 
         A file whose terms are not accepted stays where nobody reads it: somebody may be accepting them at this moment.
         """
@@ -122,7 +126,8 @@ class Acceptances:
                 raise
         except OSError as error:
             raise DiskError(
-                f"{path}: cannot be put in its place ({error.strerror}), but the terms are accepted; the daemon's next start does it"
+                f"{path}: cannot be put in its place ({error.strerror}), but the terms are accepted; the daemon's "
+                f"next start does it"
             ) from None
 
     def hashes(self) -> list[str]:
@@ -134,7 +139,8 @@ class Acceptances:
         return sorted(name[:-5] for name in found if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
     def admit(self, caller: Caller) -> bool:
-        """Whether any of them lets this caller ask, or did: `get` has the last word on each. A damaged one shuts nobody out here."""
+        """Whether any of them lets this caller ask, or did: `get` has the last word on each. A damaged one shuts nobody
+        out here."""
         if caller in self._admitted:
             return True
         damaged = False
@@ -150,7 +156,8 @@ class Acceptances:
         return damaged
 
     def get(self, terms_hash: str) -> Acceptance | None:
-        """The acceptance of the terms with this hash, read again whenever the file changed (noticed within `FRESH` seconds)."""
+        """The acceptance of the terms with this hash, read again whenever the file changed (noticed within `FRESH`
+        seconds)."""
         known, now = self._known.get(terms_hash), time.monotonic()
         if known is not None and now - known[0] < FRESH:
             return known[2]
@@ -185,7 +192,8 @@ def _read(path: Path, expected: str) -> Acceptance:
 
 
 def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None = None) -> None:
-    """Refuse books of which one half is missing: an acceptance that the ledger does not know, or terms in the ledger without their file.
+    """Refuse books of which one half is missing: an acceptance that the ledger does not know, or terms in the ledger
+    without their file.
 
     Terms that are being accepted (again) may lack the file, which a crash in the middle left unwritten; never the row.
     """
@@ -194,15 +202,19 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
     for terms_hash in kept:
         if terms_hash not in accounts:
             raise LedgerError(
-                f"{acceptances.folder}/{terms_hash}.json: accepted here, but the ledger {ledger.path} does not know it: the ledger was "
-                "rolled back or replaced, and what was answered since is lost to it. Put the latest ledger back with its -wal file; if it "
+                f"{acceptances.folder}/{terms_hash}.json: accepted here, but the ledger {ledger.path} does not know "
+                f"it: the ledger was "
+                "rolled back or replaced, and what was answered since is lost to it. Put the latest ledger back with "
+                "its -wal file; if it "
                 "is lost: parley owner restore. A file that nobody here accepted is to be removed"
             )
     for terms_hash, account in accounts.items():
         if not account.used_up and terms_hash not in kept and terms_hash != accepting:
             raise LedgerError(
-                f"{ledger.path}: it holds the terms {terms_hash[:16]}… as accepted, but {acceptances.folder}/{terms_hash}.json is missing. "
-                f"Accept the same terms again, which costs nothing more; or end them: parley owner close {terms_hash[:16]}"
+                f"{ledger.path}: it holds the terms {terms_hash[:16]}… as accepted, but "
+                f"{acceptances.folder}/{terms_hash}.json is missing. "
+                f"Accept the same terms again, which costs nothing more; or end them: parley owner close "
+                f"{terms_hash[:16]}"
             )
 
 

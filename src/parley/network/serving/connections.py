@@ -33,13 +33,15 @@ from parley.network.serving.log import Log
 
 MOST = 1024  # connections that are not served
 OF_ADDRESS = 64  # of these from one address
-ENTERING = 32  # of these with gRPC: each takes a handshake's work and memory; addresses from which calls came get as many more
+# of these with gRPC: each takes a handshake's work and memory; addresses from which calls came get as many more
+ENTERING = 32
 ENTERING_OF_ADDRESS = 8
 TURN = 2.0  # seconds for which a connection keeps its place among them while others wait
 HELLO = 10.0  # seconds in which a connection begins TLS
 SILENT = 30.0  # seconds in which it is let in, and again until its first call: a machine under load takes its time
 EACH = 8  # connections of one certificate
-FREE = (1 << 18) + (1 << 16)  # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
+# bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
+FREE = (1 << 18) + (1 << 16)
 BAN = (1.0, 10.0)  # seconds, at first and at most
 AROUND = 4096  # bytes around a message: its headers and frames
 KNOWN = 4096  # addresses from which calls came that are remembered
@@ -62,7 +64,8 @@ class Stage(IntEnum):
 
 @dataclass(eq=False)
 class Connection:
-    """One of them: from where, in which stage since when, whose, how many bytes came, and how many had at the last message."""
+    """One of them: from where, in which stage since when, whose, how many bytes came, and how many had at the last
+    message."""
 
     remote: Address
     since: float
@@ -180,7 +183,11 @@ def let_in(
             continue
         places = 2 * ENTERING if neighbourhood(connection.remote[0]) in known else ENTERING
         if len(inside) - len(leaving) + len(entering) >= places:
-            old = [each for each in inside if each not in leaving and now - each.since > TURN and rank(each) > rank(connection)]
+            old = [
+                each
+                for each in inside
+                if each not in leaving and now - each.since > TURN and rank(each) > rank(connection)
+            ]
             if not old:
                 break
             leaving.append(max(old, key=lambda each: (rank(each), -each.since)))
@@ -289,7 +296,9 @@ class Connections:
         now = time.monotonic()
         with self._lock:
             why = excess(self._connections, now, most, self._known, self._banned)
-            entering, leaving = let_in([connection for connection in self._connections if connection not in why], now, self._known)
+            entering, leaving = let_in(
+                [connection for connection in self._connections if connection not in why], now, self._known
+            )
         return why | dict.fromkeys(leaving, "others wait"), entering
 
     def report(self, connections: Mapping[Connection, str]) -> None:

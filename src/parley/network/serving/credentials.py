@@ -1,4 +1,5 @@
-"""The certificate and key that a running daemon shows: read again when their files change, so that a renewal needs no restart."""
+"""The certificate and key that a running daemon shows: read again when their files change, so that a renewal needs no
+restart."""
 
 import threading
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from parley.network.serving.log import Log
 
 @dataclass(frozen=True, eq=False)
 class _LoadedFiles:
-    """What the files held: the authority's certificate, one's own and its key, as bytes; the second of them read; all of it for gRPC."""
+    """What the files held: the authority's certificate, one's own and its key, as bytes; the second of them read; all
+    of it for gRPC."""
 
     content: tuple[bytes, bytes, bytes]
     certificate: x509.Certificate
@@ -27,9 +29,10 @@ class _LoadedFiles:
 class Credentials:
     """TLS that shows the owner's certificate and demands one of the same authority from whoever connects.
 
-    Formal guarantee: what is shown was checked as at the start (`check_identity`): the owner's own private key, its certificate for this
-    name, of the authority, in date and not revoked. New files that do not fit change nothing, and the log hears of each version of them
-    once. The authority stays the one of the start: another is a new consortium, and needs a restart.
+    Formal guarantee: what is shown was checked as at the start (`check_identity`): the owner's own private key, its
+    certificate for this name, of the authority, in date and not revoked. New files that do not fit change nothing, and
+    the log hears of each version of them once. The authority stays the one of the start: another is a new consortium,
+    and needs a restart.
     """
 
     def __init__(self, identity: Identity, name: str, log: Log) -> None:
@@ -65,7 +68,9 @@ class Credentials:
             try:
                 fresh = self._read()
                 if fresh.content[0] != self._loaded.content[0]:
-                    raise CertificateError(f"{self._identity.authority}: another authority; restart the daemon to follow it")
+                    raise CertificateError(
+                        f"{self._identity.authority}: another authority; restart the daemon to follow it"
+                    )
             except (CertificateError, OSError) as error:
                 self._version = version
                 self._log("warning", reason=f"{error}; the certificate read before is shown")
@@ -76,7 +81,9 @@ class Credentials:
             if fresh.content != self._loaded.content:
                 self._loaded = fresh
                 self._log(
-                    "renewed", fingerprint=fingerprint(fresh.certificate), ends=f"{fresh.certificate.not_valid_after_utc:%Y-%m-%d}"
+                    "renewed",
+                    fingerprint=fingerprint(fresh.certificate),
+                    ends=f"{fresh.certificate.not_valid_after_utc:%Y-%m-%d}",
                 )
 
     def _read(self) -> _LoadedFiles:
@@ -90,4 +97,6 @@ class Credentials:
     def _file_versions(self) -> tuple[Version, ...]:
         """What tells one version of the files from another."""
         identity = self._identity
-        return tuple(file_version(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked))
+        return tuple(
+            file_version(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked)
+        )

@@ -1,4 +1,5 @@
-"""The owner's daemon: gRPC over mutual TLS for learners, a Unix socket for relays on the same machine. It executes nothing it is sent."""
+"""The owner's daemon: gRPC over mutual TLS for learners, a Unix socket for relays on the same machine. It executes
+nothing it is sent."""
 
 import gc
 import os
@@ -38,8 +39,8 @@ Initializer = Callable[[], object] | None  # what each worker does before its fi
 
 
 def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
-    """The owner with its table and its ledger, as its settings say; refused if ledger and acceptances do not belong together. An
-    acceptance that was interrupted is completed, if the ledger holds it."""
+    """The owner with its table and its ledger, as its settings say; refused if ledger and acceptances do not belong
+    together. An acceptance that was interrupted is completed, if the ledger holds it."""
     ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
     acceptances.complete({account.terms_hash for _, account in ledger.accounts()})
     require_both(ledger, acceptances, accepting)
@@ -70,7 +71,9 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
     delivery = open_delivery(settings)
     service, slots = OwnerService(owner, acceptances, log, delivery), CallSlots(CALLS_EACH, SENDING)
     network = (
-        None if settings.identity is None else Network(settings.identity, settings.name, log, lambda: service.longest_question)
+        None
+        if settings.identity is None
+        else Network(settings.identity, settings.name, log, lambda: service.longest_question)
     )
     readiness = Readiness(owner, acceptances, settings.table, lambda: None if network is None else network.ends)
     metrics = Metrics(settings.name, _metric_sources(owner, acceptances, readiness, network))
@@ -81,7 +84,8 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         if delivery is not None:
             after.callback(delivery.close)
         pool = ThreadPoolExecutor(WORKERS, initializer=begin)
-        after.callback(pool.shutdown)  # an answer that is being computed is finished and stored: its learner will ask for it again
+        # an answer that is being computed is finished and stored: its learner will ask for it again
+        after.callback(pool.shutdown)
         endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log)
         reached, servers = {}, []
         if settings.metrics is not None:
@@ -105,7 +109,9 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         maintain(network, slots, warnings, stop, log, service.remember)
 
 
-def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None) -> MetricSources:
+def _metric_sources(
+    owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None
+) -> MetricSources:
     """What the metrics page may ask."""
     books = owner.ledger
     if not isinstance(books, Ledger):

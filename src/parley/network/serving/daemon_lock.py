@@ -15,8 +15,8 @@ from parley.errors import ExchangeError, LedgerError
 def daemon_lock(ledger: Path) -> Iterator[None]:
     """Hold the daemon's place at this ledger; the kernel gives it free when the process ends, however it ends.
 
-    The place is that of the file itself, by whatever links it is named. The ledger stays open to `parley owner accept` and `ledger`,
-    whose transactions are SQLite's matter.
+    The place is that of the file itself, by whatever links it is named. The ledger stays open to `parley owner accept`
+    and `ledger`, whose transactions are SQLite's matter.
     """
     if not ledger.exists():
         raise LedgerError(f"{ledger}: no such ledger; is the path right? (parley owner init makes one)")

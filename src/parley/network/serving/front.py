@@ -1,9 +1,11 @@
-"""The front of a daemon: it takes TCP connections in gRPC's place, and hands on to gRPC those that have begun TLS, a few at a time.
+"""The front of a daemon: it takes TCP connections in gRPC's place, and hands on to gRPC those that have begun TLS, a
+few at a time.
 
-gRPC takes every connection that comes and spends descriptors, memory and threads on each before anybody has shown a certificate: a few
-thousand silent ones keep everybody out. Here a silent one costs a descriptor and a few bytes, and the oldest go when there are too many
-(`connections.py` has the rules). Bytes are carried unread between the caller and gRPC, which listens on the loopback for this front alone:
-TLS is between the two of them as before, and whoever reaches gRPC by another way is refused there.
+gRPC takes every connection that comes and spends descriptors, memory and threads on each before anybody has shown a
+certificate: a few thousand silent ones keep everybody out. Here a silent one costs a descriptor and a few bytes, and
+the oldest go when there are too many (`connections.py` has the rules). Bytes are carried unread between the caller and
+gRPC, which listens on the loopback for this front alone: TLS is between the two of them as before, and whoever reaches
+gRPC by another way is refused there.
 
 One thread does it all, served connections before strangers.
 """
@@ -29,7 +31,8 @@ RECORD = 5  # bytes of the head of a TLS record
 LONGEST_RECORD = 1 << 14
 LOOK = 0.25  # seconds between two looks while connections wait
 SOONEST = 0.01  # the same when many come
-BUFFER = 1 << 17  # bytes that the kernel holds of a connection, which it doubles: a connection that is cut leaves no more than this
+# bytes that the kernel holds of a connection, which it doubles: a connection that is cut leaves no more than this
+BUFFER = 1 << 17
 _RESET = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -115,7 +118,9 @@ class Front:
             pause = SOONEST if self._due else LOOK if waiting else None
 
     def _turn(self, events: list[tuple[Any, int]]) -> None:
-        for key, mask in sorted(events, key=lambda event: event[0].data is None or event[0].data.about.stage is not Stage.SERVED):
+        for key, mask in sorted(
+            events, key=lambda event: event[0].data is None or event[0].data.about.stage is not Stage.SERVED
+        ):
             if key.data is not None:
                 self._carry(key.data, key.fileobj, mask)
             elif key.fd == self._woken:
@@ -295,7 +300,9 @@ def _listen(where: str) -> list[socket.socket]:
     except (OSError, OverflowError, ValueError):
         for listening in found:
             listening.close()
-        raise ExchangeError(f"{where}: cannot listen there; is the address right, and does another daemon run?") from None
+        raise ExchangeError(
+            f"{where}: cannot listen there; is the address right, and does another daemon run?"
+        ) from None
     return found
 
 

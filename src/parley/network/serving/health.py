@@ -1,7 +1,8 @@
-"""Whether an owner could answer if it were asked: for its own people (`/ready` on the metrics page) and, as grpc.health.v1, for whoever
-may call.
+"""Whether an owner could answer if it were asked: for its own people (`/ready` on the metrics page) and, as
+grpc.health.v1, for whoever may call.
 
-Formal guarantee: what is said depends on the files of ledger, table and certificates and on the last answers, never on a record.
+Formal guarantee: what is said depends on the files of ledger, table and certificates and on the last answers, never on
+a record.
 """
 
 import os
@@ -56,7 +57,9 @@ class Readiness:
         """One sentence for each thing that is in the way; none if it could answer."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESH:
-                self._why = [sentence for look in (self._ledger, self._rows, self._identity, self._memory) for sentence in look()]
+                self._why = [
+                    sentence for look in (self._ledger, self._rows, self._identity, self._memory) for sentence in look()
+                ]
                 self._looked = time.monotonic()
             return self._why
 

@@ -21,8 +21,8 @@ Listener = Callable[[str, dict[str, Any]], None]  # hears each event with its fa
 class Log:
     """One JSON object a line. Facts about messages, never about records.
 
-    Lines are gathered and written by a thread of its own: no answer waits for it, nor for a disk that is full or a reader that is gone.
-    `listeners` hear everything, also what is said seldom or lost; what they do must be short.
+    Lines are gathered and written by a thread of its own: no answer waits for it, nor for a disk that is full or a
+    reader that is gone. `listeners` hear everything, also what is said seldom or lost; what they do must be short.
     """
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
@@ -49,7 +49,8 @@ class Log:
             self._lost += 1
 
     def rate_limited(self, event: str, **facts: Any) -> None:
-        """The same for what others can make happen as often as they like: once a minute, with how often it was not said before.
+        """The same for what others can make happen as often as they like: once a minute, with how often it was not said
+        before.
 
         From which address (`peer`) does not make it another event: who has many would be written down as often.
         """

@@ -20,7 +20,8 @@ def maintain(
     log: Log,
     at_each_look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Until it is told to stop: follow the certificate's files, end calls that take too long, and say every day what runs out.
+    """Until it is told to stop: follow the certificate's files, end calls that take too long, and say every day what
+    runs out.
 
     A service may have something of its own to do `at_each_look`.
     """

@@ -1,7 +1,8 @@
-"""A page for the owner's own monitoring, in Prometheus' text format: budgets, answers, refusals, what ends when, readiness.
+"""A page for the owner's own monitoring, in Prometheus' text format: budgets, answers, refusals, what ends when,
+readiness.
 
-It says what the ledger and the log say, and no number that was computed from a record. It reads the ledger as any reader does: no answer
-waits for it.
+It says what the ledger and the log say, and no number that was computed from a record. It reads the ledger as any
+reader does: no answer waits for it.
 """
 
 import math
@@ -33,9 +34,10 @@ _REJECTIONS = {  # events of the log that are refusals, and the codes under whic
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """What a ledger says at one moment: its lifetime budget and what of it is reserved, (epsilon, delta) each, its agreements, and the end
-    of its chain. `answers` is how many answers an agreement reserves, by hash; one whose terms cannot be read is not in it. Where the
-    lifetime budget is held as zCDP, `rho` is its rho and how much of it is reserved."""
+    """What a ledger says at one moment: its lifetime budget and what of it is reserved, (epsilon, delta) each, its
+    agreements, and the end of its chain. `answers` is how many answers an agreement reserves, by hash; one whose terms
+    cannot be read is not in it. Where the lifetime budget is held as zCDP, `rho` is its rho and how much of it is
+    reserved."""
 
     lifetime: tuple[Fraction, Fraction]
     reserved: tuple[Fraction, Fraction]
@@ -47,8 +49,8 @@ class LedgerSnapshot:
 
 @dataclass(frozen=True)
 class MetricSources:
-    """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a certificate or list;
-    `connections` how many there are, by stage (`connections.Stage`)."""
+    """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a
+    certificate or list; `connections` how many there are, by stage (`connections.Stage`)."""
 
     ledger: Callable[[], LedgerSnapshot | None]
     problems: Callable[[], list[str]]
@@ -64,11 +66,17 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.sources = sources
         register: dict[str, Any] = {"registry": self.registry, "namespace": "parley"}
-        self._seconds = Histogram("answer_seconds", "How long answers took, stored ones too.", buckets=BUCKETS, **register)
+        self._seconds = Histogram(
+            "answer_seconds", "How long answers took, stored ones too.", buckets=BUCKETS, **register
+        )
         self._answers = Counter("answers", "Questions that got an answer since the start, stored ones too.", **register)
         self._refusals = Counter("refusals", "Questions that got a refusal, by its code.", ["code"], **register)
-        self._troubles = Counter("troubles", "Questions that could not be answered for a reason at the owner's.", **register)
-        self._handshakes = Counter("failed_handshakes", "Connections that failed TLS, by reason.", ["reason"], **register)
+        self._troubles = Counter(
+            "troubles", "Questions that could not be answered for a reason at the owner's.", **register
+        )
+        self._handshakes = Counter(
+            "failed_handshakes", "Connections that failed TLS, by reason.", ["reason"], **register
+        )
         self._cut = Counter("lines_cut", "Connections that were cut, by reason.", ["reason"], **register)
         self.registry.register(_CurrentFigures(owner, sources))
 
@@ -100,10 +108,16 @@ class _CurrentFigures(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("parley_build", "Which Parley serves whom.", {"version": __version__, "owner": self._owner})
-        yield GaugeMetricFamily("parley_ready", "Whether the owner could answer (1).", value=not self._sources.problems())
+        yield InfoMetricFamily(
+            "parley_build", "Which Parley serves whom.", {"version": __version__, "owner": self._owner}
+        )
+        yield GaugeMetricFamily(
+            "parley_ready", "Whether the owner could answer (1).", value=not self._sources.problems()
+        )
         yield from _connection_metrics(self._sources.connections())
-        left = GaugeMetricFamily("parley_time_left_seconds", "Until it ends: a certificate, the revocation list.", labels=["of"])
+        left = GaugeMetricFamily(
+            "parley_time_left_seconds", "Until it ends: a certificate, the revocation list.", labels=["of"]
+        )
         for of, seconds in self._sources.time_left().items():
             left.add_metric([of], seconds)
         yield left
@@ -118,7 +132,8 @@ class _CurrentFigures(Collector):
 def _connection_metrics(stages: Mapping[str, int]) -> Iterator[Metric]:
     yield GaugeMetricFamily("parley_lines", "TCP connections that brought a call.", value=stages.get("served", 0))
     words = (
-        "TCP connections of whom nobody knows yet who they are: silent, knocking (TLS begun) or entering (with gRPC, no call yet)."
+        "TCP connections of whom nobody knows yet who they are: silent, knocking (TLS begun) or entering (with "
+        "gRPC, no call yet)."
     )
     waiting = GaugeMetricFamily("parley_lines_waiting", words, labels=["stage"])
     for stage, count in stages.items():
@@ -145,7 +160,10 @@ def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
     figures: dict[str, tuple[str, Callable[[Account], float | None]]] = {
         "epsilon_reserved": ("Epsilon promised under the agreement.", lambda account: above(account.epsilon)),
         "epsilon_spent": ("Epsilon spent under the agreement.", lambda account: above(account.spent)),
-        "epsilon_left": ("Epsilon that the agreement may still cost.", lambda account: below(account.epsilon - account.spent)),
+        "epsilon_left": (
+            "Epsilon that the agreement may still cost.",
+            lambda account: below(account.epsilon - account.spent),
+        ),
         "delta_reserved": ("Delta promised under the agreement.", lambda account: above(account.delta)),
         "delta_spent": (
             "Delta spent under the agreement: the first answer spends all.",
@@ -165,7 +183,9 @@ def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
                 family.add_metric([account.terms_hash[:16], account.learner], value)
         yield family
     if ledger.head is not None:
-        yield GaugeMetricFamily("parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=ledger.head.entries)
+        yield GaugeMetricFamily(
+            "parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=ledger.head.entries
+        )
         first = int(
             ledger.head.hash[:12], 16
         )  # 48 bits: a float64 holds them exactly; as a label each answer would be a new series
@@ -191,7 +211,8 @@ def below(value: Fraction) -> float:
 
 
 class Page:
-    """`/metrics` for Prometheus; `/ready` (200, or 503 with the reasons) and `/healthy` (200 while the process runs) for others."""
+    """`/metrics` for Prometheus; `/ready` (200, or 503 with the reasons) and `/healthy` (200 while the process runs)
+    for others."""
 
     def __init__(self, address: str, metrics: Metrics) -> None:
         host, _, port = address.rpartition(":")
@@ -199,7 +220,9 @@ class Page:
             self._server = _Server((host.strip("[]"), int(port)), _handler(metrics), host.startswith("["))
         except (OSError, OverflowError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no such port"
-            raise ExchangeError(f"{address}: the metrics page cannot listen there ({reason}); choose another `metrics`") from None
+            raise ExchangeError(
+                f"{address}: the metrics page cannot listen there ({reason}); choose another `metrics`"
+            ) from None
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="parley-metrics", daemon=True)
 

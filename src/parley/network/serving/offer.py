@@ -69,8 +69,8 @@ class Offer:
 def consider(
     terms: Terms, settings: OwnerSettings, certificate: Path | None = None, relay: bool = False, peer: bool = False
 ) -> Offer:
-    """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with `peer`, only the
-    owner's own."""
+    """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with
+    `peer`, only the owner's own."""
     if peer:
         certificate = _own_certificate(terms, settings, certificate)
     own = settings.name if peer else None
@@ -82,7 +82,9 @@ def consider(
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)
-    keys = {name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None}
+    keys = {
+        name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None
+    }
     summary = tuple(acceptance_summary(owner, agreement, key, relay, own))
     warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"))
     return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own)
@@ -108,5 +110,7 @@ def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | 
     if certificate is not None:
         raise SettingError("--peer: expected without --certificate: who asks is this owner itself")
     if settings.identity is None:
-        raise SettingError("--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate")
+        raise SettingError(
+            "--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate"
+        )
     return settings.identity.certificate

@@ -16,15 +16,15 @@ name = {quoted}               # as in the terms
 table = {table}
 ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
-listen = {listen}           # for learners with certificates; leave it out to stay off the network, [identity] is then not read
-# socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with --relay)
-# metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
-# cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
+listen = {listen}           # for learners with certificates; left out: off the network, and [identity] is not read
+# socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with
+# --relay) metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy cluster =
+# "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
 
-# [hosts]                     # for terms with one noise for all: where the three hosts are that they name
-# host-a = {{ address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show (parley certs show)
-# host-b = "host-b.example:7444"                                                  # whoever the authority certified under this name
-# host-c = "host-c.example:7444"
+# [hosts]                     # for terms with one noise for all: where the three hosts are that they name host-a = {{
+# address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show (parley certs
+# show) host-b = "host-b.example:7444"                                                  # whoever the authority
+# certified under this name host-c = "host-c.example:7444"
 
 [identity]                    # parley certs
 authority = "ca.crt"
@@ -62,7 +62,8 @@ def open_ledger(
 
 
 def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
-    """Refuse to open a second set of books for one table, as far as it can be seen from here: in this folder and in its neighbours.
+    """Refuse to open a second set of books for one table, as far as it can be seen from here: in this folder and in its
+    neighbours.
 
     Books elsewhere, or of a copy of the table, cannot be seen.
     """
@@ -78,7 +79,8 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
             continue  # not an owner's settings, or of a table that is gone
         if same:
             raise SettingError(
-                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with those. Only if they never "
+                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with those. "
+                f"Only if they never "
                 f"accepted any terms (parley owner ledger {known}) may they be given up: move {known.parent} out of "
                 f"{known.parent.parent} and init anew"
             )

@@ -27,14 +27,17 @@ def reminders(settings: OwnerSettings, shown: Shown | None = None) -> Callable[[
 
 
 def identity_reminders(identity: Identity, shown: Shown | None = None) -> Callable[[], list[str]]:
-    """Sentences about what of an identity ends soon or has ended: the authority, the party's own certificate, the revocation list."""
+    """Sentences about what of an identity ends soon or has ended: the authority, the party's own certificate, the
+    revocation list."""
     ca, own = (
         read_certificate(identity.authority),
         read_certificate(identity.certificate),
     )  # as TLS took them, if it does not follow
 
     def of_list() -> str | None:
-        return None if identity.revoked is None else list_warning(identity.revoked, read_revocations(identity.revoked, ca))
+        return (
+            None if identity.revoked is None else list_warning(identity.revoked, read_revocations(identity.revoked, ca))
+        )
 
     def of_own() -> str | None:
         return expiry_warning(identity.certificate, own if shown is None else shown())

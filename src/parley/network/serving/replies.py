@@ -1,7 +1,7 @@
 """What a service replies when its work goes wrong, and what its log says of that.
 
-Formal guarantee: errors inside never travel: not their texts, not their types. A caller gets the reply, a refusal in the words of this
-package, or one fixed sentence of trouble.
+Formal guarantee: errors inside never travel: not their texts, not their types. A caller gets the reply, a refusal in
+the words of this package, or one fixed sentence of trouble.
 """
 
 import time
@@ -23,7 +23,8 @@ class Replies:
     trouble: str
 
     def reply(self, event: str | None, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        """The work's reply or a refusal, logged with the facts that the work adds; without an event only what went wrong is logged."""
+        """The work's reply or a refusal, logged with the facts that the work adds; without an event only what went
+        wrong is logged."""
         began, facts = time.perf_counter(), caller_facts(caller)
         try:
             reply = work(facts)
@@ -45,8 +46,8 @@ def caller_facts(caller: Caller) -> dict[str, Any]:
 
 
 def loggable(error: Exception) -> str:
-    """What a log may say of an error: about a table only that it does not fit, not where or how (parley owner accept tells a person); of
-    errors that are not this package's only the kind, for their texts could quote anything."""
+    """What a log may say of an error: about a table only that it does not fit, not where or how (parley owner accept
+    tells a person); of errors that are not this package's only the kind, for their texts could quote anything."""
     if not isinstance(error, ParleyError):
         return type(error).__name__
     return "the table does not fit the terms, or changed" if isinstance(error, DataError) else str(error)

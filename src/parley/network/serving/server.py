@@ -96,7 +96,9 @@ def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) 
         return authenticate(context, network.revocations, endpoint.log, network.connections)
 
     _register(server, endpoint, caller, network.connections)
-    return network.open(address, _bind(INSIDE, lambda: server.add_secure_port(INSIDE, network.credentials.for_server())))
+    return network.open(
+        address, _bind(INSIDE, lambda: server.add_secure_port(INSIDE, network.credentials.for_server()))
+    )
 
 
 def on_socket(server: Any, endpoint: Endpoint, path: Path) -> None:
@@ -110,7 +112,9 @@ def on_socket(server: Any, endpoint: Endpoint, path: Path) -> None:
         os.umask(before)
 
 
-def _register(server: Any, endpoint: Endpoint, caller: Callable[[Any], Caller], connections: Connections | None) -> None:
+def _register(
+    server: Any, endpoint: Endpoint, caller: Callable[[Any], Caller], connections: Connections | None
+) -> None:
     """Register the methods: every call is led to the service, once it is known who calls."""
     service, slots = endpoint.service, endpoint.slots
 
@@ -135,7 +139,8 @@ def _register(server: Any, endpoint: Endpoint, caller: Callable[[Any], Caller], 
             finally:
                 slots.release(who)
 
-        # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
+        # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it
+        # ever does.
         return grpc.stream_unary_rpc_method_handler(handle)
 
     def check(content: bytes, who: Caller, context: Any) -> bytes:
@@ -191,4 +196,8 @@ def authenticate(context: Any, revocations: Revocations, log: Log, connections: 
 @lru_cache(maxsize=64)
 def _caller(pem: bytes) -> tuple[x509.Certificate, float, Caller]:
     certificate = x509.load_pem_x509_certificate(pem)
-    return certificate, certificate.not_valid_after_utc.timestamp(), Caller(tuple(names(certificate)), fingerprint(certificate))
+    return (
+        certificate,
+        certificate.not_valid_after_utc.timestamp(),
+        Caller(tuple(names(certificate)), fingerprint(certificate)),
+    )

@@ -1,10 +1,10 @@
 """An owner's service: bytes in, bytes out. It reads a message, checks who asks for what, and lets the owner answer.
 
-Formal guarantee: every byte that leaves is a stored answer of the owner, a figure of the ledger about the very agreement whose learner
-asks, the end of the ledger's chain (`ledger.chain`: it tells how many rows there are, nothing of a table or an answer), or one of a
-fixed set of sentences. Errors inside never travel: not their texts, not their types. What a refusal says depends on
-the message, the accepted terms and the ledger, never on a record; that an owner is busy or in trouble depends on how long it computes
-and whether its table can be read.
+Formal guarantee: every byte that leaves is a stored answer of the owner, a figure of the ledger about the very
+agreement whose learner asks, the end of the ledger's chain (`ledger.chain`: it tells how many rows there are, nothing
+of a table or an answer), or one of a fixed set of sentences. Errors inside never travel: not their texts, not their
+types. What a refusal says depends on the message, the accepted terms and the ledger, never on a record; that an owner
+is busy or in trouble depends on how long it computes and whether its table can be read.
 """
 
 import threading
@@ -25,7 +25,8 @@ from parley.owner.ledger.account import Head
 from parley.owner.owner import Agreement, Owner
 from parley.version import __version__
 
-STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
+# the same whether the terms or the caller are unknown
+STRANGER = "nobody at this owner accepted these terms for this learner"
 BUSY = "the owner is still at work for these terms; ask the same question again"
 PATIENCE = 5.0  # seconds that a call waits for another one under the same terms
 TROUBLE = "the owner cannot answer at the moment; ask the same question again"
@@ -52,7 +53,8 @@ class OwnerService:
         return {"Ask": self.ask, "Stand": lambda content, caller, hung_up: self.statement(content, caller)}
 
     def rejection(self, caller: Caller) -> bytes | None:
-        """None for a caller that some accepted terms let ask; for others the refusal: not even their message is read."""
+        """None for a caller that some accepted terms let ask; for others the refusal: not even their message is
+        read."""
         try:
             if self._acceptances.admit(caller):
                 return None
@@ -63,7 +65,8 @@ class OwnerService:
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def prepare(self) -> None:
-        """Prepare the table for all accepted terms with rounds left, so that no learner waits, and say which cannot be served."""
+        """Prepare the table for all accepted terms with rounds left, so that no learner waits, and say which cannot be
+        served."""
         for terms in self._acceptances.hashes():
             try:
                 account = self._owner.ledger.account(terms)
@@ -76,7 +79,8 @@ class OwnerService:
                 self._log("not-ready", terms=terms, reason=loggable(error))
 
     def ask(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
-        """The stored answer to the query in this message, or a refusal. For a caller that has `hung_up` meanwhile nothing is begun."""
+        """The stored answer to the query in this message, or a refusal. For a caller that has `hung_up` meanwhile
+        nothing is begun."""
 
         def work(facts: dict[str, Any]) -> bytes:
             query = messages.read_query(content)
@@ -97,8 +101,8 @@ class OwnerService:
         return self._replies.reply("answer", caller, work)
 
     def statement(self, content: bytes, caller: Caller) -> bytes:
-        """Where an agreement stands, for its learner, and which hash the chain had at the number of rows that it asks about; if it asks
-        for them, public numbers too."""
+        """Where an agreement stands, for its learner, and which hash the chain had at the number of rows that it asks
+        about; if it asks for them, public numbers too."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, learner, entries, first = messages.read_agreement(content)

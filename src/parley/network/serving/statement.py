@@ -1,4 +1,5 @@
-"""What an owner's books say: what was promised and spent, by whom, for what. Every epsilon and delta is an upper bound as a float, too."""
+"""What an owner's books say: what was promised and spent, by whom, for what. Every epsilon and delta is an upper bound
+as a float, too."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,8 +1,8 @@
 """What libraries write to a daemon's stderr, made into lines of its log: seldom, and never a record's value.
 
-gRPC writes a line of its own for every failed handshake, which anybody who reaches the port can cause. Such lines are counted by reason
-and said once a minute. Of anything else only what cannot quote a value is said: gRPC's own sentences without their numbers, the places
-in a traceback, and the kind of an exception.
+gRPC writes a line of its own for every failed handshake, which anybody who reaches the port can cause. Such lines are
+counted by reason and said once a minute. Of anything else only what cannot quote a value is said: gRPC's own sentences
+without their numbers, the places in a traceback, and the kind of an exception.
 """
 
 import os
@@ -23,10 +23,11 @@ _KIND = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Exit))
 
 @contextmanager
 def process_log() -> Iterator[Log]:
-    """The log of this process, on what was its stderr; until the end everything else that is written to stderr passes through it.
+    """The log of this process, on what was its stderr; until the end everything else that is written to stderr passes
+    through it.
 
-    Formal guarantee: meanwhile the stream holds one JSON object a line and nothing else, and no writer ever waits for it: what comes
-    faster than it is read is lost. So may be the last words of a process that dies of a signal.
+    Formal guarantee: meanwhile the stream holds one JSON object a line and nothing else, and no writer ever waits for
+    it: what comes faster than it is read is lost. So may be the last words of a process that dies of a signal.
     """
     sys.stderr.flush()
     own = os.dup(2)

@@ -11,7 +11,8 @@ RHO_TOLERANCE = Fraction(1, 10**6)  # another machine's libraries compute a Gaus
 
 @dataclass(frozen=True)
 class Head:
-    """The end of a ledger's hash chain: how many rows it has, and the hash of the last one. Who knows it can tell an older copy."""
+    """The end of a ledger's hash chain: how many rows it has, and the hash of the last one. Who knows it can tell an
+    older copy."""
 
     entries: int
     hash: str
@@ -21,9 +22,10 @@ class Head:
 class Account:
     """What one agreement may still cost. Budgets are exact fractions: no tolerance.
 
-    `answered` is the last round answered, `answers` how many were. They differ only where the terms let rounds be skipped (`gaps`):
-    a round that the owner missed costs nothing, and is never answered later. `head` is where the ledger's chain ended at the moment at
-    which it says so; a study's ledger has no chain. `closed` terms are not answered any more.
+    `answered` is the last round answered, `answers` how many were. They differ only where the terms let rounds be
+    skipped (`gaps`): a round that the owner missed costs nothing, and is never answered later. `head` is where the
+    ledger's chain ended at the moment at which it says so; a study's ledger has no chain. `closed` terms are not
+    answered any more.
     """
 
     terms_hash: str
@@ -60,11 +62,13 @@ class Account:
     def require_open(self) -> None:
         """Refuse if the terms were closed."""
         if self.closed:
-            raise BudgetExhausted("the owner closed these terms, and all that they reserved counts as spent; agree on new ones")
+            raise BudgetExhausted(
+                "the owner closed these terms, and all that they reserved counts as spent; agree on new ones"
+            )
 
     def debit(self, learner: str, number: int, spent_after: Callable[[int], Fraction]) -> "Account":
-        """The account after answering the learner's round `number`, when `spent_after(k)` bounds k answers; or a refusal that changes
-        nothing."""
+        """The account after answering the learner's round `number`, when `spent_after(k)` bounds k answers; or a
+        refusal that changes nothing."""
         if learner != self.learner:
             raise UnknownTerms(f"these terms were not accepted for learner {learner!r}")
         self.require_open()
@@ -75,7 +79,8 @@ class Account:
         spent = spent_after(self.answers + 1)
         if not self.spent <= spent <= self.epsilon:
             raise BudgetExhausted(
-                f"round {number} would bring the epsilon spent to {float(spent):g}: these terms reserve {float(self.epsilon):g}"
+                f"round {number} would bring the epsilon spent to {float(spent):g}: these terms reserve "
+                f"{float(self.epsilon):g}"
             )
         return replace(self, spent=spent, answered=number, answers=self.answers + 1)
 
@@ -84,8 +89,9 @@ class Account:
 class Reservation:
     """What an owner sets aside when it accepts terms.
 
-    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known. It holds twice
-    `RHO_TOLERANCE` more than the noise costs, so that it covers noise which is computed anew, on another machine, within that tolerance.
+    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known. It
+    holds twice `RHO_TOLERANCE` more than the noise costs, so that it covers noise which is computed anew, on another
+    machine, within that tolerance.
     """
 
     terms_hash: str

@@ -1,12 +1,13 @@
 """Copies of a ledger: made beside a running daemon, and put back so that nothing that was lost can be spent again.
 
-A backup is a ledger of an earlier time. What was answered after it was made is lost to it; so whoever puts one back without a word
-could answer again, and spend twice. `restore` books everything that may have been answered since as spent.
+A backup is a ledger of an earlier time. What was answered after it was made is lost to it; so whoever puts one back
+without a word could answer again, and spend twice. `restore` books everything that may have been answered since as
+spent.
 
-Formal guarantee: after `restore` no agreement that the backup holds, and none among `lost`, is answered any more, and each counts in
-full. If what was accepted after the backup is all among `lost`, or with `everything` in any case, all that was ever sent about the
-table, and all that will be, is within the lifetime budget. (`everything`: nobody knows what was accepted since, so all that the
-lifetime budget has left may have been spent, and counts as spent.)
+Formal guarantee: after `restore` no agreement that the backup holds, and none among `lost`, is answered any more, and
+each counts in full. If what was accepted after the backup is all among `lost`, or with `everything` in any case, all
+that was ever sent about the table, and all that will be, is within the lifetime budget. (`everything`: nobody knows
+what was accepted since, so all that the lifetime budget has left may have been spent, and counts as spent.)
 """
 
 import os
@@ -24,9 +25,11 @@ from parley.owner.ledger.ledger import Ledger, beside
 
 
 def back_up(ledger: Ledger, to: Path) -> Head:
-    """Copy the ledger, as it is at one moment, to a file of its own that must not exist yet; verified, and its end returned.
+    """Copy the ledger, as it is at one moment, to a file of its own that must not exist yet; verified, and its end
+    returned.
 
-    Answers go on meanwhile. The copy has all rows, also those that a plain copy of the file would miss in the -wal file.
+    Answers go on meanwhile. The copy has all rows, also those that a plain copy of the file would miss in the -wal
+    file.
     """
     if to.exists():
         raise LedgerError(f"{to}: exists already; a backup replaces nothing")
@@ -48,11 +51,14 @@ def back_up(ledger: Ledger, to: Path) -> Head:
     return end
 
 
-def restore(backup: Path, ledger: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> tuple[Head, Path | None]:
+def restore(
+    backup: Path, ledger: Path, owner: str, lost: Sequence[Reservation], everything: bool
+) -> tuple[Head, Path | None]:
     """Put a backup in the ledger's place, with all that may have been answered since it was made counted as spent.
 
-    `lost` are agreements that may have been accepted since. (The new end, where the ledger lies that was there before.) A crash leaves
-    the old ledger, none, or the new one: never one that answers what it should not. Nobody may use the ledger meanwhile.
+    `lost` are agreements that may have been accepted since. (The new end, where the ledger lies that was there before.)
+    A crash leaves the old ledger, none, or the new one: never one that answers what it should not. Nobody may use the
+    ledger meanwhile.
     """
     _require_latest(backup, ledger)
     ledger = ledger.resolve()
@@ -67,7 +73,9 @@ def restore(backup: Path, ledger: Path, owner: str, lost: Sequence[Reservation],
         replaced = True
         sync_folder(ledger.parent)
     except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{ledger}: cannot be replaced ({_reason(error)}); {_left_in_place(ledger, replaced)}") from None
+        raise LedgerError(
+            f"{ledger}: cannot be replaced ({_reason(error)}); {_left_in_place(ledger, replaced)}"
+        ) from None
     finally:
         _remove(fresh)
     restored = Ledger(ledger)
@@ -110,7 +118,8 @@ def _require_latest(backup: Path, ledger: Path) -> None:
         row = now.execute("SELECT hash FROM entries WHERE seq=?", (known.entries,)).fetchone()
         if row == (known.hash,) and end.entries > known.entries:
             raise LedgerError(
-                f"{backup}: the ledger in place goes on from this backup and knows {end.entries - known.entries} rows more; nothing needs "
+                f"{backup}: the ledger in place goes on from this backup and knows {end.entries - known.entries} rows "
+                f"more; nothing needs "
                 f"to be restored. If answers are missing there too, give {ledger} itself"
             )
 

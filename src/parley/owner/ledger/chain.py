@@ -1,12 +1,14 @@
-"""The hash chain: every row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed.
+"""The hash chain: every row holds the hash of the one before it, so a row that was changed, or removed from the middle,
+is noticed.
 
-What is hashed of an answer, or of a table, is its digest under a one-time pad: 32 random bytes of the row's own, which lie in the file,
-are used for one thing alone and never leave. Formal guarantee: the hashes are independent of the table and of every answer, given what
-else the rows say (whose terms, which round, what it cost, when). So the end of the chain may be told to any learner: it says how busy
-the owner is with others, and nothing about what it told them, nor about a record. (A sealed digest is uniform whatever was sealed.)
+What is hashed of an answer, or of a table, is its digest under a one-time pad: 32 random bytes of the row's own, which
+lie in the file, are used for one thing alone and never leave. Formal guarantee: the hashes are independent of the table
+and of every answer, given what else the rows say (whose terms, which round, what it cost, when). So the end of the
+chain may be told to any learner: it says how busy the owner is with others, and nothing about what it told them, nor
+about a record. (A sealed digest is uniform whatever was sealed.)
 
-The chain has no key. It notices accidents, careless hands, and, where somebody else remembers an earlier end, a ledger that went back
-in time. Who may write to the file can forge all of it: keep it where only the owner's daemon writes.
+The chain has no key. It notices accidents, careless hands, and, where somebody else remembers an earlier end, a ledger
+that went back in time. Who may write to the file can forge all of it: keep it where only the owner's daemon writes.
 """
 
 import hashlib
@@ -40,9 +42,11 @@ def answer_digest(answer: bytes | None, pruned: bytes | None = None) -> bytes | 
 
 
 def row_hash(previous: str, row: tuple[Any, ...], pad: bytes, digest: bytes | None = None) -> str:
-    """The link of the chain: a hash of everything in the row and of the row before. `digest` is the answer's, for who has it already.
+    """The link of the chain: a hash of everything in the row and of the row before. `digest` is the answer's, for who
+    has it already.
 
-    The row that says that the file was upgraded seals the hash before it: until then hashes covered the answers as they are.
+    The row that says that the file was upgraded seals the hash before it: until then hashes covered the answers as they
+    are.
     """
     *facts, answer = row
     if facts[2] == "upgrade":
@@ -66,7 +70,8 @@ def head(db: sqlite3.Connection) -> Head:
 
 
 def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None = None, **entry: Any) -> Head:
-    """Add a row to the end of the chain (`last`, if the caller has looked), in the transaction under way; the new end."""
+    """Add a row to the end of the chain (`last`, if the caller has looked), in the transaction under way; the new
+    end."""
     last, pad = last or head(db), pad or secrets.token_bytes(PAD)
     entry |= {"seq": last.entries + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
     row, digest = tuple(entry.get(column) for column in COLUMNS), answer_digest(entry.get("answer"))

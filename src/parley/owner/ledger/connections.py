@@ -19,8 +19,10 @@ PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
     "fullfsync=ON",
-    "cache_size=-12000",  # KiB: the answers that are kept (`transactions.KEPT`), so that the oldest is let go without reading it
-    "secure_delete=OFF",  # an answer that is let go was sent long ago: to write zeros over it doubles what a commit writes
+    # KiB: the answers that are kept (`transactions.KEPT`), so that the oldest is let go without reading it
+    "cache_size=-12000",
+    # an answer that is let go was sent long ago: to write zeros over it doubles what a commit writes
+    "secure_delete=OFF",
 )
 
 
@@ -33,7 +35,9 @@ class Place:
 
     def require_same(self) -> None:
         if self._file is None or self._found() != self._file:
-            raise LedgerError(f"{self.path}: the {self.kind} was moved or replaced while it was in use; nothing was released")
+            raise LedgerError(
+                f"{self.path}: the {self.kind} was moved or replaced while it was in use; nothing was released"
+            )
 
     def _found(self) -> tuple[int, int] | None:
         try:
@@ -103,11 +107,13 @@ class FileConnection:
 
 
 class Drawing:
-    """Held by who draws noise for an answer of this ledger: one at a time, over threads and processes. The kernel ends it with a process.
+    """Held by who draws noise for an answer of this ledger: one at a time, over threads and processes. The kernel ends
+    it with a process.
 
-    No SQLite lock is held meanwhile: however long a draw takes, others read, accept and are told what is stored. The file that is locked
-    holds where the chain ended with the last answer, so that an older copy of the ledger is noticed. It is on the disk when the system
-    gets to it: the death of a process loses nothing, that of the machine perhaps the last notes.
+    No SQLite lock is held meanwhile: however long a draw takes, others read, accept and are told what is stored. The
+    file that is locked holds where the chain ended with the last answer, so that an older copy of the ledger is
+    noticed. It is on the disk when the system gets to it: the death of a process loses nothing, that of the machine
+    perhaps the last notes.
     """
 
     def __init__(self, path: Path) -> None:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:  # who only looks at books does not wait for statistics librar
     from parley.protocol.queries import Query
 
 Budget = tuple[Fraction, Fraction]  # epsilon, delta
-Rule = Literal["simple", "zcdp"]  # how what agreements cost is held against the lifetime budget: epsilon and delta add up, or rho
+# how what agreements cost is held against the lifetime budget: epsilon and delta add up, or rho
+Rule = Literal["simple", "zcdp"]
 RULES: tuple[Rule, ...] = ("simple", "zcdp")
 Release = Callable[[], Callable[[], Floats]]  # computes, and returns what then draws the noise
 Facts = dict[str, Any]

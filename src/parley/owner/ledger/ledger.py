@@ -27,7 +27,9 @@ from parley.validate import Floats, exact
 
 SECRET = 32  # bytes
 WAITING = (
-    64  # rows that may wait in the -wal file, or 1,000 pages, before they are brought into the file: a plain copy lacks no more
+    # rows that may wait in the -wal file, or 1,000 pages, before they are brought into the file: a plain copy lacks no
+    # more
+    64
 )
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
@@ -46,9 +48,9 @@ class Ledger:
     agreement. What no file can notice is being put back together with all that lies beside it: a learner that keeps the
     chain's end does.
 
-    `lifetime`, `lifetime_delta` (0 if left out) and `rule` ("simple" if left out) are stated in the first row of a new file and never
-    change: afterwards they must be left out or equal. A file of an earlier version is upgraded (`schema`); every opening verifies the
-    chain (`verification`).
+    `lifetime`, `lifetime_delta` (0 if left out) and `rule` ("simple" if left out) are stated in the first row of a new
+    file and never change: afterwards they must be left out or equal. A file of an earlier version is upgraded
+    (`schema`); every opening verifies the chain (`verification`).
 
     >>> import tempfile
     >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "bank-a.ledger", lifetime=3.0)
@@ -66,7 +68,8 @@ class Ledger:
         rule: Rule | None = None,
     ) -> None:
         self.path = Path(path)
-        named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")  # "./:memory:" is one too
+        # "./:memory:" is one too
+        named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")
         if not named or (self.path.exists() and not self.path.is_file()):
             raise LedgerError(f"{str(path)!r}: a ledger is a file; give its path")
         if lifetime is None and not self.path.exists():
@@ -77,7 +80,8 @@ class Ledger:
             raise LedgerError(f"rule = {rule!r}: expected one of {', '.join(RULES)}")
         if rule == "zcdp" and wanted is not None and not self.path.exists():
             largest_rho(wanted, wanted_delta or Fraction(0))  # refused before a file is made
-        with contextlib.suppress(OSError):  # what cannot be made, SQLite says below; its -wal file gets the same permissions
+        # what cannot be made, SQLite says below; its -wal file gets the same permissions
+        with contextlib.suppress(OSError):
             create(self.path, b"")
         place = Place(self.path)
         self._writer, self._reader = FileConnection(place, writes=True), FileConnection(place)
@@ -103,7 +107,8 @@ class Ledger:
 
     @property
     def rho(self) -> Budget | None:
-        """(rho that the lifetime budget amounts to, rho reserved of it) where it is held as zCDP; None by simple sums."""
+        """(rho that the lifetime budget amounts to, rho reserved of it) where it is held as zCDP; None by simple
+        sums."""
         with self._reader.transaction() as db:
             return transactions.filtered(db)
 
@@ -115,7 +120,8 @@ class Ledger:
 
     @cached_property
     def secret(self) -> bytes:
-        """32 random bytes that belong to this ledger and lie in a file beside it, NAME.secret: `parley owner backup` leaves them out."""
+        """32 random bytes that belong to this ledger and lie in a file beside it, NAME.secret: `parley owner backup`
+        leaves them out."""
         path = beside(self.path, "secret")
         found = create_once(path, os.urandom(SECRET))
         if len(found) != SECRET:
@@ -125,17 +131,18 @@ class Ledger:
         return found
 
     def hash_at(self, entries: int) -> str | None:
-        """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a version."""
+        """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a
+        version."""
         with self._reader.transaction() as db:
             return None if entries < (transactions.upgraded(db) or 0) else _hash_at(db, entries)
 
     def accept(self, reservation: Reservation, table: bytes | None = None, schema: str | None = None) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
 
-        `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another table are refused;
-        where none was kept yet, this one is. `schema` is the digest of what it declares of its columns, which counts as public: it is kept
-        with the terms, too, and another one is refused with a sentence of its own. Terms that were accepted before ledgers kept it go on
-        without.
+        `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another
+        table are refused; where none was kept yet, this one is. `schema` is the digest of what it declares of its
+        columns, which counts as public: it is kept with the terms, too, and another one is refused with a sentence of
+        its own. Terms that were accepted before ledgers kept it go on without.
         """
         with self._writer.transaction() as db:
             transactions.accept(db, self.path, reservation, table, schema)
@@ -151,12 +158,14 @@ class Ledger:
             return transactions.table(db, terms_hash) is not None
 
     def close_terms(self, terms_hash: str, why: str) -> None:
-        """Answer nothing more under these terms; everything that they reserved counts as spent. Repeating it changes nothing."""
+        """Answer nothing more under these terms; everything that they reserved counts as spent. Repeating it changes
+        nothing."""
         with self._writer.transaction() as db:
             transactions.close(db, terms_hash, why)
 
     def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
-        """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so wanted (`backup`)."""
+        """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so
+        wanted (`backup`)."""
         with self._writer.transaction() as db:
             transactions.assume_spent(db, self.path, owner, lost, everything)
 
@@ -173,13 +182,15 @@ class Ledger:
     def answer(
         self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
     ) -> tuple[Floats, Account]:
-        """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
+        """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the
+        account.
 
-        `release` computes under no lock: however long it takes, others read and write meanwhile. The noise is then drawn under the
-        drawing lock, for a question that is still unanswered, and stored in a short transaction before the lock is given up. Formal
-        guarantee: for each answer that is ever stored one draw was made among all who hold that lock, so no race chooses among several;
-        a crash between draw and commit released nothing, and nobody saw that draw. (Should a disk that cannot lock let a second one in,
-        the transaction looks once more: who comes late throws its draw away unseen, whatever it was.)
+        `release` computes under no lock: however long it takes, others read and write meanwhile. The noise is then
+        drawn under the drawing lock, for a question that is still unanswered, and stored in a short transaction before
+        the lock is given up. Formal guarantee: for each answer that is ever stored one draw was made among all who hold
+        that lock, so no race chooses among several; a crash between draw and commit released nothing, and nobody saw
+        that draw. (Should a disk that cannot lock let a second one in, the transaction looks once more: who comes late
+        throws its draw away unseen, whatever it was.)
         """
         with self._reader.transaction() as db:
             found = _look(db, query, spent_after, self._last)
@@ -240,13 +251,15 @@ class Ledger:
             last = page[-1][0]
 
     def verify(self) -> int:
-        """Recompute the whole chain and every balance; the number of rows, or a `BrokenChainError` that names the first bad one."""
+        """Recompute the whole chain and every balance; the number of rows, or a `BrokenChainError` that names the first
+        bad one."""
         whole = Verification()
         self._follow(whole)
         return whole.head.entries
 
     def remember(self) -> None:
-        """Verify what was added since, and keep how far the chain is known to be sound; bring the file up to date with its -wal file.
+        """Verify what was added since, and keep how far the chain is known to be sound; bring the file up to date with
+        its -wal file.
 
         For whoever holds a ledger for long, now and then: an older copy of the file is then noticed.
         """
@@ -282,21 +295,27 @@ class Ledger:
                     schema.mark(db)
                 elif found is None:
                     if lifetime is None:
-                        raise LedgerError(f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
+                        raise LedgerError(
+                            f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)"
+                        )
                     self._require_known(db)
                     schema.make(db, rule or "simple")
                     transactions.begin(db, (lifetime, lifetime_delta or Fraction(0)), rule or "simple")
         known = self.lifetime
         kept: Rule = "simple" if self.rho is None else "zcdp"
         if rule not in (None, kept):
-            raise LedgerError(f"{self.path}: its lifetime budget is held by the rule {kept!r}, and the rule never changes")
+            raise LedgerError(
+                f"{self.path}: its lifetime budget is held by the rule {kept!r}, and the rule never changes"
+            )
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
             raise LedgerError(
-                f"{self.path}: its lifetime budget is {transactions.written(known)}, and a lifetime budget never changes"
+                f"{self.path}: its lifetime budget is {transactions.written(known)}, and a lifetime budget never "
+                f"changes"
             )
 
     def _recalled(self) -> Verification:
-        """The verification to go on from; a ledger that is not the remembered one, or that one at an earlier time, is refused."""
+        """The verification to go on from; a ledger that is not the remembered one, or that one at an earlier time, is
+        refused."""
         kept = recall(beside(self.path, "verified"))
         begin = Verification() if kept is None or kept.head.entries <= FULLY else kept
         if begin is not kept:
@@ -313,8 +332,10 @@ class Ledger:
             if known is None or (known.entries <= end.entries and _hash_at(db, known.entries) == known.hash):
                 continue
             raise BrokenChainError(
-                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there are {end.entries}, and "
-                "they do not go on from those. Put the latest one back with its -wal file; if it is lost: parley owner restore"
+                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there are "
+                f"{end.entries}, and "
+                "they do not go on from those. Put the latest one back with its -wal file; if it is lost: parley "
+                "owner restore"
             )
 
     def _follow(self, verification: Verification) -> None:
@@ -332,9 +353,11 @@ class _Open:
     after: Account
 
 
-def _look(db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Account | None = None) -> _Open | tuple[Floats, Account]:
-    """The stored answer, or that there is none and the question may have one; else a refusal. `last`: an account that still holds if the
-    chain ends where it did."""
+def _look(
+    db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Account | None = None
+) -> _Open | tuple[Floats, Account]:
+    """The stored answer, or that there is none and the question may have one; else a refusal. `last`: an account that
+    still holds if the chain ends where it did."""
     end = head(db)
     stored = transactions.stored(db, query)
     if stored is not None:

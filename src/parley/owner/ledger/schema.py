@@ -2,14 +2,16 @@
 
 SQLite's `application_id` says that a file is a ledger, `user_version` which version. The rule for upgrades:
 
-- A Parley opens files of its own version and of every earlier one. An earlier one is verified and upgraded when it is opened, in one
-  transaction with a chained row that says so; what was promised and released stays as it was. There is no way back.
+- A Parley opens files of its own version and of every earlier one. An earlier one is verified and upgraded when it is
+  opened, in one transaction with a chained row that says so; what was promised and released stays as it was. There is
+  no way back.
 - A file of a later version is refused: nothing in it is read or written.
-- A change that an earlier Parley would misread (what a row means, how it is hashed) takes a new version. The daemon is stopped before
-  Parley is updated: nobody writes to a file whose version changed under it (`pad` has no default, so the first Parley cannot).
+- A change that an earlier Parley would misread (what a row means, how it is hashed) takes a new version. The daemon is
+  stopped before Parley is updated: nobody writes to a file whose version changed under it (`pad` has no default, so the
+  first Parley cannot).
 
-Version 0: files written before they had a version. Version 1: digests are sealed (`chain`), tables are known, agreements can be closed.
-Version 2: the same, with a lifetime budget that is held as zCDP; other files stay at 1.
+Version 0: files written before they had a version. Version 1: digests are sealed (`chain`), tables are known,
+agreements can be closed. Version 2: the same, with a lifetime budget that is held as zCDP; other files stay at 1.
 """
 
 import sqlite3
@@ -23,18 +25,17 @@ APPLICATION = 0x5061726C
 VERSION = 1
 VERSIONS: dict[Rule, int] = {"simple": VERSION, "zcdp": 2}
 
-# kind     epsilon, delta                     balance                               besides
-# open     the lifetime budget                0                                     event: the rule and its rho; none: simple sums
-# accept   what the terms reserve             epsilon reserved so far, all terms    content: the table's sealed digest; event: whether
-#                                                                                   rounds may be skipped, rho, the digest of what the
-#                                                                                   table declares of its columns; none: none of it
-# answer   what it cost                       epsilon spent so far, these terms     content: the question's digest; pruned: the answer's
-#                                                                                   (in older files once it is no longer kept)
-# table    0                                  0                                     content: the table's sealed digest, learnt late
-# close    what was left of the reservation   all of it                             event: why
-# restore  what else counts as reserved       epsilon reserved so far, all terms    event: what is known; rho
-# upgrade  0                                  0                                     event: from which version
-# As zCDP: accept's and restore's balance is the rho reserved so far.
+# kind     epsilon, delta                     balance                               besides open     the lifetime budget
+# 0                                     event: the rule and its rho; none: simple sums accept   what the terms reserve
+# epsilon reserved so far, all terms    content: the table's sealed digest; event: whether
+# rounds may be skipped, rho, the digest of what the
+# table declares of its columns; none: none of it answer   what it cost                       epsilon spent so far,
+# these terms     content: the question's digest; pruned: the answer's
+# (in older files once it is no longer kept) table    0                                  0
+# content: the table's sealed digest, learnt late close    what was left of the reservation   all of it
+# event: why restore  what else counts as reserved       epsilon reserved so far, all terms    event: what is known; rho
+# upgrade  0                                  0                                     event: from which version As zCDP:
+# accept's and restore's balance is the rho reserved so far.
 SCHEMA = (
     """CREATE TABLE {name} (
   seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL,
@@ -63,9 +64,13 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
     latest = max(VERSIONS.values())
     if application == APPLICATION and number > latest:
         raise LedgerError(
-            f"{path}: a ledger of version {number}, written by a later Parley; this one knows versions up to {latest}: update Parley"
+            f"{path}: a ledger of version {number}, written by a later Parley; this one knows versions up to "
+            f"{latest}: update Parley"
         )
-    if "entries" not in tables or (application, number) not in ((0, 0), *((APPLICATION, known) for known in VERSIONS.values())):
+    if "entries" not in tables or (application, number) not in (
+        (0, 0),
+        *((APPLICATION, known) for known in VERSIONS.values()),
+    ):
         raise LedgerError(f"{path}: not a ledger")
     return int(number)
 
@@ -79,7 +84,8 @@ def make(db: sqlite3.Connection, rule: Rule) -> None:
 
 
 def move(db: sqlite3.Connection) -> None:
-    """The rows of version 0 into a table of this version: SQLite changes no table's rules. They are then verified, and `mark` is called."""
+    """The rows of version 0 into a table of this version: SQLite changes no table's rules. They are then verified, and
+    `mark` is called."""
     columns = ", ".join((*COLUMNS, "previous", "hash"))
     db.execute(SCHEMA[0].format(name="moved"))
     db.execute(f"INSERT INTO moved ({columns}, pad) SELECT {columns}, zeroblob(0) FROM entries ORDER BY seq")  # noqa: S608

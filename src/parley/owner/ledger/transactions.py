@@ -51,13 +51,15 @@ def filtered(db: sqlite3.Connection) -> Budget | None:
     most = None if opened is None else stated_rho(opened[0])
     if most is None:
         return None
-    rows = db.execute("SELECT event FROM entries WHERE kind='accept' UNION ALL SELECT event FROM entries WHERE kind='restore'")
+    rows = db.execute(
+        "SELECT event FROM entries WHERE kind='accept' UNION ALL SELECT event FROM entries WHERE kind='restore'"
+    )
     return most, sum((stated_rho(event) or Fraction(0) for (event,) in rows.fetchall()), Fraction(0))
 
 
 def stated(event: str | None) -> dict[str, Any]:
-    """What else a row of promises states: whether rounds may be skipped, the rule of a lifetime budget, rho. (On the disk it is in the
-    column `event`, which in an answer's row holds the mechanism's event.)"""
+    """What else a row of promises states: whether rounds may be skipped, the rule of a lifetime budget, rho. (On the
+    disk it is in the column `event`, which in an answer's row holds the mechanism's event.)"""
     return {} if event is None else dict(json.loads(event))
 
 
@@ -83,14 +85,18 @@ def account(db: sqlite3.Connection, terms_hash: str) -> Account:
     if accepted is None:
         raise UnknownTerms("nobody at this owner accepted these terms")
     learner, epsilon, delta, rounds, event, closed = accepted
-    found = Account(terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=stated(event).get("gaps", False))
+    found = Account(
+        terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=stated(event).get("gaps", False)
+    )
     last = db.execute(
         "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms_hash,)
     ).fetchone()
     if last is not None:
         answers = last[1]
         if found.gaps:
-            answers = db.execute("SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms_hash,)).fetchone()[0]
+            answers = db.execute(
+                "SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms_hash,)
+            ).fetchone()[0]
         found = replace(found, spent=Fraction(last[0]), answered=last[1], answers=answers)
     return found.close() if closed else found
 
@@ -103,27 +109,30 @@ def accepted(db: sqlite3.Connection) -> list[tuple[str, str]]:
 def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | None:
     """The answer that this question got before, and where its agreement stands now."""
     row = db.execute(
-        "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?", (query.terms_hash, query.id)
+        "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?",
+        (query.terms_hash, query.id),
     ).fetchone()
     if row is None:
         return None
     content, shape, blob = row
     if blob is None:
         raise OutOfOrder(
-            f"query id {query.id!r} was answered long ago: of many long answers the latest are kept, and none is made anew"
+            f"query id {query.id!r} was answered long ago: of many long answers the latest are kept, and none is made "
+            f"anew"
         )
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
     return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
 
 
 def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> None:
-    """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if those before it
-    already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by who follows
-    the rounds."""
+    """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if
+    those before it already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be
+    asked for again by who follows the rounds."""
     if answers <= max(1, KEPT // size):
         return
     seq, known = db.execute(
-        "SELECT seq, pruned IS NOT NULL FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY round LIMIT 1",
+        "SELECT seq, pruned IS NOT NULL FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY "
+        "round LIMIT 1",
         (terms_hash,),
     ).fetchone()
     if not known:  # written when digests were kept of answers that had gone only
@@ -133,7 +142,8 @@ def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> N
 
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
-    """What is reserved in all after accepting (epsilon, or rho where that adds up); None if these terms are accepted already."""
+    """What is reserved in all after accepting (epsilon, or rho where that adds up); None if these terms are accepted
+    already."""
     require_owner(db, path, new.owner)
     known = db.execute(
         "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (new.terms_hash,)
@@ -154,14 +164,25 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
     after = before[0] + new.epsilon, before[1] + new.delta
     if new.delta > 0 and most[1] == 0:
         raise BudgetExhausted(
-            f"{path}: this ledger has a lifetime delta of 0, set for ever when it was made, and these terms need {float(new.delta):g}: "
-            "agree on pure noise (mechanism = 'laplace', each owner's own). A ledger for terms with a delta is made with --lifetime-delta"
+            f"{path}: this ledger has a lifetime delta of 0, set for ever when it was made, and these terms need "
+            f"{float(new.delta):g}: "
+            "agree on pure noise (mechanism = 'laplace', each owner's own). A ledger for terms with a delta is made "
+            "with --lifetime-delta"
         )
     if after[0] > most[0] or after[1] > most[1]:
-        hint = "; a ledger's delta is set when it is made (--lifetime-delta)" if after[1] > most[1] and not before[1] else ""
-        room = f"{written((most[0] - before[0], most[1] - before[1]))} of it is left" if any(before) else "all of it is left"
+        hint = (
+            "; a ledger's delta is set when it is made (--lifetime-delta)"
+            if after[1] > most[1] and not before[1]
+            else ""
+        )
+        room = (
+            f"{written((most[0] - before[0], most[1] - before[1]))} of it is left"
+            if any(before)
+            else "all of it is left"
+        )
         raise BudgetExhausted(
-            f"{path}: accepting these terms would reserve {written(after)} in all: the table's lifetime budget is {written(most)}, for "
+            f"{path}: accepting these terms would reserve {written(after)} in all: the table's lifetime budget is "
+            f"{written(most)}, for "
             f"ever, and {room}; agree on terms that cost no more than that{hint}"
         )
     return after[0]
@@ -170,20 +191,26 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
 def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fraction, before: Fraction) -> Fraction:
     if new.rho is None:
         raise LedgerError(
-            f"{path}: its lifetime budget is held as zCDP, and what these terms cost in zCDP is not known; agree on laplace or gaussian "
-            "noise that each owner draws itself (noise = 'each-owner'), and on batches that nobody draws in secret (sampling = 'partition')"
+            f"{path}: its lifetime budget is held as zCDP, and what these terms cost in zCDP is not known; agree on "
+            f"laplace or gaussian "
+            "noise that each owner draws itself (noise = 'each-owner'), and on batches that nobody draws in secret "
+            "(sampling = 'partition')"
         )
     after = before + new.rho
     if not (new.rho >= 0 and after <= most):
         raise BudgetExhausted(
-            f"accepting these terms would reserve rho = {float(after):g} in all: the table's lifetime budget is {written(lifetime(db))}, "
+            f"accepting these terms would reserve rho = {float(after):g} in all: the table's lifetime budget is "
+            f"{written(lifetime(db))}, "
             f"which held as zCDP is rho = {float(most):g}"
         )
     return after
 
 
-def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | None, schema: str | None = None) -> None:
-    """Reserve for these terms, once; with them the table's digest, sealed, and its schema's. Another table later is refused."""
+def accept(
+    db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | None, schema: str | None = None
+) -> None:
+    """Reserve for these terms, once; with them the table's digest, sealed, and its schema's. Another table later is
+    refused."""
     after = room(db, path, new)
     if after is None:
         _require_schema(db, path, new.terms_hash, schema)
@@ -220,12 +247,14 @@ def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
 
 
 def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema: str | None) -> None:
-    """Refuse a table that declares other columns than the one with which the terms were accepted, as far as that one is known."""
+    """Refuse a table that declares other columns than the one with which the terms were accepted, as far as that one is
+    known."""
     (event,) = db.execute("SELECT event FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
     known = stated(event).get("schema")
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with a table that declares other columns, or other types of them, "
+            f"{path}: the terms {terms_hash[:16]}… were accepted with a table that declares other columns, or other "
+            f"types of them, "
             "than the one that is there now; put that one back and restart the daemon, or agree on new terms"
         )
 
@@ -237,23 +266,32 @@ def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: b
         append(db, pad, kind="table", terms=terms_hash, content=seal(digest, pad), epsilon="0", delta="0", balance="0")
     elif known != digest:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one that is there now; put that one back and "
+            f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one that is there now; "
+            f"put that one back and "
             "restart the daemon, or agree on new terms"
         )
 
 
 def close(db: sqlite3.Connection, terms_hash: str, why: str) -> None:
-    """End an agreement: nothing more is answered, and what it reserved counts as spent. Repeating it changes nothing."""
+    """End an agreement: nothing more is answered, and what it reserved counts as spent. Repeating it changes
+    nothing."""
     known = account(db, terms_hash)
     if not known.closed:
         epsilon, delta = (str(part) for part in known.left)
         append(
-            db, kind="close", terms=terms_hash, event=_event({"why": why}), epsilon=epsilon, delta=delta, balance=str(known.epsilon)
+            db,
+            kind="close",
+            terms=terms_hash,
+            event=_event({"why": why}),
+            epsilon=epsilon,
+            delta=delta,
+            balance=str(known.epsilon),
         )
 
 
 def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
-    """Reserve for the agreements that the ledger does not know, close all, and count the rest of the lifetime budget if so wanted."""
+    """Reserve for the agreements that the ledger does not know, close all, and count the rest of the lifetime budget if
+    so wanted."""
     known = {terms_hash for _, terms_hash in accepted(db)}
     require_owner(db, path, owner)
     for reservation in lost:
@@ -269,7 +307,14 @@ def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[
         return
     most, before = lifetime(db), reserved(db)
     epsilon, delta = (most[0] - before[0], most[1] - before[1]) if everything else (Fraction(0), Fraction(0))
-    append(db, kind="restore", event=_event(assumed), epsilon=str(epsilon), delta=str(delta), balance=str(before[0] + epsilon))
+    append(
+        db,
+        kind="restore",
+        event=_event(assumed),
+        epsilon=str(epsilon),
+        delta=str(delta),
+        balance=str(before[0] + epsilon),
+    )
 
 
 def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:

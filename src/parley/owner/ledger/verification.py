@@ -1,4 +1,5 @@
-"""The chain recomputed row by row, with every balance; and what was verified remembered, so that nobody starts at the first row again.
+"""The chain recomputed row by row, with every balance; and what was verified remembered, so that nobody starts at the
+first row again.
 
 What was verified lies in a file of its own beside the ledger (`NAME.ledger.verified`): how many rows, the hash of the
 last one, and every account as it then stood. Formal guarantee: a ledger that was opened follows, row by row, from what
@@ -49,8 +50,8 @@ class Verification:
     def follow(self, read: Reading, path: Path, upgraded: int | None) -> None:
         """Verify the rows after those that were; a `BrokenChainError` names the first that does not follow.
 
-        Read in pages: rows are only ever added, so a later page belongs to the same chain. `upgraded` is the row up to which files
-        had no version.
+        Read in pages: rows are only ever added, so a later page belongs to the same chain. `upgraded` is the row up to
+        which files had no version.
         """
         while rows := self._page(read):
             for row in rows:
@@ -58,7 +59,11 @@ class Verification:
                     *_, answer, pruned, pad, previous, link = row
                     digest = answer_digest(answer, pruned)
                     first = upgraded is not None and row[0] < upgraded
-                    due = first_row_hash(previous, row[:-4], digest) if first else row_hash(previous, row[:-4], pad, digest)
+                    due = (
+                        first_row_hash(previous, row[:-4], digest)
+                        if first
+                        else row_hash(previous, row[:-4], pad, digest)
+                    )
                     sound = row[0] == self.head.entries + 1 and previous == self.head.hash and link == due
                     sound = sound and pruned in (None, digest)
                     sound = sound and self._adds_up(dict(zip(COLUMNS, row, strict=False)))
@@ -66,7 +71,8 @@ class Verification:
                     sound = False
                 if not sound:
                     raise BrokenChainError(
-                        f"{path}: row {self.head.entries + 1} does not follow from the rows before it; do not use this ledger"
+                        f"{path}: row {self.head.entries + 1} does not follow from the rows before it; do not use "
+                        f"this ledger"
                     )
                 self.head = Head(row[0], link)
         if self.lifetime is None:
@@ -75,7 +81,8 @@ class Verification:
     def _page(self, read: Reading) -> list[tuple[Any, ...]]:
         with read() as db:
             return db.execute(
-                f"SELECT {', '.join(COLUMNS)}, pruned, pad, previous, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+                f"SELECT {', '.join(COLUMNS)}, pruned, pad, previous, hash "  # noqa: S608
+                "FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",
                 (self.head.entries, PAGE),
             ).fetchall()
 
@@ -114,7 +121,8 @@ class Verification:
         return new and (sealed is None or _DIGEST.fullmatch(sealed) is not None)
 
     def _rule(self, said: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
-        """Whether this is a rule by which a lifetime budget can be held; of zCDP the rho is checked, as it implies the budget."""
+        """Whether this is a rule by which a lifetime budget can be held; of zCDP the rho is checked, as it implies the
+        budget."""
         if said.get("rule", "simple") == "simple":
             return not said
         rho = Fraction(said["rho"])
@@ -122,7 +130,8 @@ class Verification:
         return said["rule"] == "zcdp" and holds(rho, epsilon, delta)
 
     def _within_lifetime(self, rho: Fraction | None, balance: Fraction) -> bool:
-        """Whether what is reserved with this row is within the lifetime budget, by its rule, and the row's balance says how much it is."""
+        """Whether what is reserved with this row is within the lifetime budget, by its rule, and the row's balance says
+        how much it is."""
         lifetime = self.lifetime
         if self.rho is not None:
             if rho is None or rho < 0:
@@ -176,7 +185,9 @@ def _written(account: Account) -> dict[str, Any]:
 
 def _read(content: dict[str, Any]) -> Account:
     plain = {name: content[name] for name in content if name != "terms"}
-    return Account(content["terms"], **plain | {name: Fraction(content[name]) for name in ("epsilon", "delta", "spent")})
+    return Account(
+        content["terms"], **plain | {name: Fraction(content[name]) for name in ("epsilon", "delta", "spent")}
+    )
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -1,14 +1,16 @@
 """A lifetime budget held as zero-concentrated differential privacy (zCDP): agreements cost rho, and rho adds up.
 
-Formal guarantee: let every agreement that is accepted be rho_i-zCDP, each chosen in view of all answers before it, and let the sum of
-the rho_i never exceed rho. Then all answers together are rho-zCDP. This is the privacy filter of Feldman and Zrnic (2021, "Individual
-privacy accounting via a Renyi filter"), at every order at once; Whitehouse, Ramdas, Rogers and Wu (2023, "Fully-adaptive composition in
-differential privacy") prove it for zCDP. And rho-zCDP implies (epsilon, delta)-DP, for every order a > 1, with
+Formal guarantee: let every agreement that is accepted be rho_i-zCDP, each chosen in view of all answers before it, and
+let the sum of the rho_i never exceed rho. Then all answers together are rho-zCDP. This is the privacy filter of Feldman
+and Zrnic (2021, "Individual privacy accounting via a Renyi filter"), at every order at once; Whitehouse, Ramdas, Rogers
+and Wu (2023, "Fully-adaptive composition in differential privacy") prove it for zCDP. And rho-zCDP implies (epsilon,
+delta)-DP, for every order a > 1, with
 
     epsilon = a rho + ln(1 - 1/a) - (ln delta + ln a)/(a - 1)
 
-(Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", Proposition 12). Any order gives a valid bound, so
-soundness does not rest on the search for the best one. Numbers are rounded to the private side, by more than floats can be wrong.
+(Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", Proposition 12). Any order gives a
+valid bound, so soundness does not rest on the search for the best one. Numbers are rounded to the private side, by more
+than floats can be wrong.
 
 Nothing but `math` is needed: who only looks at books does not wait for statistics libraries.
 """
@@ -39,7 +41,9 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     0.1
     """
     if not float(delta) > 0:
-        raise LedgerError("lifetime_delta = 0: a lifetime budget that is held as zCDP needs a delta above 0 (--lifetime-delta)")
+        raise LedgerError(
+            "lifetime_delta = 0: a lifetime budget that is held as zCDP needs a delta above 0 (--lifetime-delta)"
+        )
     rho = _largest(lambda u: _rho(float(epsilon), float(delta), u)) * (1 - 1e-9)
     if not rho > 0 or not holds(Fraction(rho), epsilon, delta):
         raise LedgerError(

@@ -38,7 +38,12 @@ EPSILONS: dict[Norm, tuple[float, ...]] = {
     "l1": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     "l2": (0.02, 0.04, 0.06, 0.08, 0.10, 0.12, 0.14, 0.16, 0.18, 0.20),
 }
-TABLES: dict[int, tuple[Who, Norm]] = {3: ("alone", "l1"), 4: ("alone", "l2"), 5: ("one noise", "l1"), 6: ("one noise", "l2")}
+TABLES: dict[int, tuple[Who, Norm]] = {
+    3: ("alone", "l1"),
+    4: ("alone", "l2"),
+    5: ("one noise", "l1"),
+    6: ("one noise", "l2"),
+}
 PUBLISHED: dict[int, tuple[float, ...]] = {
     3: (60.25, 70.80, 76.67, 78.20, 77.18, 81.48, 82.41, 79.39, 82.18, 82.33),
     4: (53.18, 65.93, 74.17, 75.53, 77.54, 80.58, 80.08, 83.99, 82.82, 82.19),
@@ -47,7 +52,8 @@ PUBLISHED: dict[int, tuple[float, ...]] = {
 }
 # Among which C is looked for.
 CLIPS: dict[Norm, tuple[float, ...]] = {"l1": (0.05, 0.08, 0.12), "l2": (0.005, 0.008, 0.012)}
-WANTED = sum(NO_NOISE.values()) / len(NO_NOISE)  # without noise, alone and together have one law: both figures say where it lies
+# without noise, alone and together have one law: both figures say where it lies
+WANTED = sum(NO_NOISE.values()) / len(NO_NOISE)
 SILENT: dict[Norm, float] = {"l1": 1e9, "l2": 1e6}  # an epsilon whose noise no digit shows
 
 SOFTMAX_CLIP, SOFTMAX_EPOCHS, SOFTMAX_STEP = 1.0, 40, 3.0  # of all records at once, with momentum
@@ -90,12 +96,20 @@ class Cell:
         """The agreement for so many images in all."""
         count = 1 if self.who in ("alone", "softmax") else OWNERS
         names = [f"owner-{i + 1}" for i in range(count)]
-        owners = [{"name": n, "records": records // count, "epsilon": e} for n, e in zip(names, self._budgets(count), strict=True)]
+        owners = [
+            {"name": n, "records": records // count, "epsilon": e}
+            for n, e in zip(names, self._budgets(count), strict=True)
+        ]
         hosted = self.who == "one noise" and self.norm == "l2" and self.epsilon is not None
         kind = "softmax-regression" if self.who == "softmax" else "one-vs-all"
         return Terms.from_dict(
             {
-                "model": {"kind": kind, "target": "digit", "features": list(PIXELS), "categories": {"digit": list(CLASSES)}},
+                "model": {
+                    "kind": kind,
+                    "target": "digit",
+                    "features": list(PIXELS),
+                    "categories": {"digit": list(CLASSES)},
+                },
                 "learning": self._learning(records),
                 "privacy": self._privacy() | ({"noise": "shared"} if hosted else {}),
                 "owners": owners,

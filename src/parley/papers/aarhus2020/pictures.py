@@ -20,7 +20,10 @@ def curves(
     figure = Figure(figsize=(8.2, 4.8), layout="constrained")
     axes = figure.subplots()
     axes.plot(together["epsilon"], together["softmax"], color=INK, linewidth=2, label="softmax, same total ε")
-    for table, colour, name, who in ((alone, ALONE, "alone", "alone"), (together, TOGETHER, "together, one noise", "one noise")):
+    for table, colour, name, who in (
+        (alone, ALONE, "alone", "alone"),
+        (together, TOGETHER, "together, one noise", "one noise"),
+    ):
         low, high = table["ours"] - table["sd"].fillna(0), table["ours"] + table["sd"].fillna(0)
         axes.fill_between(table["epsilon"], low, high, color=colour, alpha=0.18, linewidth=0)
         axes.plot(table["epsilon"], table["ours"], color=colour, linewidth=2, label=f"{name}: ours")
@@ -29,7 +32,13 @@ def curves(
         axes.axhline(published[who], color=colour, linewidth=1, linestyle=(0, (1, 2)))
     own = together.dropna(subset="own_noise")
     axes.plot(
-        own["epsilon"], own["own_noise"], "s-", color=LIMIT, linewidth=1.6, markersize=4, label="together, each its own noise"
+        own["epsilon"],
+        own["own_noise"],
+        "s-",
+        color=LIMIT,
+        linewidth=1.6,
+        markersize=4,
+        label="together, each its own noise",
     )
     axes.plot([], [], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="no noise: ours")
     axes.plot([], [], color=MUTED, linewidth=1, linestyle=(0, (1, 2)), label="no noise: published")
@@ -43,7 +52,9 @@ def curves(
     top = axes.secondary_xaxis("top")
     places = alone["epsilon"].to_numpy()
     top.set_xticks(places, [f"{total:.3g}" for total in alone["total"]])
-    top.set_xlabel(f"total ε of all epochs at δ = 0.001, a record {Adjacency.REPLACE_ONE.verb}", color=MUTED, fontsize=9)
+    top.set_xlabel(
+        f"total ε of all epochs at δ = 0.001, a record {Adjacency.REPLACE_ONE.verb}", color=MUTED, fontsize=9
+    )
     top.tick_params(colors=MUTED, labelsize=8.5)
     figure.suptitle(title, x=0.02, ha="left", color=INK, fontweight="bold", fontsize=12)
     return figure

@@ -44,7 +44,12 @@ OWN = slice(None, None, 3)  # places where owners with their own noise stand bes
 FAR = 6  # points
 
 Outcome = tuple[Floats, Floats]  # accuracies of all runs, what the first one learned
-BEHIND = {"figure-5": (3, 5), "figure-6": (4, 6), "figure-9": (5,), **{f"table-{number}": (number,) for number in TABLES}}
+BEHIND = {
+    "figure-5": (3, 5),
+    "figure-6": (4, 6),
+    "figure-9": (5,),
+    **{f"table-{number}": (number,) for number in TABLES},
+}
 HEAD = {
     "epsilon": "ε as published",
     "step": "ε a step, replaced",
@@ -61,7 +66,13 @@ class Runs:
     """All runs that the exhibits of these names need, each made once: first those that the clips are fitted to."""
 
     def __init__(
-        self, digits: Digits, names: Sequence[str], runs: int, epochs: int, jobs: int = 1, progress: Progress = lambda *_: None
+        self,
+        digits: Digits,
+        names: Sequence[str],
+        runs: int,
+        epochs: int,
+        jobs: int = 1,
+        progress: Progress = lambda *_: None,
     ) -> None:
         self.digits, self.runs, self.epochs = digits, whole(runs, "runs"), whole(epochs, "epochs")
         self._jobs, self._progress = whole(jobs, "jobs"), progress
@@ -138,18 +149,23 @@ class Runs:
         kind = "MNIST" if self.digits.real else "SYNTHETIC digits: mnist.npz is not at hand"
         count = len(self.digits.images)
         lines = [
-            f"{kind}, {count:,} images; {self.epochs} epochs of {count // BATCHES:,} images a batch; runs a place: {self.runs}",
-            f"by the letter: steps of {RATE} times the sum of gradients, from standard normal weights; pixels from 0 to 1, and a constant",
-            "figures 7 to 9: weights less where they started; the report's figure 7 shows digits, so it may have begun nearer to zero",
+            f"{kind}, {count:,} images; {self.epochs} epochs of {count // BATCHES:,} images a batch; runs a place: "
+            f"{self.runs}",
+            f"by the letter: steps of {RATE} times the sum of gradients, from standard normal weights; pixels from 0 "
+            f"to 1, and a constant",
+            "figures 7 to 9: weights less where they started; the report's figure 7 shows digits, so it may have "
+            "begun nearer to zero",
         ]
         for norm, clip in sorted(self.clips.items()):
             how = "the nearest tried to" if clip in (CLIPS[norm][0], CLIPS[norm][-1]) else "fitted to"
             lines.append(
-                f"{norm.upper()}: clip C = {clip:g} (the report prints none), {how} {WANTED:.2f} % without noise, the mean of its "
+                f"{norm.upper()}: clip C = {clip:g} (the report prints none), {how} {WANTED:.2f} % without noise, the "
+                f"mean of its "
                 f"{NO_NOISE['alone']} alone and {NO_NOISE['one noise']} together"
             )
         lines.append(
-            f"softmax: at the same total ε and δ = {DELTA:g}, Gaussian noise, all records in each of {SOFTMAX_EPOCHS} steps, momentum, "
+            f"softmax: at the same total ε and δ = {DELTA:g}, Gaussian noise, all records in each of {SOFTMAX_EPOCHS} "
+            f"steps, momentum, "
             f"step {SOFTMAX_STEP:g}, clip {SOFTMAX_CLIP:g}; one run"
         )
         return lines
@@ -173,7 +189,11 @@ def weights(bench: Runs, word: str, progress: Progress) -> Shown:
     """Figures 7 and 8: what was learned of each digit, without noise and with it."""
     epsilon = None if word == "7" else 0.2
     accuracy = bench.accuracies("one noise", "l1", epsilon)[0]
-    how = "no noise" if epsilon is None else f"ε = {epsilon:g} a step, {total_epsilon('l1', epsilon, bench.epochs):.3g} in all"
+    how = (
+        "no noise"
+        if epsilon is None
+        else f"ε = {epsilon:g} a step, {total_epsilon('l1', epsilon, bench.epochs):.3g} in all"
+    )
     pictures = [(str(digit), learned) for digit, learned in enumerate(bench.weights("one noise", "l1", epsilon))]
     drawn = pictures, f"Learned together (weights less the start): {how}, {accuracy:.1f} % right"
     return _shown(bench, [], drawn, [_without_noise(bench, "one noise", "l1")])
@@ -185,7 +205,9 @@ def zeros(bench: Runs, word: str, progress: Progress) -> Shown:
     return _shown(bench, BEHIND["figure-9"], (rows, "Learned of digit 0 as ε rises (weights less the start)"))
 
 
-def _shown(bench: Runs, numbers: Sequence[int], drawn: tuple[Any, ...] = (), findings: Sequence[Sequence[str]] = ()) -> Shown:
+def _shown(
+    bench: Runs, numbers: Sequence[int], drawn: tuple[Any, ...] = (), findings: Sequence[Sequence[str]] = ()
+) -> Shown:
     """These tables with what A claims of them, and whether it holds here."""
     tables = {f"table-{number}": _table(bench, number) for number in numbers}
     parts: Parts = [Titled(_title(number), _rows(tables[f"table-{number}"])) for number in numbers]
@@ -193,7 +215,9 @@ def _shown(bench: Runs, numbers: Sequence[int], drawn: tuple[Any, ...] = (), fin
     if bench.compares:
         tables["law"], compared = _laws(bench)
         found.append(compared)
-    rows = {name: each.round(6).astype(object).where(each.notna(), None).to_dict("records") for name, each in tables.items()}
+    rows = {
+        name: each.round(6).astype(object).where(each.notna(), None).to_dict("records") for name, each in tables.items()
+    }
     return Shown({"tables": rows}, parts, drawn, tables, bench.notes(), found)
 
 
@@ -225,7 +249,10 @@ def _title(number: int) -> str:
 def _rows(table: pd.DataFrame) -> list[list[str]]:
     columns = [column for column in HEAD if column in table.columns]
     body = [
-        [f"{row[c]:.3g}" if c in ("epsilon", "step", "total") else "" if pd.isna(row[c]) else f"{row[c]:.1f}" for c in columns]
+        [
+            f"{row[c]:.3g}" if c in ("epsilon", "step", "total") else "" if pd.isna(row[c]) else f"{row[c]:.1f}"
+            for c in columns
+        ]
         for _, row in table.iterrows()
     ]
     return [[HEAD[column] for column in columns], *body]
@@ -249,6 +276,9 @@ def _laws(bench: Runs) -> tuple[pd.DataFrame, list[str]]:
     """Accuracies alone and together, and what a test of their laws says."""
     alone, together = (bench.laws(who) for who in COMPARED_WHO)
     p = float(ks_2samp(alone, together).pvalue)
-    what = f"{COMPARED[0].upper()}, ε = {COMPARED[1]:g}: alone, {OWNERS} owners together, {LAW_RUNS} runs each (KS test's p)"
+    what = (
+        f"{COMPARED[0].upper()}, ε = {COMPARED[1]:g}: alone, {OWNERS} owners together, {LAW_RUNS} runs each (KS "
+        f"test's p)"
+    )
     each = (f"{law.mean():.1f} ± {law.std(ddof=1):.1f}" for law in (alone, together))
     return pd.DataFrame({"alone": alone, "together": together}), [what, "the same law", f"{', '.join(each)} ({p:.2g})"]

@@ -115,14 +115,19 @@ class Repeats:
         self._divisions = divisions
         self._apart = [alone(division, rule, split) for split, division in enumerate(divisions)]
 
-    def measure(self, errors: Callable[[Division, int], Sequence[float]], progress: Callable[[], None]) -> list[dict[str, object]]:
+    def measure(
+        self, errors: Callable[[Division, int], Sequence[float]], progress: Callable[[], None]
+    ) -> list[dict[str, object]]:
         """The summary of each owner of two: `errors` are theirs in one division, given which."""
         found = []
         for split, division in enumerate(self._divisions):
             progress()
             found.append(errors(division, split))
         runs = [
-            [Measured(own[player].means, own[player].best, one[player]) for own, one in zip(self._apart, found, strict=True)]
+            [
+                Measured(own[player].means, own[player].best, one[player])
+                for own, one in zip(self._apart, found, strict=True)
+            ]
             for player in range(2)
         ]
         return [summary(one) for one in runs]
@@ -152,5 +157,7 @@ def prediction_error(division: Division, test: Ratings, centred: Centred, predic
 
 def union(parts: Sequence[Ratings]) -> Ratings:
     """All ratings in one table, whoever holds them."""
-    users, items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("users", "items", "values"))
+    users, items, values = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("users", "items", "values")
+    )
     return replace(parts[0], users=users, items=items, values=values)

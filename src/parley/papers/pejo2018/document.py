@@ -14,7 +14,9 @@ from parley.papers.runner import show
 
 RATINGS = "ml1m.parquet, ratings.dat or ratings.csv"
 PUBLISHED = Exhibit("", "section-7.3", "without options: equilibria from P's own table 5", "exhibits:published")
-PRIVATE = Exhibit("", "private-concerns", "with --prior alone: P's fits", "exhibits:private_concerns", options=("prior",))
+PRIVATE = Exhibit(
+    "", "private-concerns", "with --prior alone: P's fits", "exhibits:private_concerns", options=("prior",)
+)
 
 
 def _figure(word: str, line: str, draw: str, *options: str) -> Exhibit:
@@ -44,23 +46,33 @@ DOCUMENT = Document(
 
 
 def pejo2018(
-    figure: Annotated[str | None, typer.Option(metavar="N", help="Measure figure 3, 4 or 5 on the ratings in --data.")] = None,
-    table: Annotated[str | None, typer.Option(metavar="N", help="Table 3: how much unbounded DP inflates a matrix.")] = None,
+    figure: Annotated[
+        str | None, typer.Option(metavar="N", help="Measure figure 3, 4 or 5 on the ratings in --data.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="N", help="Table 3: how much unbounded DP inflates a matrix.")
+    ] = None,
     study: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What the document leaves open: another mechanism for each player (mechanisms); sharing only some iterations "
+            help="What the document leaves open: another mechanism for each player (mechanisms); sharing only some "
+            "iterations "
             "(iterations); a forecast from some public users, judged by the others (forecast).",
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help=f"Folder with {RATINGS}; left out: PARLEY_DATA.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help=f"Folder with {RATINGS}; left out: PARLEY_DATA.")
+    ] = None,
     points: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What --figure N --json printed before: play or draw it, measure nothing.")
+        Path | None,
+        typer.Option(metavar="FILE", help="What --figure N --json printed before: play or draw it, measure nothing."),
     ] = None,
     splits: Annotated[int, typer.Option(min=1, help="Random divisions of the users; error bars need two or more.")] = 3,
     users: Annotated[int | None, typer.Option(min=100, help="Keep so many users at random, for a quick look.")] = None,
-    public: Annotated[int, typer.Option(min=32, metavar="USERS", help="With --study forecast: so many users are public.")] = 943,
+    public: Annotated[
+        int, typer.Option(min=32, metavar="USERS", help="With --study forecast: so many users are public.")
+    ] = 943,
     mechanism: Annotated[list[str] | None, typer.Option(help="Only this mechanism; may be repeated.")] = None,
     game: Annotated[
         bool, typer.Option("--game", help="With figure 5: the game on what was measured, once and again and again.")
@@ -69,12 +81,14 @@ def pejo2018(
         list[str] | None,
         typer.Option(
             metavar="C/B,...",
-            help="Concerns are private, and this is what is known of them: 0.2,1,5 (equally likely) or 0.2:3,5:1 (three to one). Twice: "
+            help="Concerns are private, and this is what is known of them: 0.2,1,5 (equally likely) or 0.2:3,5:1 "
+            "(three to one). Twice: "
             "one for each player. With figure 5 on what was measured, else on the published fits.",
         ),
     ] = None,
     discount: Annotated[
-        float | None, typer.Option(min=0.0, max=0.999999, help="With --game: what holds if the next period counts for so much.")
+        float | None,
+        typer.Option(min=0.0, max=0.999999, help="With --game: what holds if the next period counts for so much."),
     ] = None,
     memory: Annotated[
         float, typer.Option(help="GB that unbounded DP may take; refused before it starts if it would need more.")

@@ -55,8 +55,10 @@ def figure(bench: Settings, word: str, progress: Progress) -> Shown:
     ]
     if which != 3:
         parts.append(
-            "alone: the best of all methods, by its own ratings only; solved: the owner solves its users' factors from their own ratings "
-            "in the end; the gain is that of the better. updates hide a user (δ = 1e-5), unbounded noise a rating, bounded noise its value."
+            "alone: the best of all methods, by its own ratings only; solved: the owner solves its users' factors "
+            "from their own ratings "
+            "in the end; the gain is that of the better. updates hide a user (δ = 1e-5), unbounded noise a rating, "
+            "bounded noise its value."
         )
     if bench.game:
         games, again = measured_games(points), repeated_games(points, bench.discount)
@@ -77,16 +79,21 @@ def _points(bench: Settings, which: int, progress: Progress) -> list[dict[str, A
     if which == 3:
         return measurements.size_ratios(ratings, bench.splits, Factorization(), progress)
     chosen = measurements.chosen_mechanisms(bench.mechanism)
-    return measurements.privacy_curves(ratings, chosen, bench.splits, Factorization(), progress, which == 5, bench.memory)
+    return measurements.privacy_curves(
+        ratings, chosen, bench.splits, Factorization(), progress, which == 5, bench.memory
+    )
 
 
 def _game_parts(games: tables.Points, again: tables.Points) -> Parts:
     return [
         Titled("The game on what was measured: gains in percent, concern C/B", tables.game_rows(games)),
-        "p* = 1, 1: nobody learns together; same: in which share of resamples. No fit where the quadratic misses the points.",
+        "p* = 1, 1: nobody learns together; same: in which share of resamples. No fit where the quadratic misses the "
+        "points.",
         Titled("Again and again: from which discount factor on the best agreement holds", tables.repeated_rows(again)),
-        "Whoever departs is seen to, gains once, and nobody learns together ever after; ± is the deviation over resamples.",
-        "That ratings were left out (hide) or have less noise, nobody sees from outside: there it is what would hold if it were seen.",
+        "Whoever departs is seen to, gains once, and nobody learns together ever after; ± is the deviation over "
+        "resamples.",
+        "That ratings were left out (hide) or have less noise, nobody sees from outside: there it is what would hold "
+        "if it were seen.",
     ]
 
 
@@ -95,7 +102,8 @@ def _private_parts(found: tables.Points) -> Parts:
         Titled("Concerns that are private: what a player of each concern keeps to itself", tables.private_rows(found)),
         Titled("The price of privacy under the prior", tables.private_price_rows(found)),
         "price if known: the mean price if all concerns were known; on fits, the price if all had the mean concern.",
-        "On P's fits everybody takes part (P section 7.3): who is too concerned keeps what it can, and may lose. On points it is out.",
+        "On P's fits everybody takes part (P section 7.3): who is too concerned keeps what it can, and may lose. On "
+        "points it is out.",
     ]
 
 
@@ -106,5 +114,6 @@ def expansion(bench: Settings, word: str, progress: Progress) -> Shown:
         from parley.tasks.ratings.factorization import Factorization
     found = measurements.expansion(bench.ratings.counts, Factorization())
     return bench.shown(
-        {"table": found}, [Titled("Table 3: ratings made of empty cells, for every true rating", tables.table_rows(found))]
+        {"table": found},
+        [Titled("Table 3: ratings made of empty cells, for every true rating", tables.table_rows(found))],
     )

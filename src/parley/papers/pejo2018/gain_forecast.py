@@ -66,7 +66,12 @@ def forecast_gains(
                 at_sizes = [{"users": one.users, "improvements": g} for one, g in zip(sizes, gains, strict=True)]
                 facts = {"mechanism": mechanism, "p": own, "p_other": other, "player": player + 1, "public": at_sizes}
                 points.append(
-                    {**facts, "improvement": expected.gain, "error": expected.error, "unscaled": float(np.mean(gains[-1]))}
+                    {
+                        **facts,
+                        "improvement": expected.gain,
+                        "error": expected.error,
+                        "unscaled": float(np.mean(gains[-1])),
+                    }
                 )
     return points
 
@@ -90,7 +95,9 @@ def _errors(chosen: Sequence[Choice], rule: Factorization, users: int) -> Callab
         if chosen[0].mechanism != "updates":
             return together(division, chosen, rule, split).best
         parts = zip(division.trains, chosen, strict=True)
-        return solved_errors(learned_from([stands_for(train, choice, users) for train, choice in parts], split), division)
+        return solved_errors(
+            learned_from([stands_for(train, choice, users) for train, choice in parts], split), division
+        )
 
     return errors
 

@@ -46,7 +46,12 @@ def expect(users: Sequence[float], gains: Sequence[Sequence[float]], at: float) 
     0.9
     """
     sizes = finite(users, "users")
-    if len(sizes) != len(gains) or len(np.unique(sizes)) < 2 or not (sizes > 0).all() or not all(len(one) for one in gains):
+    if (
+        len(sizes) != len(gains)
+        or len(np.unique(sizes)) < 2
+        or not (sizes > 0).all()
+        or not all(len(one) for one in gains)
+    ):
         raise SettingError("users, gains: expected gains at two or more different sizes")
     combine = _combination(sizes, positive(at, "at"))
     means = np.array([np.mean(one) for one in gains])

@@ -23,7 +23,9 @@ from parley.validate import Floats
 
 CONCERNS = ((1.0, 1.0), (5.0, 0.2))  # C/B of P section 7.3
 MISFIT = (
-    0.25  # percent: beyond this root mean square error a quadratic says nothing of gains of a percent or two; P's have 0.12 at most
+    # percent: beyond this root mean square error a quadratic says nothing of gains of a percent or two; P's have 0.12
+    # at most
+    0.25
 )
 PRINTED: dict[str, Mechanism] = {
     "hide": "hide",
@@ -45,7 +47,10 @@ class Outcome:
 
 
 def measured_games(
-    points: Sequence[dict[str, Any]], concerns: Sequence[tuple[float, float]] = CONCERNS, resamples: int = 20, seed: int = 0
+    points: Sequence[dict[str, Any]],
+    concerns: Sequence[tuple[float, float]] = CONCERNS,
+    resamples: int = 20,
+    seed: int = 0,
 ) -> list[dict[str, Any]]:
     """For each mechanism of figure 5 and each concern: the equilibrium on the points and on the fit, how firm they are,
     P's own beside.
@@ -96,7 +101,10 @@ def _on_fit(fitted: Interpolation, fits: Sequence[Interpolation], concern: tuple
     if not fitted.rmse <= MISFIT:
         return {"fit": facts, **vars(Outcome())}
     again = [_outcome(one, concern) for one in fits]
-    spreads = {"privacy_spread": spread([one.privacy for one in again]), "price_spread": spread([one.price for one in again])}
+    spreads = {
+        "privacy_spread": spread([one.privacy for one in again]),
+        "price_spread": spread([one.price for one in again]),
+    }
     return {"fit": facts, **vars(_outcome(fitted, concern)), **spreads}
 
 

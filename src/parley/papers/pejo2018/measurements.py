@@ -113,7 +113,12 @@ class Together:
 
 
 def together(
-    division: Division, choices: Sequence[Choice], rule: Factorization, seed: int, order: Order = "in-turn", memory: float = 2e9
+    division: Division,
+    choices: Sequence[Choice],
+    rule: Factorization,
+    seed: int,
+    order: Order = "in-turn",
+    memory: float = 2e9,
 ) -> Together:
     """Owners learn together from what the mechanisms leave of their ratings, or from released updates."""
     if any(choice.mechanism == "updates" for choice in choices):
@@ -152,7 +157,9 @@ def _contribution(train: Ratings, choice: Choice, stride: int, seed: list[int], 
     if choice.mechanism == "updates":
         return Contribution(train, choice.epsilon, stride)
     if choice.mechanism.endswith("published"):
-        raise SettingError(f"mechanism = {choice.mechanism!r}: it puts noise on centred ratings, of which updates know nothing")
+        raise SettingError(
+            f"mechanism = {choice.mechanism!r}: it puts noise on centred ratings, of which updates know nothing"
+        )
     variance = 0.0 if choice.mechanism == "hide" else 2 * (SCALE.range / choice.epsilon) ** 2
     return Contribution(_raw(train, choice, np.random.default_rng(seed), memory), stride=stride, variance=variance)
 
@@ -169,10 +176,15 @@ def size_ratios(
             division = make_division(ratings, ratio, split, all_means=True)
             both = together(division, [Choice()] * 2, rule, split, order).errors
             runs.append(
-                [Measured(own.means, own.best, joint) for own, joint in zip(alone(division, rule, split), both, strict=True)]
+                [
+                    Measured(own.means, own.best, joint)
+                    for own, joint in zip(alone(division, rule, split), both, strict=True)
+                ]
             )
         for player in range(2):
-            points.append({"ratio": f"{ratio[0]}:{ratio[1]}", "player": player + 1, **summary([run[player] for run in runs])})
+            points.append(
+                {"ratio": f"{ratio[0]}:{ratio[1]}", "player": player + 1, **summary([run[player] for run in runs])}
+            )
     return points
 
 
@@ -208,12 +220,25 @@ def privacy_curves(
         for player in players:
             p, other = pair[player], pair[1 - player]
             says = _claim(mechanism, 1 / p - 1, rule) if p else None
-            facts: dict[str, Any] = {"mechanism": mechanism, "hides": UNITS[mechanism], "adjacency": ADJACENCY[mechanism]}
+            facts: dict[str, Any] = {
+                "mechanism": mechanism,
+                "hides": UNITS[mechanism],
+                "adjacency": ADJACENCY[mechanism],
+            }
             facts |= {"p": p, "p_other": other, "player": player + 1}
-            named = {"ratio": f"{shares[0]}:{shares[1]}", "epsilon_named": says and says.named, "epsilon": says and says.real}
-            runs = [Measured(own[player].means, own[player].best, one.best[player]) for own, one in zip(apart, found, strict=True)]
+            named = {
+                "ratio": f"{shares[0]}:{shares[1]}",
+                "epsilon_named": says and says.named,
+                "epsilon": says and says.real,
+            }
+            runs = [
+                Measured(own[player].means, own[player].best, one.best[player])
+                for own, one in zip(apart, found, strict=True)
+            ]
             ways = {
-                "alone_by": {way: float(np.mean([own[player].by[way] for own in apart])) for way in apart[0][player].by},
+                "alone_by": {
+                    way: float(np.mean([own[player].by[way] for own in apart])) for way in apart[0][player].by
+                },
                 "together_walked": float(np.mean([one.errors[player] for one in found])),
                 "together_solved": float(np.mean([(one.solved or one.errors)[player] for one in found])),
             }
@@ -231,10 +256,17 @@ def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = 
             for name, b in scales.items()
         }
         netflix = (
-            expected_ratings(NETFLIX["users"], NETFLIX["items"], scales["published_scale"], HALF, thinning) / NETFLIX["ratings"]
+            expected_ratings(NETFLIX["users"], NETFLIX["items"], scales["published_scale"], HALF, thinning)
+            / NETFLIX["ratings"]
         )
         rows.append(
-            {"epsilon": epsilon, "adjacency": ADJACENCY["unbounded"], "netflix_printed": printed, "netflix": netflix, **own}
+            {
+                "epsilon": epsilon,
+                "adjacency": ADJACENCY["unbounded"],
+                "netflix_printed": printed,
+                "netflix": netflix,
+                **own,
+            }
         )
     return rows
 

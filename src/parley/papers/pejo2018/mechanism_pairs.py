@@ -56,7 +56,12 @@ def mechanism_pairs(
     for pair in pairs:
         found = repeats.measure(lambda division, split: by_updates(division, pair, split, memory=memory).errors, tick)  # noqa: B023
         for player, own, other in ((0, *pair), (1, *pair[::-1])):
-            facts = {"strategy": called(own), "other": called(other), "mechanism": own.mechanism if own.p else None, "p": own.p}
+            facts = {
+                "strategy": called(own),
+                "other": called(other),
+                "mechanism": own.mechanism if own.p else None,
+                "p": own.p,
+            }
             facts |= {"p_other": other.p, "hides": UNITS[own.mechanism] if own.p else "nothing", "player": player + 1}
             facts |= {"adjacency": ADJACENCY[own.mechanism] if own.p else None}
             points.append({**facts, **found[player]})
@@ -68,7 +73,9 @@ def mechanism_games(
 ) -> list[dict[str, Any]]:
     """For each concern: the equilibrium over mechanisms and p, each player's best answers, and a strategy that is
     always best."""
-    sample = GainSample.of([((one["strategy"], one["p"]), (one["other"], one["p_other"]), one["improvements"]) for one in points])
+    sample = GainSample.of(
+        [((one["strategy"], one["p"]), (one["other"], one["p_other"]), one["improvements"]) for one in points]
+    )
     table, drawn = sample.table(), sample.drawn(resamples, seed)
     return [_game(table, drawn, concern) for concern in concerns]
 

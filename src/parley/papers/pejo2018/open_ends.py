@@ -35,9 +35,16 @@ def iterations(bench: Settings, word: str, progress: Progress) -> Shown:
     updates = updates_at_strides(bench.ratings, bench.splits, Factorization(), progress)
     found = {"in_turn": in_turn, "updates": updates, "games": iteration_games(updates)}
     parts: Parts = [
-        Titled("As published, without privacy, sharing the first iterations only", tables.in_turn_rows(found["in_turn"])),
-        Titled("Released updates, each with noise for as many answers as it gives", tables.update_rows(found["updates"])),
-        Titled("The game in which each names its noise and how often it answers", tables.iteration_game_rows(found["games"])),
+        Titled(
+            "As published, without privacy, sharing the first iterations only", tables.in_turn_rows(found["in_turn"])
+        ),
+        Titled(
+            "Released updates, each with noise for as many answers as it gives", tables.update_rows(found["updates"])
+        ),
+        Titled(
+            "The game in which each names its noise and how often it answers",
+            tables.iteration_game_rows(found["games"]),
+        ),
     ]
     return bench.shown({"iterations": found}, parts)
 

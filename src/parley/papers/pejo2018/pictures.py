@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
 
-# Okabe and Ito's colours, with a mark and a line for those who print without any; sound noise is solid, the published scale dashed
+# Okabe and Ito's colours, with a mark and a line for those who print without any; sound noise is solid, the published
+# scale dashed
 LOOKS: Mapping[str, tuple[str, str, str, str]] = {
     "updates": ("#0072b2", "o", "-", "updates released: hides a user"),
     "bounded": ("#d55e00", "s", "-", "noise on ratings, sound: hides a value"),
@@ -33,7 +34,9 @@ def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
         own = [point for point in points if point["player"] == player]
         places = np.arange(len(own)) + 0.06 * (2 * player - 3)
         gains = [point["improvement"] for point in own]
-        axes.errorbar(places, gains, _bars(own), fmt=f"{mark}-", color=colour, linewidth=2, markersize=7, capsize=4, label=name)
+        axes.errorbar(
+            places, gains, _bars(own), fmt=f"{mark}-", color=colour, linewidth=2, markersize=7, capsize=4, label=name
+        )
         for x, point in zip(places, own, strict=True):
             above = (player == 1) == (x < len(own) - 1.5)
             end = point["improvement"] + (1 if above else -1) * (point["error"] or 0.0)
@@ -64,14 +67,27 @@ def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Fig
         colour, mark, line, label = LOOKS[mechanism]
         x, gains = np.arange(len(own)), [point["improvement"] for point in own]
         axes.errorbar(
-            x, gains, _bars(own), fmt=line, marker=mark, color=colour, linewidth=1.9, markersize=6, capsize=3, label=label
+            x,
+            gains,
+            _bars(own),
+            fmt=line,
+            marker=mark,
+            color=colour,
+            linewidth=1.9,
+            markersize=6,
+            capsize=3,
+            label=label,
         )
     axes.set_xticks(range(len(own)), ["none" if point["p"] == 0 else f"{1 / point['p'] - 1:.2g}" for point in own])
     axes.set_xlabel("own ε as named; leaving out: a share of 1/(1 + ε)")
     _gains(axes, "The smaller owner of 1:4, whose partner has no privacy")
     axes.set_ylim(bottom=max(axes.get_ylim()[0], -12))
     figure.legend(frameon=False, labelcolor=INK, fontsize=9, loc="outside lower center", ncols=2, handlelength=3.6)
-    _note(figure, "Against the best that it has alone. The better of items as learned and of users' tastes solved at home", splits)
+    _note(
+        figure,
+        "Against the best that it has alone. The better of items as learned and of users' tastes solved at home",
+        splits,
+    )
     return figure
 
 
@@ -95,15 +111,23 @@ def _heat(axes: Axes, points: Sequence[Mapping[str, Any]], label: str, named: st
     cells: dict[tuple[float, float], list[Mapping[str, Any]]] = {}
     for point in points:
         cells.setdefault((point["p_other"], point["p"]), []).append(point)
-    means = np.array([[np.mean([one["improvement"] for one in cells[other, own]]) for own in levels] for other in levels])
+    means = np.array(
+        [[np.mean([one["improvement"] for one in cells[other, own]]) for own in levels] for other in levels]
+    )
     axes.imshow(np.clip(means, -5, 5), cmap="PuOr_r", vmin=-5, vmax=5, origin="lower")
     for j, other in enumerate(levels):
         for i, own in enumerate(levels):
-            gains = np.mean([one["improvements"] for one in cells[other, own]], axis=0)  # both players of a division are one
+            # both players of a division are one
+            gains = np.mean([one["improvements"] for one in cells[other, own]], axis=0)
             bar = f"\n± {gains.std(ddof=1) / len(gains) ** 0.5:.1f}" if len(gains) > 1 else ""
             ink = "white" if means[j, i] < -2.5 else INK
             axes.annotate(
-                f"{round(float(means[j, i]), 1) + 0.0:+.1f}{bar}", (i, j), ha="center", va="center", color=ink, fontsize=8.5
+                f"{round(float(means[j, i]), 1) + 0.0:+.1f}{bar}",
+                (i, j),
+                ha="center",
+                va="center",
+                color=ink,
+                fontsize=8.5,
             )
     ticks = ["none" if p == 0 else f"{1 / p - 1:.2g}" if named == "ε" else f"{p:.0%}" for p in levels]
     axes.set_xticks(range(len(levels)), ticks)

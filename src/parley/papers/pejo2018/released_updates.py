@@ -66,7 +66,9 @@ def learned_from(owners: Sequence[Contribution], seed: int, rounds: int = ROUNDS
     """
     items = owners[0].ratings.item_names
     frames = [
-        pd.DataFrame({"user": one.ratings.users, "item": np.array(items)[one.ratings.items], "rating": one.ratings.values})
+        pd.DataFrame(
+            {"user": one.ratings.users, "item": np.array(items)[one.ratings.items], "rating": one.ratings.values}
+        )
         for one in owners
     ]
     terms = Terms.from_dict(_content(owners, frames, items, seed, rounds))

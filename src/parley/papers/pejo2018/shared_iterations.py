@@ -55,7 +55,9 @@ def passes_in_turn(
 
 def _in_turn(division: Division, rule: Factorization, seed: int, shared: int) -> list[float]:
     centred = centre(division.everything)
-    joint = factorize([train.with_values(centred.residuals_of(train)) for train in division.trains], rule, seed, shared=shared)
+    joint = factorize(
+        [train.with_values(centred.residuals_of(train)) for train in division.trains], rule, seed, shared=shared
+    )
     judged = zip(joint.players, joint.own_items, division.trains, division.tests, strict=True)
     return [
         min(
@@ -83,7 +85,12 @@ def updates_at_strides(
     for pair in pairs:
         found = repeats.measure(partial(_by_updates, pair), tick)
         for player, own, other in ((0, *pair), (1, *pair[::-1])):
-            facts = {"p": own[0], "p_other": other[0], "iterations": _answers(own[1]), "iterations_other": _answers(other[1])}
+            facts = {
+                "p": own[0],
+                "p_other": other[0],
+                "iterations": _answers(own[1]),
+                "iterations_other": _answers(other[1]),
+            }
             budget = {"epsilon": 1 / own[0] - 1 if own[0] else None, "stopped": spent_by(*own) if own[0] else None}
             about = {"adjacency": ADJACENCY["updates"] if own[0] else None, "player": player + 1}
             points.append({**facts, **about, **budget, **found[player]})
@@ -113,11 +120,17 @@ def iteration_games(
     most = max(one["iterations"] for one in points)
     sample = GainSample.of(
         [
-            (_called(one["p"], one["iterations"]), _called(one["p_other"], one["iterations_other"]), one["improvements"])
+            (
+                _called(one["p"], one["iterations"]),
+                _called(one["p_other"], one["iterations_other"]),
+                one["improvements"],
+            )
             for one in points
         ]
     )
-    every = GainSample.of_points([one for one in points if min(one["iterations"], one["iterations_other"]) == most]).table()
+    every = GainSample.of_points(
+        [one for one in points if min(one["iterations"], one["iterations_other"]) == most]
+    ).table()
     table, drawn, games = sample.table(), sample.drawn(resamples, seed), []
     for concern in concerns:
         found, again = equilibrium(table, concern), [equilibrium(one, concern) for one in drawn]

@@ -72,7 +72,8 @@ def private_rows(games: Points) -> Rows:
             known = zip(player["concerns"], player["privacy"], player["payoff"], strict=True)
             for k, (concern, p, payoff) in enumerate(known):
                 first = [one["mechanism"], one["on"], str(n + 1)] if k == 0 else [""] * 3
-                keeps = f"{p:.3g}" if "fit" in one["on"] else _kept(p)  # on a fit p = 1 is all noise, and nobody can stay out
+                # on a fit p = 1 is all noise, and nobody can stay out
+                keeps = f"{p:.3g}" if "fit" in one["on"] else _kept(p)
                 rows.append([*first, short(concern), keeps, short(payoff), turns if k == 0 else ""])
     return rows
 
@@ -82,14 +83,18 @@ def private_price_rows(games: Points) -> Rows:
     rows = [["mechanism", "on", "learn together", "payoffs", "price", "±", "same", "price if known"]]
     for one in games:
         facts = [one["price"], one.get("price_spread"), one.get("same"), one.get("informed", _known(one))]
-        rows.append([one["mechanism"], one["on"], f"{100 * one['together']:.0f} %", short(one["payoff"]), *map(short, facts)])
+        rows.append(
+            [one["mechanism"], one["on"], f"{100 * one['together']:.0f} %", short(one["payoff"]), *map(short, facts)]
+        )
     return rows
 
 
 def repeated_rows(games: Points) -> Rows:
     """The repeated game: the best agreement and from which discount factor on it holds."""
     given = any("at_discount" in one for one in games)
-    rows = [["mechanism", "C/B", "agreed p", "payoff", "by departing", "holds from", "±", "in resamples", "p of one period"]]
+    rows = [
+        ["mechanism", "C/B", "agreed p", "payoff", "by departing", "holds from", "±", "in resamples", "p of one period"]
+    ]
     if given:
         rows[0].append(f"p at {games[0]['at_discount']['given']:g}")
     for one in games:
@@ -120,7 +125,14 @@ def mechanism_game_rows(games: Points) -> Rows:
         for n, name in enumerate(one["strategies"]):
             shown = [short(one["price"]), short(one["same"])] if n == 0 else ["", ""]
             rows.append(
-                [short(one["concern"][n]), str(n + 1), name, short(one["payoff"][n]), *shown, one["always_best"][n] or "none"]
+                [
+                    short(one["concern"][n]),
+                    str(n + 1),
+                    name,
+                    short(one["payoff"][n]),
+                    *shown,
+                    one["always_best"][n] or "none",
+                ]
             )
     return rows
 
@@ -184,7 +196,9 @@ def judged_game_rows(judged: Points) -> Rows:
     """Whether the game on the forecast ends as that on what was measured."""
     rows = [["mechanism", "C/B", "p* forecast", "p* measured"]]
     for one in judged:
-        rows += [[one["mechanism"], *map(short, (e["concern"], e["forecast"], e["measured"]))] for e in one["equilibria"]]
+        rows += [
+            [one["mechanism"], *map(short, (e["concern"], e["forecast"], e["measured"]))] for e in one["equilibria"]
+        ]
     return rows
 
 

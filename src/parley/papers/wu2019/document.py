@@ -22,7 +22,9 @@ KINDS = (
 DOCUMENT = Document(
     "wu2019",
     tuple(
-        Exhibit("figure", f"{number}", f"{name}: {line}", f"value_of_collaboration:{kind}", f"pictures:{drawn}", data=file)
+        Exhibit(
+            "figure", f"{number}", f"{name}: {line}", f"value_of_collaboration:{kind}", f"pictures:{drawn}", data=file
+        )
         for name, (file, first) in MARKETS.items()
         for number, (line, kind, drawn) in enumerate(KINDS, first)
     ),
@@ -37,7 +39,8 @@ def wu2019(
     folder: Annotated[Path, out("Where figures (PNG) and their tables (CSV) go.")] = Path("wu2019"),
     real: Annotated[Path | None, data("lendingclub.parquet and creditcard.parquet")] = None,
     as_filed: Annotated[
-        bool, typer.Option("--as-filed", help="Keep the order of the files, as W did: owners then differ from the pilot.")
+        bool,
+        typer.Option("--as-filed", help="Keep the order of the files, as W did: owners then differ from the pilot."),
     ] = False,
     jobs: Jobs = 1,
     as_json: AsJson = False,

@@ -16,8 +16,8 @@ from parley.terms import Terms
 
 PILOT = 10_000
 LOAN_FEATURES = (
-    "loan_amnt", "term", "installment", "grade", "sub_grade", "emp_length", "home_ownership", "annual_inc", "purpose", "dti",
-    "open_acc", "revol_bal", "revol_util", "delinq_2yrs_zero", "pub_rec_zero",
+    "loan_amnt", "term", "installment", "grade", "sub_grade", "emp_length", "home_ownership", "annual_inc", "purpose",
+    "dti", "open_acc", "revol_bal", "revol_util", "delinq_2yrs_zero", "pub_rec_zero",
 )  # fmt: skip
 
 
@@ -51,7 +51,13 @@ def loan_market(folder: Path | None, scratch: Path, as_filed: bool = False) -> M
     else:
         book = synthetic_lending(900_000, seed=1)
     features = [column for column in book.columns if column != "int_rate"]
-    model = {"kind": "linear-regression", "target": "int_rate", "features": features, "components": 10, "intercept": True}
+    model = {
+        "kind": "linear-regression",
+        "target": "int_rate",
+        "features": features,
+        "components": 10,
+        "intercept": True,
+    }
     return _market("loans", book, model, 60.0, real, scratch, as_filed)
 
 
@@ -71,7 +77,12 @@ def _market(
     public = scratch / f"{name}-public.parquet"
     table.iloc[-PILOT:].reset_index(drop=True).to_parquet(public)
     owners = [{"name": f"bank-{i}", "records": 1000, "epsilon": 1.0} for i in (1, 2, 3)]
-    content = {"model": model | {"public": str(public)}, "learning": {"horizon": 100}, "privacy": {"clip": clip}, "owners": owners}
+    content = {
+        "model": model | {"public": str(public)},
+        "learning": {"horizon": 100},
+        "privacy": {"clip": clip},
+        "owners": owners,
+    }
     return Market(name, table.iloc[:-PILOT].reset_index(drop=True), Terms.from_dict(content), real)
 
 

@@ -107,7 +107,9 @@ def _surface(axis: Axes, table: pd.DataFrame, x: str, y: str, norm: LogNorm) -> 
     grid = measured.columns.to_numpy(dtype=float), measured.index.to_numpy(dtype=float)
     mesh = axis.pcolormesh(*grid, measured.to_numpy(), norm=norm, cmap="viridis_r", shading="gouraud")
     levels = np.arange(-3, 3)  # in powers of ten, between which the surface is nearly plane
-    lines = axis.contour(*grid, np.log10(measured.to_numpy()), levels=levels, colors="white", linewidths=1.4, linestyles="solid")
+    lines = axis.contour(
+        *grid, np.log10(measured.to_numpy()), levels=levels, colors="white", linewidths=1.4, linestyles="solid"
+    )
     axis.clabel(lines, fmt=lambda power: f"{10.0**power:g}", fontsize=8)
     axis.contour(*grid, np.log10(forecast.to_numpy()), levels=levels, colors=ALONE, linewidths=1.4, linestyles="dashed")
     axis.set_xscale("log")

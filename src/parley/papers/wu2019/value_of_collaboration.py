@@ -24,7 +24,8 @@ from parley.papers.document import Progress, Shown
 from parley.papers.wu2019.markets import Market, card_market, loan_market
 from parley.validate import Floats
 
-HEADLINE = {"loans": (350_000, 10.0), "cards": (30_000, 1.0)}  # published: psi below 0.1 with three banks of this size and budget
+# published: psi below 0.1 with three banks of this size and budget
+HEADLINE = {"loans": (350_000, 10.0), "cards": (30_000, 1.0)}
 BUDGETS = (0.1, 1.0, 10.0)
 SMALL, EAGER, SHY = 1000, 10.0, 0.1
 
@@ -70,7 +71,9 @@ class Markets:
         here = known.landscape()
         expected = [expect(known.under(cell.terms), here) for cell in cells]
         without_noise = [each.bias() / each.unit for each in expected]
-        return table.assign(forecast=[each.fitness(0, self.forecast_runs) for each in expected], without_noise=without_noise)
+        return table.assign(
+            forecast=[each.fitness(0, self.forecast_runs) for each in expected], without_noise=without_noise
+        )
 
 
 def _largest(market: Market) -> int:
@@ -82,7 +85,9 @@ def _budgets(points: int) -> list[float]:
     return [float(f"{e:.4g}") for e in np.geomspace(0.1, 10, points)]
 
 
-def _shown(market: Market, word: str, drawn: tuple[object, ...], table: pd.DataFrame | None, *findings: Sequence[str]) -> Shown:
+def _shown(
+    market: Market, word: str, drawn: tuple[object, ...], table: pd.DataFrame | None, *findings: Sequence[str]
+) -> Shown:
     kind = "real data" if market.real else "SYNTHETIC data: the real ones are not at hand"
     note = f"{market.name}: {kind}, {market.rows:,} rows; three banks of at most {_largest(market):,} records"
     return Shown(drawn=drawn, files={} if table is None else {f"figure-{word}": table}, notes=[note], findings=findings)

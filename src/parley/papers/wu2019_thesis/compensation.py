@@ -97,7 +97,9 @@ def _curve(gain: str, channel: Channel) -> Curve:
     return channel.leakage if gain == "leakage" else channel.utility
 
 
-def own_payment_game(payments: Curve, costs: Curve, players: int, budget_range: tuple[float, float] = (LOW, HIGH)) -> Game:
+def own_payment_game(
+    payments: Curve, costs: Curve, players: int, budget_range: tuple[float, float] = (LOW, HIGH)
+) -> Game:
     """A game in which what an owner gets and loses depends on its own budget alone (the setting of T Proposition 1).
 
     `payments` and `costs` map budgets [..., N] to money [..., N], entry by entry.

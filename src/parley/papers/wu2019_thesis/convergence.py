@@ -52,9 +52,13 @@ def shown(printed: bool, word: str, progress: Progress) -> Shown:
     panels = convergence(printed)
     rows = [["figure, game, sizes", *(f"from {start}" for start in (*STARTS, "the lowest"))]]
     rows += [[f"{p.figure} {p.game} {p.sizes}", *(" ".join(f"{e:.3f}" for e in end) for end in p.ends)] for p in panels]
-    parts: list[Titled | str] = [Titled("Where best responses come to rest" + (", scale as printed" if printed else ""), rows)]
+    parts: list[Titled | str] = [
+        Titled("Where best responses come to rest" + (", scale as printed" if printed else ""), rows)
+    ]
     if not printed:
         parts.append("The thesis calls the equilibrium unique; the last column refutes it for the utility game.")
-    content = {"panels": [{"figure": p.figure, "game": p.game, "sizes": p.sizes, "ends": p.ends.tolist()} for p in panels]}
+    content = {
+        "panels": [{"figure": p.figure, "game": p.game, "sizes": p.sizes, "ends": p.ends.tolist()} for p in panels]
+    }
     drawn = [(f"{p.figure}: {p.game}", p.paths[:-1], [f"n = {size:,}" for size in p.sizes]) for p in panels]
     return Shown(content, parts, (drawn,))

@@ -14,7 +14,9 @@ DOCUMENT = Document("wu2019-thesis", (Exhibit("", "convergence", LINE, "converge
 
 
 def wu2019_thesis(
-    printed: Annotated[bool, typer.Option("--printed", help="Use the scale as printed instead of the mended one.")] = False,
+    printed: Annotated[
+        bool, typer.Option("--printed", help="Use the scale as printed instead of the mended one.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw figures 4.2 and 4.3 (b, c).")] = None,
     as_json: AsJson = False,
     listing: Listing = False,

@@ -15,7 +15,8 @@ PERIOD = 2.0
 DELAYS = (1.0, 1.25, 1.5)  # in periods
 SUBSTEPS = 16  # moments drawn in each period
 ROTOR = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], 0.0, PERIOD)  # Z eq. 9.76
-# Z eq. 9.79-9.81. The upper right corner of the last is printed as 1.70; e^(A T) and the integrals of (9.62, 9.63) give 1.97.
+# Z eq. 9.79-9.81. The upper right corner of the last is printed as 1.70; e^(A T) and the integrals of (9.62, 9.63) give
+# 1.97.
 PUBLISHED = {
     1.0: ((-0.71, 2.15, 0.00, 0.00), (-2.18, 2.91, 0.00, 0.00)),
     1.25: ((-0.08, 1.06, -0.63, 1.10), (-1.89, 2.79, -0.29, 0.12)),
@@ -49,7 +50,8 @@ def runs(samples: int = 200, horizon: int = 30, substeps: int = SUBSTEPS, seed: 
         gain = linear_quadratic(*found.plant_.at_once())
         cut = found.plant_.delayed(PERIOD * np.floor(delay))  # Z's predictive feedback for the whole part of the delay
         controlled = [
-            closed_loop(rotor, PredictiveFeedback(model, gain), [1, 1], horizon, substeps)[0] for model in (found.plant_, cut)
+            closed_loop(rotor, PredictiveFeedback(model, gain), [1, 1], horizon, substeps)[0]
+            for model in (found.plant_, cut)
         ]
         result.append(Run(delay, found, *controlled))
     return result

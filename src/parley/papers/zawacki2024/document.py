@@ -26,7 +26,9 @@ DOCUMENT = Document(
     "zawacki2024",
     (
         *_noise("chart", CHART, **{"3.4": "privacy loss of one coordinate, by α", "3.5": "the same, by scale"}),
-        *_noise("chart", CHART, **{"3.6": "ε by scale, in one coordinate and in all", "3.7": "ε of Cauchy noise, by scale"}),
+        *_noise(
+            "chart", CHART, **{"3.6": "ε by scale, in one coordinate and in all", "3.7": "ε of Cauchy noise, by scale"}
+        ),
         *_noise("chart", CHART, **{"3.8": "E|noise| by α"}),
         *_noise("distortions", None, **{"table-3.1": "E|noise| at scale 1, published and computed"}),
         *_noise("best", CHART, **{"best-alpha": "the α of least distortion for a fixed ε"}),
@@ -42,7 +44,13 @@ DOCUMENT = Document(
         _accuracy("8.6", "Iris, each client an expert"),
         _accuracy("8.7", "breast cancer, dealt at random"),
         _accuracy("8.8", "breast cancer, staggered clients"),
-        Exhibit("figure", "9.1", "feedback for a plant whose inputs arrive late", "delayed_control:shown", "pictures:feedback"),
+        Exhibit(
+            "figure",
+            "9.1",
+            "feedback for a plant whose inputs arrive late",
+            "delayed_control:shown",
+            "pictures:feedback",
+        ),
     ),
 )
 
@@ -50,7 +58,9 @@ DOCUMENT = Document(
 def zawacki2024(
     figure: Annotated[list[str] | None, which("figure", ", ".join(DOCUMENT.words("figure")))] = None,
     trials: Annotated[int, typer.Option(help="Trials of each method; Z has 100.")] = 100,
-    splits: Annotated[int, typer.Option(help="Draws of the data among which trials are shared: error bars are theirs.")] = 4,
+    splits: Annotated[
+        int, typer.Option(help="Draws of the data among which trials are shared: error bars are theirs.")
+    ] = 4,
     totals: Annotated[bool, typer.Option(help="Also at equal total budgets.")] = True,
     seed: Annotated[int, typer.Option(help="Makes it repeatable.")] = 0,
     folder: Annotated[Path | None, out("Where pictures (PNG) go; left out: none are drawn.")] = None,

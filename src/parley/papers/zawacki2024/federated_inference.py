@@ -77,11 +77,43 @@ def _figures() -> dict[str, Figure]:
         each.number: each
         for each in (
             Figure("8.2", "two Gaussians, no noise", two_gaussians, None, 1e-4, 20, 3.0, 3.0),
-            Figure("8.3", "two Gaussians", two_gaussians, *gauss, 200, 2.0, 2.5, published={"SCAFFOLD": 80.0, "FedLin": 80.0}),
+            Figure(
+                "8.3",
+                "two Gaussians",
+                two_gaussians,
+                *gauss,
+                200,
+                2.0,
+                2.5,
+                published={"SCAFFOLD": 80.0, "FedLin": 80.0},
+            ),
             Figure("8.5", "Iris, dealt at random", partial(flowers, expert=False), *iris, 100, 2.0, 6.0, 50),
-            Figure("8.6", "Iris, each client an expert", partial(flowers, expert=True), *iris, 100, 2.0, 6.0, 50, (), first),
-            Figure("8.7", "breast cancer, dealt at random", partial(biopsies, skewed=False), *cancer, 200, 2.0, 6.0, 5, (), equal),
-            Figure("8.8", "breast cancer, staggered clients", partial(biopsies, skewed=True), *cancer, 1000, 2.0, 6.0, 5, STAGGER),
+            Figure(
+                "8.6", "Iris, each client an expert", partial(flowers, expert=True), *iris, 100, 2.0, 6.0, 50, (), first
+            ),
+            Figure(
+                "8.7",
+                "breast cancer, dealt at random",
+                partial(biopsies, skewed=False),
+                *cancer,
+                200,
+                2.0,
+                6.0,
+                5,
+                (),
+                equal,
+            ),
+            Figure(
+                "8.8",
+                "breast cancer, staggered clients",
+                partial(biopsies, skewed=True),
+                *cancer,
+                1000,
+                2.0,
+                6.0,
+                5,
+                STAGGER,
+            ),
         )
     }
 
@@ -221,7 +253,8 @@ def trace(
         found.append(accuracies(terms, task, trials // splits, seed + split))
         progress()
     answers = 2 if method.paired else 1
-    accuracy = np.concatenate(found, axis=1)[answers - 1 :: answers]  # a round that only asks for gradients moves nothing
+    # a round that only asks for gradients moves nothing
+    accuracy = np.concatenate(found, axis=1)[answers - 1 :: answers]
     iterations = np.asarray(answers * each * (np.arange(len(accuracy)) + 1.0), dtype=np.float64)
     return Line(method.name, iterations, accuracy, count, largest, figure.delta, splits, figure.local_steps)
 
@@ -237,7 +270,8 @@ def without_privacy(figure: Figure, splits: int, seed: int = 0) -> float:
 
 
 TOTALS = (1.0, 3.0, 10.0)  # budgets of the honest table
-SPREADS = ((4, 50), (16, 20), (16, 5), (64, 5), (64, 1))  # (rounds, local steps) over which gradient methods may spread them
+# (rounds, local steps) over which gradient methods may spread them
+SPREADS = ((4, 50), (16, 20), (16, 5), (64, 5), (64, 1))
 
 
 def equal_totals(

@@ -63,7 +63,9 @@ def biopsies(rng: np.random.Generator, skewed: bool) -> Task:
     centre, spread = cancer.data.mean(axis=0), cancer.data.std(axis=0)
     features = tuple(f"f{j}" for j in range(30))
     split: Split = (
-        (lambda kept, classes: sorted_in_part(kept, classes, 4, rng)) if skewed else (lambda kept, classes: dealt(kept, 4))
+        (lambda kept, classes: sorted_in_part(kept, classes, 4, rng))
+        if skewed
+        else (lambda kept, classes: dealt(kept, 4))
     )
     bounds = centre - 3 * spread, centre + 3 * spread
     return _task(cancer.data, cancer.target, ("malignant", "benign"), features, bounds, rng, split)

@@ -20,7 +20,8 @@ EPSILONS = (0.1, 1.0, 5.0)
 REMARKS = {
     "3.4": "Differences of 1. Below α = 2 the loss has a top: that is ε of one coordinate.",
     "3.6": "Dashed: κ/scale, which holds however a difference is spread: no logarithm where the noise is small.",
-    "3.7": "For small scales ε is 2 ln(1/scale), in one coordinate; as printed, 2 ln(√2/scale), it is too large by ln 2.",
+    "3.7": "For small scales ε is 2 ln(1/scale), in one coordinate; as printed, 2 ln(√2/scale), it is too large by ln "
+    "2.",
 }
 
 
@@ -30,11 +31,20 @@ def chart(bench: Trials, word: str, progress: Progress) -> Shown:
     rows = [["", f"largest {found.up}", f"at {found.across}", "at the end"]]
     for each in found.curves:
         top = int(np.argmax(each.y))
-        rows.append([each.label or found.title, number(float(each.y[top])), number(float(each.x[top])), number(float(each.y[-1]))])
+        rows.append(
+            [
+                each.label or found.title,
+                number(float(each.y[top])),
+                number(float(each.x[top])),
+                number(float(each.y[-1])),
+            ]
+        )
     content = [{"label": e.label, "sound": e.sound, "x": e.x.tolist(), "y": e.y.tolist()} for e in found.curves]
     lines = [(each.label, each.x, each.y, each.sound) for each in found.curves]
     parts: Parts = [Titled(f"Figure {word}: {found.title}", rows), *([REMARKS[word]] if word in REMARKS else [])]
-    return bench.shown(word, {"curves": content}, parts, (found.title, found.across, found.up, lines, found.logarithmic))
+    return bench.shown(
+        word, {"curves": content}, parts, (found.title, found.across, found.up, lines, found.logarithmic)
+    )
 
 
 def distortions(bench: Trials, word: str, progress: Progress) -> Shown:
@@ -56,7 +66,10 @@ def best(bench: Trials, word: str, progress: Progress) -> Shown:
             found.append(best_alpha(rule, epsilon))
     rows = [["a difference of 1", "ε", "best α", "E|noise| there", "of Laplace or Gaussian noise"]]
     rows += [[RULES[b.rule], f"{b.epsilon:g}", f"{b.alpha:.4g}", number(b.least), number(b.rival)] for b in found]
-    remark = "Pure, no α comes up to Laplace noise, in one coordinate or in all; spread over ever more coordinates, the Gaussian (α = 2) "
+    remark = (
+        "Pure, no α comes up to Laplace noise, in one coordinate or in all; spread over ever more coordinates, "
+        "the Gaussian (α = 2) "
+    )
     remark += "is best; that ε is the low end of what such noise costs, and no upper bound."
     lines = [(RULES[b.rule], CHOICES, b.distortions / b.rival, False) for b in found if b.epsilon == 1]
     drawn = ("Distortion at ε = 1, of Laplace or Gaussian noise's", "α", "times", lines, False, False, 5.0)
@@ -67,14 +80,18 @@ def best(bench: Trials, word: str, progress: Progress) -> Shown:
 def trained(bench: Trials, word: str, progress: Progress) -> Shown:
     """Figures 4.5 and 4.12, at the points that table 4.3 prints."""
     found = stable_noise.trained()
-    rows = [["α", "scale", "accuracy % (Z's)", "E|noise| printed", "computed", "ε printed", "in one coordinate", "in all"]]
+    rows = [
+        ["α", "scale", "accuracy % (Z's)", "E|noise| printed", "computed", "ε printed", "in one coordinate", "in all"]
+    ]
     for row in found:
         printed = [f"{row['alpha']:g}", number(row["scale"]), number(row["accuracy"]), number(row["distortion"])]
         epsilons = [number(row["epsilon"]), number(row["one"], side="above"), number(row["all"], side="above")]
         rows.append([*printed, number(row["computed_distortion"]), *epsilons])
     remark = (
-        f"{COMPOSITIONS} compositions, sampling {SAMPLING:g}, δ = {DELTA:g}, sensitivity 1, as Z says. Nothing is trained here. "
-        "The printed ε do not come out of that. At scale 5.66, where ε = 3 and ε = 1 are printed, both laws cost one coordinate the same."
+        f"{COMPOSITIONS} compositions, sampling {SAMPLING:g}, δ = {DELTA:g}, sensitivity 1, as Z says. Nothing is "
+        f"trained here. "
+        "The printed ε do not come out of that. At scale 5.66, where ε = 3 and ε = 1 are printed, both laws cost one "
+        "coordinate the same."
     )
     by = {alpha: [row for row in found if row["alpha"] == alpha] for alpha in (2.0, 1.999)}
     keys = (("scale", False),) if word == "4.5" else (("one", False), ("all", True))
@@ -107,6 +124,7 @@ def curves(bench: Trials, word: str, progress: Progress) -> Shown:
             value = float(np.interp(at, curve["x"], curve["y"]))
             rows.append([each["title"], f"{curve['label']}, {spread}", number(value, 3)])
     remark = (
-        "Solid: one coordinate's. Dashed: spread over many, where the law costs what the Gaussian with its Fisher information does."
+        "Solid: one coordinate's. Dashed: spread over many, where the law costs what the Gaussian with its "
+        "Fisher information does."
     )
     return bench.shown(word, {"panels": content}, [Titled(f"Figure {word}", rows), remark], (content,))

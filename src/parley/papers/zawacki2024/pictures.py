@@ -45,7 +45,9 @@ def chart(
     return figure
 
 
-def accuracy_paths(paths: Sequence[tuple[str, Floats, Floats]], title: str = "Test accuracy as methods go on") -> Figure:
+def accuracy_paths(
+    paths: Sequence[tuple[str, Floats, Floats]], title: str = "Test accuracy as methods go on"
+) -> Figure:
     """A line for each method: its name, iterations [T], mean accuracy in percent [T]."""
     figure = Figure(figsize=(7.2, 4.0), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot())
@@ -67,7 +69,12 @@ def feedback(times: Floats, runs: Mapping[str, tuple[Floats, Floats]]) -> Figure
     for colour, (name, (fractional, truncated)) in zip(PLANTS, runs.items(), strict=False):
         axes.plot(times, np.linalg.norm(fractional, axis=1), color=colour, linewidth=2, label=f"{name}, fractional")
         axes.plot(
-            times, np.linalg.norm(truncated, axis=1), color=colour, linewidth=1.3, linestyle=(0, (4, 2)), label=f"{name}, truncated"
+            times,
+            np.linalg.norm(truncated, axis=1),
+            color=colour,
+            linewidth=1.3,
+            linestyle=(0, (4, 2)),
+            label=f"{name}, truncated",
         )
     axes.set_xlabel("time", color=INK)
     axes.set_ylabel("size of the state |x|", color=INK)

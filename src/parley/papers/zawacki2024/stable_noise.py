@@ -21,7 +21,8 @@ from parley.privacy.mechanisms.stable import cauchy_epsilon
 from parley.privacy.mechanisms.stable_law import distortion, log_pdf, score_bound
 from parley.validate import Floats
 
-DISTORTIONS = {2.0: 1.1284, 1.999: 1.1289, 1.99: 1.1340, 1.95: 1.1576, 1.9: 1.1903, 1.8: 1.2687, 1.0: math.inf}  # table 3.1
+# table 3.1
+DISTORTIONS = {2.0: 1.1284, 1.999: 1.1289, 1.99: 1.1340, 1.95: 1.1576, 1.9: 1.1903, 1.8: 1.2687, 1.0: math.inf}
 ALPHAS = (2.0, 1.999, 1.99, 1.9, 1.5, 1.0)
 SCALES = np.geomspace(0.05, 20, 41)
 CHOICES = np.array([1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 1.95, 1.99, 1.999, 1.9999])
@@ -89,8 +90,12 @@ def chart(name: str) -> Chart:
         curves = [Curve("Laplace", SCALES, 1 / SCALES)]
         for alpha in (1.0, 1.5, 1.9):
             curves.append(Curve(f"α = {alpha:g}", SCALES, np.array([one_epsilon(alpha, float(s)) for s in SCALES])))
-            curves.append(Curve(f"α = {alpha:g}, all coordinates", SCALES, all_epsilon(alpha, 1.0) / SCALES, sound=True))
-        return Chart("Pure ε by the noise's scale", "scale", f"ε ({Adjacency.REPLACE_ONE})", tuple(curves), logarithmic=True)
+            curves.append(
+                Curve(f"α = {alpha:g}, all coordinates", SCALES, all_epsilon(alpha, 1.0) / SCALES, sound=True)
+            )
+        return Chart(
+            "Pure ε by the noise's scale", "scale", f"ε ({Adjacency.REPLACE_ONE})", tuple(curves), logarithmic=True
+        )
     if name == "3.7":
         exact = np.array([cauchy_epsilon(float(s), 1.0) for s in SCALES])
         small = SCALES[SCALES < 0.9]
@@ -100,14 +105,18 @@ def chart(name: str) -> Chart:
             Curve("2 ln(√2/scale), as printed", small, 2 * np.log(math.sqrt(2) / small)),
             Curve("2 ln(1/scale), mended", small, 2 * np.log(1 / small)),
         )
-        return Chart("Cauchy noise: exact and approximate", "scale", f"ε ({Adjacency.REPLACE_ONE})", lines, logarithmic=True)
+        return Chart(
+            "Cauchy noise: exact and approximate", "scale", f"ε ({Adjacency.REPLACE_ONE})", lines, logarithmic=True
+        )
     alphas = np.linspace(1.02, 2, 99)
     return Chart("Γ(1 − 1/α)", "α", "Γ", (Curve("", alphas, np.asarray(gamma(1 - 1 / alphas))),))
 
 
 def distortions() -> list[dict[str, float]]:
     """Table 3.1: E|Y| at scale 1, printed and computed."""
-    return [{"alpha": alpha, "published": printed, "computed": distortion(alpha)} for alpha, printed in DISTORTIONS.items()]
+    return [
+        {"alpha": alpha, "published": printed, "computed": distortion(alpha)} for alpha, printed in DISTORTIONS.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -170,7 +179,9 @@ def best_alpha(rule: str, epsilon: float) -> BestAlpha:
     def scale(alpha: float) -> float:
         if rule == "one":
             return math.exp(
-                brentq(lambda log: one_epsilon(alpha, math.exp(log)) - epsilon, math.log(1e-3), math.log(1e4), xtol=1e-6)
+                brentq(
+                    lambda log: one_epsilon(alpha, math.exp(log)) - epsilon, math.log(1e-3), math.log(1e4), xtol=1e-6
+                )
             )
         if rule == "all":
             return score_bound(alpha) / epsilon

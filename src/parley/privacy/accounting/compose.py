@@ -60,7 +60,9 @@ def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Litera
     delta = non_negative(delta, "delta")
     if delta == 0:
         if method not in ("best", "simple"):
-            raise SettingError(f"method = {method!r}: needs a delta above 0; without one only simple composition applies")
+            raise SettingError(
+                f"method = {method!r}: needs a delta above 0; without one only simple composition applies"
+            )
         return _simple(events, 0.0)
     probability(delta)
     if method != "best":

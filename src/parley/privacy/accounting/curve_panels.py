@@ -26,16 +26,21 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
     "4.1": (Panel("scale 1", ALL),),
     "4.6": (Panel("200 compositions, sampling 0.001, δ = 1e-5", ALL, "scale", compositions=(200,), sampling=(0.001,)),),
     "4.7": tuple(Panel(f"δ = {d:g}", TWO, "scale", delta=d) for d in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)),
-    "4.8": tuple(Panel(f"{n} composition" + "s" * (n > 1), TWO, "scale", delta=1e-4, compositions=(n,)) for n in (1, 2, 4, 8, 16)),
+    "4.8": tuple(
+        Panel(f"{n} composition" + "s" * (n > 1), TWO, "scale", delta=1e-4, compositions=(n,)) for n in (1, 2, 4, 8, 16)
+    ),
     "4.9": (Panel("once and composed with itself", TWO, compositions=(1, 2)),),
-    "4.10": tuple(Panel(f"sampling {q:g}", TWO, "scale", delta=1e-4, sampling=(q,)) for q in (1.0, 0.5, 0.1, 0.05, 0.01)),
+    "4.10": tuple(
+        Panel(f"sampling {q:g}", TWO, "scale", delta=1e-4, sampling=(q,)) for q in (1.0, 0.5, 0.1, 0.05, 0.01)
+    ),
     "4.11": (Panel("sampling 1 and 0.1", TWO, sampling=(1.0, 0.1)),),
 }
 
 
 def panel_curves(panel: Panel) -> list[dict[str, Any]]:
     """The curves of one panel, each as a dictionary for JSON."""
-    from parley.privacy.accounting.curves import Spread, delta_curve, epsilon_curve  # which figures there are, is said without them
+    # which figures there are, is said without them
+    from parley.privacy.accounting.curves import Spread, delta_curve, epsilon_curve
 
     x: Floats = np.linspace(0, 6, 121) if panel.over == "epsilon" else np.geomspace(0.4, 8, 22)
     curves = []

@@ -10,7 +10,9 @@ from parley.privacy.mechanisms import Gaussian, Geometric, Laplace, Stable
 from parley.validate import positive, whole
 
 
-def equal_privacy(epsilon: float, delta: float, dimension: int = 1, sensitivity: float = 1.0, rounds: int = 1) -> dict[str, Any]:
+def equal_privacy(
+    epsilon: float, delta: float, dimension: int = 1, sensitivity: float = 1.0, rounds: int = 1
+) -> dict[str, Any]:
     """The object that `parley budget compare --json` prints; `sensitivity`
     is in L2, in L1 it is taken to be sqrt(dimension) times that."""
     whole(dimension, "dimension")
@@ -21,7 +23,8 @@ def equal_privacy(epsilon: float, delta: float, dimension: int = 1, sensitivity:
         pure.append(("geometric", Geometric.calibrate(share, l1)))
     pure += [(f"stable, α = {alpha}", Stable.calibrate(share, l1, alpha)) for alpha in (1.5, 1.9, 1.999)]
     entries: list[dict[str, Any]] = [
-        {"mechanism": name, "guarantee": "pure", "scale": m.scale, "expected_distortion": m.expected_distortion} for name, m in pure
+        {"mechanism": name, "guarantee": "pure", "scale": m.scale, "expected_distortion": m.expected_distortion}
+        for name, m in pure
     ]
     gaussian = Gaussian.calibrate(Fraction(str(epsilon)), delta, sensitivity, rounds)
     entries.append(

@@ -50,25 +50,36 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
     posterior = content["posterior"]
     said = []
     if posterior["failure"] < 1:
-        low, high, failure = percent(posterior["low"], "below"), percent(posterior["high"], "above"), posterior["failure"]
+        low, high, failure = (
+            percent(posterior["low"], "below"),
+            percent(posterior["high"], "above"),
+            posterior["failure"],
+        )
         except_for = f", except with probability at most {number(failure, side='above')} ({WIDER})" if failure else ""
         said.append(
-            f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, after seeing the "
+            f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, "
+            f"after seeing the "
             f"release, believe it with more than {high} or less than {low}{except_for}."
         )
     said.append(
-        "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at most "
-        f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up to at least "
+        "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at "
+        "most "
+        f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up "
+        f"to at least "
         f"{percent(content['least_total_error'], 'below')}."
     )
     if content["belief_bound"] is not None:
-        bits, belief = number(content["min_entropy_leakage_bits"], side="above"), percent(content["belief_bound"], "above")
+        bits, belief = (
+            number(content["min_entropy_leakage_bits"], side="above"),
+            percent(content["belief_bound"], "above"),
+        )
         said += [
             f"Of a yes-or-no fact about one person at most {bits} bits become known.",
             f"Whoever must tell which of {people} people is missing cannot be surer than {belief} of a guess.",
         ]
     return [
         *said,
-        "This holds for the worst person and an adversary who knows everybody else's record. Two tables are neighbours if one "
+        "This holds for the worst person and an adversary who knows everybody else's record. Two tables are "
+        "neighbours if one "
         f"person's records are replaced ({Adjacency.REPLACE_ONE}).",
     ]

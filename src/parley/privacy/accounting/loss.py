@@ -61,6 +61,8 @@ def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositio
     """An upper bound on eps at delta; infinite where the grid does not reach it."""
     error = reading_error(compositions)
     if not delta > 10 * error:
-        raise SettingError(f"delta = {delta:g}: loss distributions of so many releases are computed to {error:.0e}; use rdp")
+        raise SettingError(
+            f"delta = {delta:g}: loss distributions of so many releases are computed to {error:.0e}; use rdp"
+        )
     with np.errstate(over="ignore"):
         return float(distribution.get_epsilon_for_delta(delta - error))

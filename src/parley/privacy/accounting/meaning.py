@@ -13,7 +13,8 @@ from parley.errors import SettingError
 from parley.privacy.mechanisms.gaussian import probability
 from parley.validate import Floats, non_negative, positive, whole
 
-WIDER = "with δ single releases may tell more than ε allows, so this is the range of 2ε"  # why `approximate_posterior` is wider
+# why `approximate_posterior` is wider
+WIDER = "with δ single releases may tell more than ε allows, so this is the range of 2ε"
 
 
 def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:

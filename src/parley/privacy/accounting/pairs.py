@@ -83,7 +83,8 @@ class Pair:
         x = np.unique(x)
         loss = self.loss(x)
         top = int(np.argmax(loss))
-        near = np.linspace(x[max(top - 1, 0)], x[min(top + 1, len(x) - 1)], 201)  # the top itself lies between grid points
+        # the top itself lies between grid points
+        near = np.linspace(x[max(top - 1, 0)], x[min(top + 1, len(x) - 1)], 201)
         x = np.unique(np.concatenate([x, near]))
         loss = self.loss(x)
         top = int(np.argmax(loss))
@@ -94,8 +95,11 @@ class Pair:
             start = self._polish(np.interp(epsilon, rising, x[: top + 1]), epsilon)
             below_end = loss[-1] >= epsilon  # the loss never comes back: Gaussian and Laplace tails
             end = np.where(below_end, np.inf, self._polish(np.interp(epsilon, falling, x[top:][::-1]), epsilon))
-            mass = [self.upper_tail(start, side) - np.where(below_end, 0.0, self.upper_tail(end, side)) for side in (1, -1)]
-            lost = 4e-16 * np.exp(epsilon) * self.upper_tail(start, -1)  # what the second difference may have lost to rounding
+            mass = [
+                self.upper_tail(start, side) - np.where(below_end, 0.0, self.upper_tail(end, side)) for side in (1, -1)
+            ]
+            # what the second difference may have lost to rounding
+            lost = 4e-16 * np.exp(epsilon) * self.upper_tail(start, -1)
             value = np.where(epsilon < loss[top], mass[0] - np.exp(epsilon) * mass[1] + lost, 0.0)
             return np.clip(value, 0.0, 1.0)
 

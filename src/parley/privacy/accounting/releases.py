@@ -34,11 +34,15 @@ def pure_epsilon(event: Event) -> float:
         case StableEvent(norm="l1") if event.alpha < 2:
             return score_bound(event.alpha) / event.multiplier
         case StableEvent() if event.alpha < 2:
-            raise SettingError("stable noise on a value bounded in L2 has an interval, not a pure epsilon: use stable_epsilon")
+            raise SettingError(
+                "stable noise on a value bounded in L2 has an interval, not a pure epsilon: use stable_epsilon"
+            )
         case GaussianEvent() | StableEvent():
             raise SettingError("a Gaussian release is never pure: give a delta and use zcdp, rdp or pld")
         case _:
-            raise SettingError(f"events: nothing is proved of a {type(event).__name__}; expected one that accounting knows")
+            raise SettingError(
+                f"events: nothing is proved of a {type(event).__name__}; expected one that accounting knows"
+            )
 
 
 def needs_delta(event: Event) -> bool:

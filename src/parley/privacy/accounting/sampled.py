@@ -101,11 +101,14 @@ def sampled_ratio(epsilon: float, delta: float, count: int, rate: float) -> floa
 
     def by_losses(power: int) -> float:
         try:
-            return _log_ratio(float(delta_at(_composed(event(power), count, delta, step), epsilon * (1 - MARGIN), count)), delta)
+            return _log_ratio(
+                float(delta_at(_composed(event(power), count, delta, step), epsilon * (1 - MARGIN), count)), delta
+            )
         except SettingError:
             return math.inf
 
-    plain = math.ceil((math.log(gaussian_ratio(epsilon, delta)) + 0.5 * math.log(count)) / STEP + 1e-3)  # enough without sampling
+    # enough without sampling
+    plain = math.ceil((math.log(gaussian_ratio(epsilon, delta)) + 0.5 * math.log(count)) / STEP + 1e-3)
     power = _least(by_renyi, plain, 1_000)
     near = plain + math.ceil(math.log(rate) / STEP)  # about enough for many rounds, where losses are nearly normal
     for parts, stride in ((COARSE, 1_000), (FINE, 100)):
@@ -170,5 +173,6 @@ def _step(event: GaussianEvent, count: int, delta: float, parts: float) -> float
 def _composed(event: GaussianEvent, count: int, delta: float, step: float) -> "PrivacyLossDistribution":
     """The loss distribution of so many releases, pessimistic on a grid of this step."""
     curve, top = gaussian_pair(event.multiplier, event.sampling).curve()
-    wide = 0.5 * step * min(FINE * math.sqrt(count), FAR)  # so much room makes the library's bounds of the sum's tails tight
+    # so much room makes the library's bounds of the sum's tails tight
+    wide = 0.5 * step * min(FINE * math.sqrt(count), FAR)
     return from_curve(curve, max(_largest(curve, top, count, delta), wide), step).self_compose(count)

@@ -42,12 +42,19 @@ class Series(ABC):
     norm: ClassVar[Norm]
     law: ClassVar[Law]  # of the whole numbers that three hosts draw in its place
     exact: ClassVar[bool] = False  # whether what answers cost is a fraction, the same on every machine
-    instead: ClassVar[str] = "fewer epochs or coordinates"  # what to use where a person's rows pay too often for its grid
+    # what to use where a person's rows pay too often for its grid
+    instead: ClassVar[str] = "fewer epochs or coordinates"
 
     @classmethod
     @abstractmethod
     def calibrated(
-        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+        cls,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        sensitivity: float,
+        rate: float = 1.0,
+        coordinates: int | None = None,
     ) -> Mechanism:
         """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP;
         `coordinates` they have, for the grid beside a rate. Left out, nothing is assumed of it."""
@@ -86,7 +93,8 @@ class Series(ABC):
         whole(answers, "answers", least=0)
         if 0 < answers < self.count:
             return self.partly_spent(answers)
-        return self.epsilon * answers / self.count  # nothing; the calibrated end; beyond it whatever the ledger will refuse
+        # nothing; the calibrated end; beyond it whatever the ledger will refuse
+        return self.epsilon * answers / self.count
 
 
 class PureSeries(Series):
@@ -99,7 +107,13 @@ class PureSeries(Series):
 
     @classmethod
     def calibrated(
-        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+        cls,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        sensitivity: float,
+        rate: float = 1.0,
+        coordinates: int | None = None,
     ) -> Mechanism:
         """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the
         noise; tried in turn, from half of it on. The share 1 always holds."""
@@ -145,7 +159,13 @@ class GaussianSeries(Series):
 
     @classmethod
     def calibrated(
-        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+        cls,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        sensitivity: float,
+        rate: float = 1.0,
+        coordinates: int | None = None,
     ) -> Gaussian:
         if rate == 1:
             return Gaussian.calibrate(epsilon, float(delta), sensitivity, count=count)
@@ -217,12 +237,14 @@ def in_pieces(
             return series
         wanted = sensitivity + 2 * (needed - sensitivity)
     raise SettingError(
-        f"noise: a person's rows in {pieces:,} batches pay for its grid in each, which is too much; use a smaller records_per_person, or "
-        + series.instead
+        f"noise: a person's rows in {pieces:,} batches pay for its grid in each, which is too much; use a smaller "
+        f"records_per_person, or " + series.instead
     )
 
 
-def series_rho(mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1) -> Fraction | None:
+def series_rho(
+    mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1
+) -> Fraction | None:
     """What the series of `make_series` costs as zCDP, by the terms alone; None if that is not known.
 
     Formal guarantee: all its releases together, queries chosen adaptively, are rho-zCDP for replace-one adjacency at

@@ -35,7 +35,9 @@ class Span:
     def reach(self) -> Fraction:
         """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is
         rounded in both tables, by a relative 2^-53, in every answer that moves."""
-        return self.records * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52) * (1 + SLACK)
+        return (
+            self.records * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52) * (1 + SLACK)
+        )
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ def shared_law(
     kind = SERIES[mechanism]
     rounding = Fraction(size) if kind.norm == "l1" else Fraction(math.sqrt(size)) * (1 + SLACK)
     rounding *= pieces if rate == 1 else 2
-    covers = kind.covered(epsilon, delta, count, *([] if rate == 1 else [rate]))  # units of sensitivity by one unit of scale
+    # units of sensitivity by one unit of scale
+    covers = kind.covered(epsilon, delta, count, *([] if rate == 1 else [rate]))
 
     def scale(exponent: int) -> Fraction:
         return Fraction(recipe_scale(kind.law, exponent))
@@ -112,7 +115,8 @@ def shared_law(
     units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - SLACK), Fraction(0)))
     if not (0 < units < math.inf and spans.largest * units + recipe.reach < ROOM):
         raise TermsError(
-            "privacy.noise: the sum of these answers and its noise do not fit 64 bits; use fewer rounds, fewer numbers or a larger epsilon"
+            "privacy.noise: the sum of these answers and its noise do not fit 64 bits; use fewer rounds, fewer "
+            "numbers or a larger epsilon"
         )
     moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + SLACK))
     return SharedLaw(recipe, units, moved, size, kind.norm, delta)

@@ -69,7 +69,8 @@ def stable_epsilon(
     if spread is not None or alpha == 2:  # the Gaussian looks the same in every direction
         low, high = alone if spread in (None, 1) else figure(spread)
         return StableBound(low, high, alone[1], delta)
-    limit = distance * math.sqrt(2 * fisher_information(alpha))  # many coordinates: a Gaussian with the same information
+    # many coordinates: a Gaussian with the same information
+    limit = distance * math.sqrt(2 * fisher_information(alpha))
     lows = [alone[0], spread_epsilon(2.0, limit, delta, compositions, sampling)[0]]
     if sampling == 1 and alpha < 2:
         lows += [figure(m)[0] for m in SPREADS[1:]]
@@ -94,7 +95,9 @@ def spread_epsilon(alpha: float, shift: float, delta: float, count: int, samplin
     if count == 1 and largest * count <= 1e-12:
         return 0.0, 0.0
     interval = grid_interval(largest, count)
-    coarse, fine = (epsilon_at(from_curve(curve, largest, h).self_compose(count), delta, count) for h in (2 * interval, interval))
+    coarse, fine = (
+        epsilon_at(from_curve(curve, largest, h).self_compose(count), delta, count) for h in (2 * interval, interval)
+    )
     ceiling = pure_epsilon(alpha, 1.0, shift) * count if alpha < 2 else math.inf
     high = min(fine, ceiling)
     return max(0.0, min(fine, ceiling) - 2 * abs(coarse - fine)), high

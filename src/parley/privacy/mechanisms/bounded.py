@@ -39,7 +39,9 @@ def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
             f"this mechanism needs a value bounded in {norm.upper()}, this one is bounded in {bounded.norm.upper()}"
         )
     if not bounded.sensitivity <= sensitivity:
-        raise GuaranteeError("the value's sensitivity exceeds the one this mechanism was calibrated for; calibrate it anew")
+        raise GuaranteeError(
+            "the value's sensitivity exceeds the one this mechanism was calibrated for; calibrate it anew"
+        )
     if not 0 < bounded.sensitivity < math.inf:
         raise GuaranteeError("a value's sensitivity must be a finite number above 0: without one no noise covers it")
     if not np.abs(bounded.value).max(initial=0) <= LOUDEST:

@@ -105,7 +105,8 @@ def near_normal(size: int, draw: Draw) -> Floats:
     missing = np.arange(size)
     while missing.size:
         first, second = draw(2 * missing.size).reshape(2, -1)
-        _, kept, doubtful = _filter(first, second, 2.0**-20, np.zeros(missing.size))  # steps so small that no place is in doubt
+        # steps so small that no place is in doubt
+        _, kept, doubtful = _filter(first, second, 2.0**-20, np.zeros(missing.size))
         sign = 1.0 - 2.0 * ((first >> np.uint64(16)) & np.uint64(1))
         number = sign * (_STRIP_OF[(first & np.uint64(0xFFFF)).astype(np.intp)] + second * 2.0**-64) / 8
         for i in np.flatnonzero(doubtful):

@@ -64,7 +64,8 @@ def discrete_laplace(scale: int, size: int) -> Integers:
         rest = rest[_bernoulli_exp(rest, scale)]
         size_of = rest.astype(np.int64) + scale * _geometric(rest.size)
         negative = _below(2, rest.size) == 1
-        drawn.append(np.where(negative, -size_of, size_of)[~(negative & (size_of == 0))])  # zero must not be drawn twice
+        # zero must not be drawn twice
+        drawn.append(np.where(negative, -size_of, size_of)[~(negative & (size_of == 0))])
         missing -= drawn[-1].size
     return np.concatenate(drawn)[:size] if drawn else np.empty(0, dtype=np.int64)
 

@@ -26,7 +26,9 @@ class Exponential:
     @classmethod
     def calibrate(cls, epsilon: Fraction, sensitivity: float) -> "Exponential":
         """The sharpest choice that costs `epsilon`."""
-        return cls(scale=rounded_up(2 * Fraction(positive(sensitivity, "sensitivity")) / epsilon), sensitivity=sensitivity)
+        return cls(
+            scale=rounded_up(2 * Fraction(positive(sensitivity, "sensitivity")) / epsilon), sensitivity=sensitivity
+        )
 
     def choose(self, scores: ArrayLike, noise: Noise) -> int:
         """The place of the chosen candidate."""

@@ -37,7 +37,9 @@ class Extent:
             )
         worst = mechanism.tail(probability / 2, coordinates) * (1 + ROUNDING)
         size = (self.size + mechanism.norm_tail(probability / 2, coordinates)) * (1 + ROUNDING)
-        low, high = (np.asarray(limit) + ROUNDING * np.abs(limit) * side for limit, side in ((self.low, -1), (self.high, 1)))
+        low, high = (
+            np.asarray(limit) + ROUNDING * np.abs(limit) * side for limit, side in ((self.low, -1), (self.high, 1))
+        )
         return Extent(low - worst, high + worst, size, self.norm)
 
     def holds(self, value: Floats) -> bool:
@@ -49,7 +51,8 @@ class Extent:
         """
         if not (np.all(value >= self.low) and np.all(value <= self.high)):
             return False
-        unit = max(float(np.max(np.abs(self.low))), float(np.max(np.abs(self.high))))  # of numbers up to 1 no power overflows
+        # of numbers up to 1 no power overflows
+        unit = max(float(np.max(np.abs(self.low))), float(np.max(np.abs(self.high))))
         share = value / unit
         total = np.abs(share).sum() if self.norm == "l1" else np.sqrt(share @ share)
         return bool(total <= self.size / unit)

@@ -53,14 +53,17 @@ class GridGeometric:
         unit = Fraction(2) ** exponent
         steps = math.ceil(Fraction(self.scale) * (1 + coordinates * unit / Fraction(self.sensitivity)) / unit)
         if steps > LARGEST_STEPS:
-            raise SettingError("noise: its scale is too large for a grid of whole numbers; use fewer rounds, or laplace noise")
+            raise SettingError(
+                "noise: its scale is too large for a grid of whole numbers; use fewer rounds, or laplace noise"
+            )
         return math.ldexp(1.0, exponent), steps
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value, rounded to the grid, with noise."""
         value = require(bounded, self.norm, self.sensitivity).value
         unit, steps = self.grid(value.shape[-1])
-        whole = np.clip(np.rint(value / unit), -ROOM, ROOM).astype(np.int64)  # clipping brings no two values further apart
+        # clipping brings no two values further apart
+        whole = np.clip(np.rint(value / unit), -ROOM, ROOM).astype(np.int64)
         return np.asarray(noise.geometric(whole, float(steps)) * unit)
 
     def rounding(self, coordinates: int) -> float:

@@ -60,7 +60,11 @@ class Laplace:
     def rounding(self, coordinates: int) -> float:
         """How far apart the sampler's grid moves two values of so many
         coordinates, in L1: what the noise covers beside the sensitivity."""
-        return 0.0 if coordinates < LONG else coordinates * math.ldexp(1.0, widened(self.scale, self.sensitivity, coordinates)[1])
+        return (
+            0.0
+            if coordinates < LONG
+            else coordinates * math.ldexp(1.0, widened(self.scale, self.sensitivity, coordinates)[1])
+        )
 
     def tail(self, probability: float, coordinates: int) -> float:
         """How far the noise goes in the worst of so many coordinates, but for this probability.

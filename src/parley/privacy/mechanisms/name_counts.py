@@ -63,18 +63,28 @@ class Stability:
 
     @classmethod
     def calibrate(
-        cls, base: Mechanism, epsilon: Fraction, delta: Fraction, records: int, per_person: int, columns: int, width: int
+        cls,
+        base: Mechanism,
+        epsilon: Fraction,
+        delta: Fraction,
+        records: int,
+        per_person: int,
+        columns: int,
+        width: int,
     ) -> "Stability":
         """The least threshold with which names that one person
         brings or takes away cost no more than `delta`, at `epsilon`."""
         floor = min(records, max(records // MOST_CANDIDATES, per_person))
         places = records // (floor + 1)
-        allowed = float(delta) * math.exp(-min(float(epsilon), 1e3)) / 2 / (columns * per_person)  # 1 + e^eps <= 2 e^eps
+        # 1 + e^eps <= 2 e^eps
+        allowed = float(delta) * math.exp(-min(float(epsilon), 1e3)) / 2 / (columns * per_person)
         if not places or not allowed > HOPELESS or not epsilon < 600:
             return cls(base, records, columns, width, 0, records, math.inf)
         drawn = columns * (width + places)
         reach = max(0.0, base.tail(2 * allowed * drawn, drawn))  # P(|Y| > reach) <= 2 allowed, and the law is symmetric
-        return cls(base, records, columns, width, places, floor, ((floor + per_person) / records + reach) * (1 + MARGIN))
+        return cls(
+            base, records, columns, width, places, floor, ((floor + per_person) / records + reach) * (1 + MARGIN)
+        )
 
     @property
     def drawn(self) -> int:
@@ -129,7 +139,9 @@ class Stability:
                 continue
             for replicate in np.ndindex(answer.shape[:-1]):
                 shares = noisy[replicate][starts[column] : starts[column] + len(found)]
-                answer[replicate][column * self.width + 2 : (column + 1) * self.width] = self._passed(list(found), shares)
+                answer[replicate][column * self.width + 2 : (column + 1) * self.width] = self._passed(
+                    list(found), shares
+                )
         return answer
 
     def _candidates(self, counts: Mapping[str, int] | None) -> dict[str, int]:

@@ -106,7 +106,9 @@ class FastNoise:
         return noisy
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
-        return value + stable_law.sample(alpha, scale * float(np.sum(self._weights**alpha)) ** (1 / alpha), value.shape, self._rng)
+        return value + stable_law.sample(
+            alpha, scale * float(np.sum(self._weights**alpha)) ** (1 / alpha), value.shape, self._rng
+        )
 
     def _laplaces(self, count: int, scale: float, shape: tuple[int, ...]) -> Floats:
         """Sums of so many Laplace numbers."""
@@ -116,7 +118,11 @@ class FastNoise:
 
     def _failures(self, count: int, stop: float, shape: tuple[int, ...]) -> Integers:
         """Sums of so many geometric numbers, but for a constant."""
-        return self._rng.geometric(stop, size=shape) if count == 1 else self._rng.negative_binomial(count, stop, size=shape)
+        return (
+            self._rng.geometric(stop, size=shape)
+            if count == 1
+            else self._rng.negative_binomial(count, stop, size=shape)
+        )
 
     def seed(self) -> bytes:
         return self._rng.bytes(32)
@@ -154,7 +160,9 @@ class SafeNoise:
             return value + discrete_laplace(int(scale), value.size).reshape(value.shape)
         dp = _opendp()
         noisy = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
-        return np.asarray(noisy(np.ascontiguousarray(value, dtype=np.int64).reshape(-1)), dtype=np.int64).reshape(value.shape)
+        return np.asarray(noisy(np.ascontiguousarray(value, dtype=np.int64).reshape(-1)), dtype=np.int64).reshape(
+            value.shape
+        )
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
         raise GuaranteeError("stable noise has no exact sampler, so it cannot be released; use laplace or gaussian")

@@ -51,7 +51,8 @@ class Recipe:
     step: int
     fair: tuple[int, ...]
     offset: int
-    scale: float  # of the law claimed: Laplace's scale; the deviation of the normal law of which a release is a post-processing
+    # of the law claimed: Laplace's scale; the deviation of the normal law of which a release is a post-processing
+    scale: float
     variance: float
     distance: float
 

@@ -87,7 +87,8 @@ class Builder:
         flat: set[Wire] = set()
         for t in terms:
             kind, inner, flipped = self._gates[t]
-            nested = kind == "parity" and self._depths[t] == depth  # those of one round are made at once: none is a term of another
+            # those of one round are made at once: none is a term of another
+            nested = kind == "parity" and self._depths[t] == depth
             flat ^= set(inner) if nested else {t}
             flip ^= nested and flipped
         return self._add("parity", tuple(sorted(flat)), flip, depth)
@@ -114,7 +115,9 @@ class Builder:
             parities = [w for w in now if self._gates[w][0] == "parity"]
             sums = []
             for arity in sorted({len(self._gates[w][1]) for w in parities}):
-                group = sorted((w for w in parities if len(self._gates[w][1]) == arity), key=lambda w: self._gates[w][2])
+                group = sorted(
+                    (w for w in parities if len(self._gates[w][1]) == arity), key=lambda w: self._gates[w][2]
+                )
                 terms = np.array([[place[t] for t in self._gates[w][1]] for w in group], dtype=np.intp).T
                 sums.append(_Sums(len(place), terms, sum(not self._gates[w][2] for w in group)))
                 place.update({w: len(place) + k for k, w in enumerate(group)})
@@ -153,7 +156,9 @@ def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
                 if (party.index + k) % HOSTS == 0:
                     made[sums.flipped :] ^= _ONES
                 share[sums.start : sums.start + len(made)] = made
-    return Replicated(*(_gather(circuit, share, (party.index + k) % HOSTS == 0) for k, share in enumerate((first, second))))
+    return Replicated(
+        *(_gather(circuit, share, (party.index + k) % HOSTS == 0) for k, share in enumerate((first, second)))
+    )
 
 
 def _conjunctions(party: Party, step: _Round, first: Words, second: Words) -> None:

@@ -47,7 +47,9 @@ def open_words(openings: Sequence[Opening]) -> Words:
     shares, or `LyingHostError` names the pairs that disagree, with the liar in each (SHA-256 being free of collisions).
     """
     first, second, third = openings
-    pairs = tuple((i, (i + 1) % HOSTS) for i in range(HOSTS) if openings[i].digest != digest(openings[(i + 1) % HOSTS].words))
+    pairs = tuple(
+        (i, (i + 1) % HOSTS) for i in range(HOSTS) if openings[i].digest != digest(openings[(i + 1) % HOSTS].words)
+    )
     if pairs:
         raise LyingHostError(pairs)
     return np.asarray(first.words + second.words + third.words)

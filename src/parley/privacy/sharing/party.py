@@ -36,7 +36,9 @@ class Party:
         self.index = channel.index
         self.before, self.next = (self.index + 2) % HOSTS, (self.index + 1) % HOSTS
         self._channel = channel
-        self._streams = {(j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _MASKS)}
+        self._streams = {
+            (j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _MASKS)
+        }
         self._step = 0
         self._broken = False
         self._scratch = np.empty(0, dtype=np.uint64)
@@ -101,13 +103,16 @@ class Party:
         due = 8 + 8 * int(np.prod(shape))
         if len(payload) != due or payload[:8] != label:
             raise ExchangeError(
-                f"host {source}: at step {self._step} it sent another message than the one of {due} bytes due; start again"
+                f"host {source}: at step {self._step} it sent another message than the one of {due} bytes due; start "
+                f"again"
             )
         return np.frombuffer(payload, dtype="<u8", offset=8).reshape(shape)
 
     def _guarded(self, act: Callable[[], T]) -> T:
         if self._broken:
-            raise ExchangeError(f"host {self.index}: a protocol was broken off, its keys are spent; agree on fresh keys")
+            raise ExchangeError(
+                f"host {self.index}: a protocol was broken off, its keys are spent; agree on fresh keys"
+            )
         self._broken = True
         result = act()
         self._broken = False
@@ -120,5 +125,7 @@ def agree_keys(channel: Channel) -> Party:
     channel.send((channel.index + 2) % HOSTS, key)
     other = channel.receive((channel.index + 1) % HOSTS)
     if len(other) != KEY:
-        raise ExchangeError(f"host {(channel.index + 1) % HOSTS}: sent {len(other)} bytes for a key of {KEY}; start again")
+        raise ExchangeError(
+            f"host {(channel.index + 1) % HOSTS}: sent {len(other)} bytes for a key of {KEY}; start again"
+        )
     return Party(channel, (key, other))

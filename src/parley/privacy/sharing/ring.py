@@ -10,7 +10,8 @@ from parley.errors import GuaranteeError, SettingError
 from parley.privacy.mechanisms.random_words import Words
 
 KEY = 32  # bytes of a seed or key
-LIMIT = 1 << 37  # words of one stream, 2^36 blocks of AES: four of one key are told from random words with an advantage below 2^-52
+# words of one stream, 2^36 blocks of AES: four of one key are told from random words with an advantage below 2^-52
+LIMIT = 1 << 37
 
 
 class Keystream:
@@ -29,7 +30,9 @@ class Keystream:
         """The next words of the stream."""
         size = int(np.prod(shape, dtype=object))
         if not self.given + size <= LIMIT:
-            raise GuaranteeError(f"keystream: {LIMIT} words of one key are given and none is given twice; agree on fresh keys")
+            raise GuaranteeError(
+                f"keystream: {LIMIT} words of one key are given and none is given twice; agree on fresh keys"
+            )
         self.given += size
         return np.frombuffer(self._cipher.update(bytes(8 * size)), dtype="<u8").reshape(shape)
 

@@ -76,7 +76,9 @@ def _split(party: Party, plan: Plan, drawn: Replicated) -> Replicated:
 
     def inputs(planes: Words, share: int) -> Words:
         fair = planes[plan.plain :]
-        return np.concatenate([planes, np.zeros_like(fair)] if share != 2 else [planes[: plan.plain], np.zeros_like(fair), fair])
+        return np.concatenate(
+            [planes, np.zeros_like(fair)] if share != 2 else [planes[: plan.plain], np.zeros_like(fair), fair]
+        )
 
     return Replicated(inputs(drawn.first, party.index), inputs(drawn.second, (party.index + 1) % HOSTS))
 

@@ -47,7 +47,8 @@ def weighted_sum(party: Party, planes: Replicated, weights: Words, size: int) ->
     secret = lanes(planes.first[rows[mine]] ^ planes.second[rows[mine]], size).astype(np.uint64)
     mask, sent = party.deal(secret, (counts[after], size), (counts[before], size))
     held = lanes(planes.first[rows[after]], size).astype(np.uint64)  # c of the next host's bits is share (i + 1) + 2
-    known = lanes(planes.second[rows[before]], size).astype(np.uint64)  # c of the bits of the host before is share (i - 1) + 2
+    # c of the bits of the host before is share (i - 1) + 2
+    known = lanes(planes.second[rows[before]], size).astype(np.uint64)
     mask = (mask ^ -held) + held  # m (1 - 2 c), as -m is ~m + 1
     sent = (sent ^ -known) + known + known  # c + d (1 - 2 c)
     return weights[rows[after]] @ mask + weights[rows[before]] @ sent

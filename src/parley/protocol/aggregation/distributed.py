@@ -1,4 +1,5 @@
-"""Noise in shares: every owner adds a part of it to a sum that hides single answers. For comparison; terms cannot name it."""
+"""Noise in shares: every owner adds a part of it to a sum that hides single answers. For comparison; terms cannot name
+it."""
 
 from dataclasses import dataclass
 
@@ -13,11 +14,12 @@ from parley.validate import Floats
 class DistributedNoise:
     """v_S = k/(k - t) times that of one noise, in a coalition of k owners of whom t may pool what they drew.
 
-    The shares of the other k - t must make the whole noise by themselves, so each is a (k - t)-th of it; where nobody but the curious would
-    be left, everybody adds all of it. Both laws can be had as such sums: normal numbers, and differences of gamma numbers for Laplace's.
+    The shares of the other k - t must make the whole noise by themselves, so each is a (k - t)-th of it; where nobody
+    but the curious would be left, everybody adds all of it. Both laws can be had as such sums: normal numbers, and
+    differences of gamma numbers for Laplace's.
 
     >>> noise = DistributedNoise(OneNoise(np.ones(4), np.full(4, 9.0)))
-    >>> noise.variance(np.array([[True, False, False, False], [True, True, False, False], [True, True, True, False]])).tolist()
+    >>> noise.variance(np.tri(3, 4, dtype=bool)).tolist()
     [9.0, 4.5, 1.5]
     """
 

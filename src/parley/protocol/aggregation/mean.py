@@ -1,4 +1,5 @@
-"""The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of owners."""
+"""The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of
+owners."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
@@ -40,7 +41,8 @@ class NoiseOfCoalitions(ABC):
 class EachOwnerNoise(NoiseOfCoalitions):
     """The noise of a coalition's weighted mean where each owner draws its own: v_S = sum_{l in S} (n_l/n_S)^2 var_l.
 
-    This is the one place that knows how owners' noise adds up. A variance is that of one coordinate; a coalition of nobody has none: 0.
+    This is the one place that knows how owners' noise adds up. A variance is that of one coordinate; a coalition of
+    nobody has none: 0.
     """
 
     records: Floats
@@ -66,21 +68,25 @@ class EachOwnerNoise(NoiseOfCoalitions):
         return size, np.cumsum((self.records**2 * self.variances)[order], axis=-1) / size**2
 
     def quietest_first(self) -> NDArray[np.int64]:
-        """The owners by n_l var_l: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c and K >= 0.
+        """The owners by n_l var_l: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c
+        and K >= 0.
 
-        That cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a parabola in n. The least f is that whose parabola touches the points
-        (sum n, sum n^2 var) of all coalitions from below, and it is strictly convex, so it touches at a corner of their lower convex
-        hull; the slopes there are the n_l var_l, ascending, and the corners are the prefixes.
+        That cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a parabola in n. The least f is that whose parabola
+        touches the points (sum n, sum n^2 var) of all coalitions from below, and it is strictly convex, so it touches
+        at a corner of their lower convex hull; the slopes there are the n_l var_l, ascending, and the corners are the
+        prefixes.
         """
         return np.argsort(self.records * self.variances, kind="stable")
 
     def without_each(self, members: Members) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N) and without differences of large sums."""
+        """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N) and without differences of
+        large sums."""
         size = sums_of_others(members * self.records)
         return size, sums_of_others(members * self.records**2 * self.variances) / or_one(size) ** 2
 
     def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions S and l, one for every owner l, whose own answers have variance own_l [..., N] there."""
+        """(n, v) of the coalitions S and l, one for every owner l, whose own answers have variance own_l [..., N]
+        there."""
         others, variance = self.without_each(members)
         size = others + self.records
         return size, variance * (others / size) ** 2 + own * (self.records / size) ** 2
@@ -100,7 +106,8 @@ class EachOwner:
             yield make_stage(question, plan.rounds, own_series(setup.terms, plan, question))
 
     def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
-        """What noise the combined answer of these owners carries in a stage: of training, or of the score; left out: of all owners."""
+        """What noise the combined answer of these owners carries in a stage: of training, or of the score; left out: of
+        all owners."""
         stages = [setup.part(name).stages[stage] for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(each.question.records) for each in stages])
         return EachOwnerNoise(records, np.array([each.series.mechanism.variance for each in stages]))

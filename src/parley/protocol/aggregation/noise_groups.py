@@ -14,8 +14,8 @@ SCALED = (Laplace, Gaussian)  # laws of which noise of scale s is s times noise 
 
 @dataclass(frozen=True, eq=False)
 class NoiseGroup:
-    """Owners whose noise has one law but for its scale. Their mean carries sum_l (n_l/n_S) Y_l, Y_l of each owner's own scale, which is
-    sum_l weight_l Y'_l of numbers Y'_l that are all like the first owner's."""
+    """Owners whose noise has one law but for its scale. Their mean carries sum_l (n_l/n_S) Y_l, Y_l of each owner's own
+    scale, which is sum_l weight_l Y'_l of numbers Y'_l that are all like the first owner's."""
 
     names: tuple[str, ...]
     records: int  # n_S
@@ -24,13 +24,15 @@ class NoiseGroup:
     mechanism: Mechanism  # the first owner's
 
     def release(self, value: Floats, noise: FastNoise) -> Floats:
-        """The mean of their answers as it may come out, if `value` is that of their exact ones; `noise`: combined by `weights`."""
+        """The mean of their answers as it may come out, if `value` is that of their exact ones; `noise`: combined by
+        `weights`."""
         law = self.mechanism
         return law.release(Bounded(value, law.sensitivity, law.norm), noise)
 
 
 def noise_groups(stages: Mapping[str, Stage]) -> list[NoiseGroup]:
-    """These owners as few groups as their noise allows: one of all whose laws differ by a scale, else one of those with the same."""
+    """These owners as few groups as their noise allows: one of all whose laws differ by a scale, else one of those with
+    the same."""
     found: dict[object, list[str]] = {}
     for name, stage in stages.items():
         law = stage.series.mechanism
@@ -42,4 +44,6 @@ def _noise_group(names: list[str], stages: list[Stage]) -> NoiseGroup:
     records = np.array([stage.question.records for stage in stages])
     scales = np.array([stage.series.mechanism.noise_scale for stage in stages])
     shares = records / records.sum()
-    return NoiseGroup(tuple(names), int(records.sum()), shares, shares * (scales / scales[0]), stages[0].series.mechanism)
+    return NoiseGroup(
+        tuple(names), int(records.sum()), shares, shares * (scales / scales[0]), stages[0].series.mechanism
+    )

@@ -1,4 +1,5 @@
-"""One noise for the sum of everybody's answers, and what it means for coalitions: the strictest member decides how much there is."""
+"""One noise for the sum of everybody's answers, and what it means for coalitions: the strictest member decides how much
+there is."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from parley.validate import Floats
 class OneNoise(NoiseOfCoalitions):
     """The noise of a coalition's mean where one is drawn for all: v_S = max_{l in S} demand_l / n_S^2.
 
-    `demands`: the variance that the noise of a sum must have for each owner's own epsilon. A coalition of nobody has none: 0.
+    `demands`: the variance that the noise of a sum must have for each owner's own epsilon. A coalition of nobody has
+    none: 0.
     """
 
     records: Floats  # n_l [N]
@@ -45,9 +47,11 @@ class OneNoise(NoiseOfCoalitions):
         return size, np.maximum.accumulate(self.demands[order], axis=-1) / size**2
 
     def quietest_first(self) -> NDArray[np.int64]:
-        """The owners by what they demand: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c and K >= 0.
+        """The owners by what they demand: **the coalition of least cost is a prefix of this order** for any cost c/n +
+        K v, c and K >= 0.
 
-        Whoever demands no more than the strictest member adds records and no noise, so that the cost falls: it belongs in.
+        Whoever demands no more than the strictest member adds records and no noise, so that the cost falls: it belongs
+        in.
         """
         return np.argsort(self.demands, kind="stable")
 
@@ -89,7 +93,8 @@ class Shared:
 
 
 def _largest_of_others(x: Floats) -> Floats:
-    """The largest along the last axis of all entries but each one, all at least 0: those before it and those after it."""
+    """The largest along the last axis of all entries but each one, all at least 0: those before it and those after
+    it."""
     nothing = np.zeros((*x.shape[:-1], 1))
     before = np.maximum.accumulate(np.concatenate([nothing, x[..., :-1]], axis=-1), axis=-1)
     after = np.maximum.accumulate(np.concatenate([nothing, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]

@@ -1,4 +1,5 @@
-"""How much noise hosts draw for the sum of all owners' answers: enough for every owner's people, for all rounds, in finitely many bits."""
+"""How much noise hosts draw for the sum of all owners' answers: enough for every owner's people, for all rounds, in
+finitely many bits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,10 +27,12 @@ class SharedLaws:
     questions: Sequence[Sequence[Question]]
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
-        """The law of the one noise of a stage (0: training, 1: the score), if owners promised this epsilon in all; left out: as they do.
+        """The law of the one noise of a stage (0: training, 1: the score), if owners promised this epsilon in all; left
+        out: as they do.
 
-        The total variation of its random bits is paid from delta, before anything else is. An epsilon for which delta does not suffice is
-        refused in terms; where somebody only asks what would be, the largest that it suffices for is taken.
+        The total variation of its random bits is paid from delta, before anything else is. An epsilon for which delta
+        does not suffice is refused in terms; where somebody only asks what would be, the largest that it suffices for
+        is taken.
         """
         if (stage, epsilon) in self._laws:
             return self._laws[stage, epsilon]
@@ -38,7 +41,8 @@ class SharedLaws:
         most, common = most_epsilon(delta, numbers), self.terms.common_epsilon
         if not common <= most:
             raise TermsError(
-                f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e} for noise that hosts draw: so much do "
+                f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e} for noise that hosts "
+                f"draw: so much do "
                 "finitely many random bits cost; fewer rounds or a smaller epsilon cost less"
             )
         promised = common if epsilon is None else min(epsilon, most)
@@ -86,7 +90,9 @@ class SharedLaws:
     def _openings(self, plan: StagePlan) -> int:
         """In how many openings one person can be: with records at several owners, in the rounds of each of them."""
         return (
-            1 if plan.kind == "score" else min(self.schedule.horizon, self.terms.privacy.shared_records * self._most_answers(plan))
+            1
+            if plan.kind == "score"
+            else min(self.schedule.horizon, self.terms.privacy.shared_records * self._most_answers(plan))
         )
 
     def most_uses(self, plan: StagePlan) -> int:

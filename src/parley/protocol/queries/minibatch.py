@@ -105,7 +105,11 @@ class MinibatchQuestion(Question):
 
     def words(self) -> str:
         size = f"about {self.records / self.batches:,.0f} of {self.records:,} records"
-        how = f"drawn in secret, each with probability 1/{self.batches}," if self.poisson else "a batch that changes every round,"
+        how = (
+            f"drawn in secret, each with probability 1/{self.batches},"
+            if self.poisson
+            else "a batch that changes every round,"
+        )
         return f"a mean over {size}, {how} as vectors of {self.size} numbers"
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
@@ -130,7 +134,9 @@ class MinibatchQuestion(Question):
         value = np.empty_like(thetas)
         for place, theta in enumerate(thetas):  # each replicate has draws of its own
             own = hashlib.sha256(seed + place.to_bytes(8, "little")).digest()
-            value[place] = self._sum(tables.train, self._split(drawn(rows, own, self.rate), rows, epoch), theta, secret=True)
+            value[place] = self._sum(
+                tables.train, self._split(drawn(rows, own, self.rate), rows, epoch), theta, secret=True
+            )
         return Bounded(value.reshape(*replicates, self.size) * (self.batches / rows), self.sensitivity, self.norm)
 
     def simulated(
@@ -141,9 +147,8 @@ class MinibatchQuestion(Question):
         rows, expected = len(tables.train), self.records / self.batches
         theta = query.arrays["theta"].reshape(-1, self.parameters)
         means = []
-        few = (
-            1 if expected >= rows else max(1, min(GROUPS, len(theta) // GROUP))
-        )  # where all see the whole pilot, one group is enough
+        # where all see the whole pilot, one group is enough
+        few = 1 if expected >= rows else max(1, min(GROUPS, len(theta) // GROUP))
         for group in np.array_split(theta, few):
             size = int(rng.binomial(self.records, self.rate)) if self.poisson else max(1, round(expected))
             places = rng.permutation(rows)[: min(size, rows)]

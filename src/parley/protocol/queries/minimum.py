@@ -1,4 +1,5 @@
-"""The minimum of a perturbed cost, asked once: objective perturbation (`losses/objective_perturbation.py` says what it costs)."""
+"""The minimum of a perturbed cost, asked once: objective perturbation (`losses/objective_perturbation.py` says what it
+costs)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -44,8 +45,12 @@ class MinimumQuestion(Question):
         bound = limited(objective.record_bound(context.preparation, limits, "l2"))
         rows, epsilon, k = terms.train_rows(owner), terms.training_epsilon(owner), terms.privacy.records_per_person
         inside = (1 - SHARE) * epsilon
-        cost = PerturbedCost.make(objective, context.preparation, bound, limits.largest_weight, limits.radius, rows, k, inside)
-        noise = Perturbed.calibrate(epsilon, cost.numbers**0.5 * cost.distance, cost.numbers, (cost.numbers + 1) / cost.rate**2)
+        cost = PerturbedCost.make(
+            objective, context.preparation, bound, limits.largest_weight, limits.radius, rows, k, inside
+        )
+        noise = Perturbed.calibrate(
+            epsilon, cost.numbers**0.5 * cost.distance, cost.numbers, (cost.numbers + 1) / cost.rate**2
+        )
         return cls(
             parameters=context.parameters,
             records=rows,
@@ -88,6 +93,7 @@ class MinimumQuestion(Question):
 
     def words(self) -> str:
         return (
-            f"the model of {self.size} numbers that fits {self.records:,} records best when a secret random linear term "
+            f"the model of {self.size} numbers that fits {self.records:,} records best when a secret random linear "
+            f"term "
             "is added to the cost"
         )

@@ -53,7 +53,9 @@ class Query:
         }:
             said = [f"{name} as {'a whole number' if whole else 'numbers'}" for name, whole in own.items()]
             raise Malformed(f"query: expected {' and '.join(said) or 'nothing'} to be sent along")
-        return cls(id, terms_hash, learner, round, *(counts[name] if whole else arrays[name] for name, whole in own.items()))
+        return cls(
+            id, terms_hash, learner, round, *(counts[name] if whole else arrays[name] for name, whole in own.items())
+        )
 
     @property
     def arrays(self) -> dict[str, Floats]:

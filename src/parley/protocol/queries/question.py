@@ -36,7 +36,9 @@ class Context:
         """What is minimised, where it is a mean of records' losses; else a `GuaranteeError`: nothing bounds a
         gradient."""
         if not isinstance(self.objective, EmpiricalRisk):
-            raise GuaranteeError(f"{self.terms.model.kind} is not learned by gradients of records; nothing bounds such answers")
+            raise GuaranteeError(
+                f"{self.terms.model.kind} is not learned by gradients of records; nothing bounds such answers"
+            )
         return self.objective
 
     @cached_property
@@ -130,7 +132,9 @@ class Question(ABC):
         """What parties must have resolved alike for this owner's answers to mean what the learner thinks."""
         return {} if self.bound is None else {"bound": self.bound.value}
 
-    def series(self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1) -> Series:
+    def series(
+        self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1
+    ) -> Series:
         """`count` releases of its answers under one budget, with the noise that an owner draws itself. `copies`: how
         many owners may hold a record; `pieces`: over how many answers of one epoch a person's rows may be spread."""
         if self.own_noise is not None:
@@ -156,7 +160,9 @@ class Question(ABC):
         bound = self.bound
         if bound is None or not bound.clips:
             return 0.0
-        large = tables.train.sum(lambda block: np.array([np.count_nonzero(self.record_sizes(block, theta) > bound.value)]))
+        large = tables.train.sum(
+            lambda block: np.array([np.count_nonzero(self.record_sizes(block, theta) > bound.value)])
+        )
         return float(large[0] / len(tables.train))
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
@@ -176,7 +182,9 @@ class Question(ABC):
         `seed`: 32 secret bytes from which draws follow, where there are any.
         """
         value, shape = self.exact(query, tables), (*replicates, self.size)
-        return Bounded(value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm)
+        return Bounded(
+            value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm
+        )
 
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
@@ -202,11 +210,13 @@ def limited(bound: RecordBound | None) -> RecordBound:
     """The bound, if there is one and something to learn within it."""
     if bound is None:
         raise TermsError(
-            "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
+            "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public "
+            "sample): "
             "without either nothing limits what one record can do"
         )
     if not bound.value > 0:
         raise TermsError(
-            "model.bounds: no feature can differ from 0 within its bounds, declared or the public sample's: nothing to learn"
+            "model.bounds: no feature can differ from 0 within its bounds, declared or the public sample's: nothing "
+            "to learn"
         )
     return bound

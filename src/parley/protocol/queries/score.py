@@ -32,7 +32,11 @@ class ScoreQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        rule, k, rows = scoring(context.preparation), context.terms.privacy.records_per_person, context.terms.held_out_rows(owner)
+        rule, k, rows = (
+            scoring(context.preparation),
+            context.terms.privacy.records_per_person,
+            context.terms.held_out_rows(owner),
+        )
         slack = summation_slack(rows, context.preparation.width)
         return cls(
             parameters=context.parameters,

@@ -8,7 +8,14 @@ from parley.data import Design
 from parley.data.design import summation_slack
 from parley.errors import TermsError
 from parley.losses import RecordBound
-from parley.losses.moments import SufficientMoments, mean_moments, moment_norms, moments_bound, moments_length, moments_sensitivity
+from parley.losses.moments import (
+    SufficientMoments,
+    mean_moments,
+    moment_norms,
+    moments_bound,
+    moments_length,
+    moments_sensitivity,
+)
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, limited
 from parley.validate import Floats
@@ -37,7 +44,11 @@ class StatisticsQuestion(Question):
         if not isinstance(objective, SufficientMoments):
             raise TermsError(f"learning.algorithm: second moments do not say enough for {context.terms.model.kind}")
         bound = limited(moments_bound(preparation, context.limits.clip, context.norm))
-        k, rows, numbers = context.terms.privacy.records_per_person, context.terms.train_rows(owner), preparation.outcomes
+        k, rows, numbers = (
+            context.terms.privacy.records_per_person,
+            context.terms.train_rows(owner),
+            preparation.outcomes,
+        )
         slack = summation_slack(rows, preparation.width + numbers - 1)
         return cls(
             parameters=context.parameters,

@@ -51,7 +51,10 @@ class UpdateQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        local, bound = context.local_update_of(owner), limited(context.risk.record_bound(context.preparation, context.limits, "l2"))
+        local, bound = (
+            context.local_update_of(owner),
+            limited(context.risk.record_bound(context.preparation, context.limits, "l2")),
+        )
         k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         return cls(
             parameters=context.parameters,
@@ -92,7 +95,8 @@ class UpdateQuestion(Question):
     def words(self) -> str:
         held = ", held back towards where they begin" if self.local.proximal else ""
         return (
-            f"the mean direction of {self.local.steps} local steps{held}, in which {self.records:,} records have their say, "
+            f"the mean direction of {self.local.steps} local steps{held}, in which {self.records:,} records have "
+            f"their say, "
             f"as vectors of {self.size} numbers"
         )
 
@@ -106,8 +110,13 @@ class CorrectedQuestion(UpdateQuestion):
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
-        if not check_parameter(query.arrays["correction"], (*replicates, self.parameters), "correction") <= self.local.reach:
-            raise OutsideBox(f"correction: expected every coordinate within the agreed size, at most {self.local.reach:g}")
+        if (
+            not check_parameter(query.arrays["correction"], (*replicates, self.parameters), "correction")
+            <= self.local.reach
+        ):
+            raise OutsideBox(
+                f"correction: expected every coordinate within the agreed size, at most {self.local.reach:g}"
+            )
 
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:
         correction, steps = query.arrays["correction"], query.counts["steps"]

@@ -16,8 +16,8 @@ DELTA_SHARE = Fraction(1, 10)  # of delta, for column statistics, where learning
 def column_statistics_agreement(terms: Terms) -> Terms:
     """The agreement by which the column statistics of these terms are asked: every party derives the same one.
 
-    It costs each owner `privacy.scale_epsilon`. Of delta it has all where learning needs none (Laplace noise that each owner draws), else a
-    tenth; with a delta its noise is Gaussian, because a person is in many counts at once.
+    It costs each owner `privacy.scale_epsilon`. Of delta it has all where learning needs none (Laplace noise that each
+    owner draws), else a tenth; with a delta its noise is Gaussian, because a person is in many counts at once.
 
     >>> terms = Terms.from_dict({"model": {"kind": "logistic-regression", "target": "ill", "features": ["age"]},
     ...     "privacy": {"scale_epsilon": 0.2}, "owners": [{"name": "a", "records": 1000, "epsilon": 1.0}]})
@@ -27,7 +27,8 @@ def column_statistics_agreement(terms: Terms) -> Terms:
     """
     if terms.privacy.scale_epsilon is None:
         raise TermsError(
-            "privacy.scale_epsilon: missing; it says how much of every owner's epsilon the scales may cost, such as 0.2 of 1.0"
+            "privacy.scale_epsilon: missing; it says how much of every owner's epsilon the scales may cost, such as "
+            "0.2 of 1.0"
         )
     model, privacy, learning, delta = terms.model, terms.privacy, terms.learning, float(_scale_delta(terms))
     content: dict[str, Any] = {

@@ -1,4 +1,5 @@
-"""Two rounds that learn nothing but how columns are spread: powers of two first, then finer where rows were found, and names."""
+"""Two rounds that learn nothing but how columns are spread: powers of two first, then finer where rows were found, and
+names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,9 @@ class ColumnStatistics(Algorithm):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        return cls(setup.objective, setup.terms.learning.horizon, None, StatisticsReader.of(setup), setup.schedule.names)
+        return cls(
+            setup.objective, setup.terms.learning.horizon, None, StatisticsReader.of(setup), setup.schedule.names
+        )
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         size = len(self.reader.columns) * WIDTH
@@ -47,7 +50,9 @@ class ColumnStatistics(Algorithm):
 
     def columns(self, state: State) -> tuple[ReleasedColumn, ...]:
         """What came out, column by column."""
-        return self.reader.read(*(_one(state.memory[name], axes) for name, axes in (("first", 1), ("second", 1), ("own", 2))))
+        return self.reader.read(
+            *(_one(state.memory[name], axes) for name, axes in (("first", 1), ("second", 1), ("own", 2)))
+        )
 
 
 def _one(array: Floats, axes: int = 1) -> Floats:

@@ -1,8 +1,10 @@
-"""A table as it is: its cells as numbers, as names, or missing. For questions about how values are spread, before anything bounds them.
+"""A table as it is: its cells as numbers, as names, or missing. For questions about how values are spread, before
+anything bounds them.
 
-Formal guarantee: what a row counts as is a function of that row's cells and the declared types of their columns (`cells`, `arrow_cells`).
-One that is no number is text, one that is nothing is missing. Where names may be asked, a cell that has none is refused when the table is
-prepared, as it is where names are read for a model (`table.codes`): never silently left out, and never in the middle of a run.
+Formal guarantee: what a row counts as is a function of that row's cells and the declared types of their columns
+(`cells`, `arrow_cells`). One that is no number is text, one that is nothing is missing. Where names may be asked, a
+cell that has none is refused when the table is prepared, as it is where names are read for a model (`table.codes`):
+never silently left out, and never in the middle of a run.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +28,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class CellColumn:
-    """One column of some rows: numbers (NaN where a cell is none), whether a cell is missing, and its name among `names`, else -1."""
+    """One column of some rows: numbers (NaN where a cell is none), whether a cell is missing, and its name among
+    `names`, else -1."""
 
     values: Floats
     missing: NDArray[np.bool_]
@@ -37,7 +40,8 @@ class CellColumn:
     def of(cls, rows: Rows, column: str, name: str) -> "CellColumn":
         place, numbers, called = raw_cells(rows, column, name)
         known = {text: code for code, text in enumerate(sorted({text for text in called if text is not None}))}
-        code = np.array([*(-1 if text is None else known[text] for text in called), -1], dtype=np.int64)  # the last is for gaps
+        # the last is for gaps
+        code = np.array([*(-1 if text is None else known[text] for text in called), -1], dtype=np.int64)
         return cls(np.array([*numbers, np.nan])[place], place < 0, code[place], tuple(known))
 
 
@@ -87,7 +91,8 @@ class CellPreparation(Preparation):
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The features, and the target unless its two classes are known anyway; columns whose names are listed have nothing to tell."""
+        """The features, and the target unless its two classes are known anyway; columns whose names are listed have
+        nothing to tell."""
         model = self.model
         columns = self.features if model.predicts == "two classes" else (*self.features, model.target)
         return tuple(column for column in columns if column not in model.categories)

@@ -1,4 +1,5 @@
-"""`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no public sample."""
+"""`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no
+public sample."""
 
 import shlex
 from pathlib import Path
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 
 
 def column_statistics_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="Terms with privacy.scale_epsilon and no public sample.")],
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS", help="Terms with privacy.scale_epsilon and no public sample.")
+    ],
     write: Annotated[
         Path | None,
-        typer.Option(metavar="READY", help="Write the terms to learn by: with what was released, and the rest of the budgets."),
+        typer.Option(
+            metavar="READY", help="Write the terms to learn by: with what was released, and the rest of the budgets."
+        ),
     ] = None,
     agreement: asking.Agreement = None,
     ledgers: asking.Ledgers = None,
@@ -36,8 +41,9 @@ def column_statistics_command(
 ) -> None:
     """Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.
 
-    It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and scales follow from
-    the noisy counts, and names that many rows hold come out where the terms have a delta. READY has them, and the rest of the budgets.
+    It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and
+    scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has
+    them, and the rest of the budgets.
 
     Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
@@ -67,7 +73,11 @@ def column_statistics_command(
         heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
         result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
     else:
-        parties = open_owners(asked) if ledgers is None else accepting_column_statistics(terms, ledgers, lifetime, lifetime_delta)
+        parties = (
+            open_owners(asked)
+            if ledgers is None
+            else accepting_column_statistics(terms, ledgers, lifetime, lifetime_delta)
+        )
         if ledgers is None:
             require_learnable_here(terms, parties)
         with progress_bar("asking") as progress:
@@ -95,5 +105,8 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
         console.print(f"{write}  the terms to learn by: parley forecast {shlex.quote(str(write))}", soft_wrap=True)
     elif write is not None:
         waiting = ", ".join(printable(column) for column in result.ready.waits)
-        said = f"{write}  waits for you: declare model.bounds, or model.categories, of {waiting} in it before anything is learned"
+        said = (
+            f"{write}  waits for you: declare model.bounds, or model.categories, of {waiting} in it before "
+            f"anything is learned"
+        )
         console.print(said, style="yellow", markup=False, soft_wrap=True)

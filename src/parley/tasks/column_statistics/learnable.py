@@ -27,8 +27,9 @@ CLASSES = 0.5  # of an owner's rows: one class of two can have so many, and both
 def require_learnable(terms: Terms, example: pd.DataFrame | None = None) -> None:
     """Refuse terms whose column statistics would be paid for in vain.
 
-    Whatever the tables hold: a noise through which no column can be seen, classes whose names cannot leave, and keys that learning would
-    refuse afterwards. `example` is consulted for the names of columns alone, where the terms list no features.
+    Whatever the tables hold: a noise through which no column can be seen, classes whose names cannot leave, and keys
+    that learning would refuse afterwards. `example` is consulted for the names of columns alone, where the terms list
+    no features.
     """
     setup = resolve(column_statistics_agreement(terms), example)
     reader = StatisticsReader.of(setup)
@@ -39,10 +40,11 @@ def require_learnable(terms: Terms, example: pd.DataFrame | None = None) -> None
 
 
 def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
-    """Refuse tables on this machine that learning would refuse afterwards: a word among numbers, a gap where none may be.
+    """Refuse tables on this machine that learning would refuse afterwards: a word among numbers, a gap where none may
+    be.
 
-    They are prepared as for learning, with ranges and names that are made up; what they are refused for is said to who runs this, as by
-    any command that reads them, and nothing of it is sent.
+    They are prepared as for learning, with ranges and names that are made up; what they are refused for is said to who
+    runs this, as by any command that reads them, and nothing of it is sent.
     """
     asked = [owner.prepare(column_statistics_agreement(terms)) for owner in owners]
     tables = [agreement.tables.train for agreement in asked]
@@ -67,9 +69,12 @@ def _require_sight(terms: Terms, reader: StatisticsReader) -> None:
         return
     rows = sum(part.records for part in terms.owners)
     raise SettingError(
-        f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns of {rows:,} rows, "
-        f"none of which could be read: a bin would need {least * rows:,.0f} of them. Nobody was asked: declare model.bounds or "
-        f"model.categories of some columns, leave some out of model.features, or set {number(1.1 * least * float(terms.scale_epsilon), 2)} "
+        f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns "
+        f"of {rows:,} rows, "
+        f"none of which could be read: a bin would need {least * rows:,.0f} of them. Nobody was asked: declare "
+        f"model.bounds or "
+        f"model.categories of some columns, leave some out of model.features, or set "
+        f"{number(1.1 * least * float(terms.scale_epsilon), 2)} "
         "or more aside"
     )
 

@@ -1,7 +1,9 @@
-"""How the columns' values are spread: shares of the rows on a grid that the query declares. Asked before anything bounds a column.
+"""How the columns' values are spread: shares of the rows on a grid that the query declares. Asked before anything
+bounds a column.
 
-In the first round the grid has nothing but powers of two, so that it fits whatever double a cell holds; in the second it is as fine as the
-first one's answer lets it be. Names that nobody listed leave only above a threshold (`mechanisms.name_counts`), in the last round.
+In the first round the grid has nothing but powers of two, so that it fits whatever double a cell holds; in the second
+it is as fine as the first one's answer lets it be. Names that nobody listed leave only above a threshold
+(`mechanisms.name_counts`), in the last round.
 """
 
 from collections import Counter
@@ -25,14 +27,16 @@ from parley.validate import Floats
 MAGNITUDES, EQUAL, NAMES = 0.0, 1.0, 2.0  # kinds of grids: signed powers of two; equal bins within an interval; names
 SMALLEST_POWER, LARGEST_POWER = -144, 142
 _POWERS = np.ldexp(1.0, np.arange(SMALLEST_POWER, LARGEST_POWER + 1))
-EDGES = np.concatenate([-_POWERS[::-1], _POWERS])  # of the first kind: bin i is from EDGES[i - 1] up to, not including, EDGES[i]
+# of the first kind: bin i is from EDGES[i - 1] up to, not including, EDGES[i]
+EDGES = np.concatenate([-_POWERS[::-1], _POWERS])
 BINS = 64  # of the second kind, and one below and one above them
 WIDTH = 2 + max(len(EDGES) + 1, BINS + 2, MOST_NAMES * PLACE)  # numbers of a column: missing cells, text, bins or names
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatisticsQuery(Query):
-    """For every asked column three numbers of `grid` [3 C]: the kind of its grid, and the ends of an interval where it has equal bins."""
+    """For every asked column three numbers of `grid` [3 C]: the kind of its grid, and the ends of an interval where it
+    has equal bins."""
 
     kind: ClassVar[str] = "scales"
     grid: Floats
@@ -47,9 +51,10 @@ class ColumnStatisticsQuery(Query):
 class ColumnStatisticsQuestion(Question):
     """Every row counts once in each column: as missing, as text, in one bin, or by its name.
 
-    Formal guarantee: whatever grid is asked, replacing k of n rows moves the k old ones out of a place and the k new ones into one, in each
-    of C columns: by at most 2 k C/n in L1 and k sqrt(2 C)/n in L2. Counts are exact; only the places that change are divided to other
-    floats, each off by at most 2^-53, which the last factor covers. Names that are candidates in one of the tables only are of `name_counts`.
+    Formal guarantee: whatever grid is asked, replacing k of n rows moves the k old ones out of a place and the k new
+    ones into one, in each of C columns: by at most 2 k C/n in L1 and k sqrt(2 C)/n in L2. Counts are exact; only the
+    places that change are divided to other floats, each off by at most 2^-53, which the last factor covers. Names that
+    are candidates in one of the tables only are of `name_counts`.
     """
 
     asks = ColumnStatisticsQuery
@@ -80,8 +85,11 @@ class ColumnStatisticsQuestion(Question):
             names_in=terms.learning.horizon if named else None,
         )
 
-    def series(self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1) -> Series:
-        """With a threshold below which no name leaves. Of delta the noise has half if it needs any, the names have the rest."""
+    def series(
+        self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1
+    ) -> Series:
+        """With a threshold below which no name leaves. Of delta the noise has half if it needs any, the names have the
+        rest."""
         noise = delta / 2 if MECHANISMS[mechanism].approximate else Fraction(0)
         series = make_series(mechanism, epsilon, noise, count, self.sensitivity, copies)
         if self.names_in is None:
@@ -96,9 +104,13 @@ class ColumnStatisticsQuestion(Question):
         check_parameter(grid, (3 * self.columns,), "grid")
         for kind, low, high in grid.reshape(-1, 3).tolist():
             if kind not in (MAGNITUDES, EQUAL, NAMES) or (kind == EQUAL and not low < high):
-                raise Malformed("grid: expected for each column one of the known kinds, and low < high where there are equal bins")
+                raise Malformed(
+                    "grid: expected for each column one of the known kinds, and low < high where there are equal bins"
+                )
             if kind == NAMES and query.round != self.names_in:
-                raise Malformed("grid: expected names to be asked in the last round only, and by terms with a delta for them")
+                raise Malformed(
+                    "grid: expected names to be asked in the last round only, and by terms with a delta for them"
+                )
 
     def exact(self, query: ColumnStatisticsQuery, tables: Tables) -> Floats:
         return self._counted(query, tables)[0] / self.records
@@ -125,12 +137,18 @@ class ColumnStatisticsQuestion(Question):
                     row[0] += np.count_nonzero(cells.missing)
                     held = np.bincount(cells.place[cells.place >= 0], minlength=len(cells.names))
                     found.update(
-                        {name: int(n) for name, n in zip(cells.names, held, strict=True) if n and encode(name) is not None}
+                        {
+                            name: int(n)
+                            for name, n in zip(cells.names, held, strict=True)
+                            if n and encode(name) is not None
+                        }
                     )
         return counts.ravel(), names
 
     def words(self) -> str:
-        what = "the shares of rows in bins of values" + (", and names that many rows hold" if self.names_in is not None else "")
+        what = "the shares of rows in bins of values" + (
+            ", and names that many rows hold" if self.names_in is not None else ""
+        )
         return f"{what}, for {self.columns} columns of {self.records:,} records"
 
 

@@ -22,7 +22,8 @@ NARROW = 64  # no scale is below this part of the bounds: noise may make a colum
 class Ready:
     """Terms with what was released, and a sentence for each column that could not be read.
 
-    Features that could not be read are left out, so that the terms can be learned by; what cannot be left out is in `waits`.
+    Features that could not be read are left out, so that the terms can be learned by; what cannot be left out is in
+    `waits`.
     """
 
     terms: Terms
@@ -34,13 +35,19 @@ def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[Released
     """The terms to learn by after their column statistics came out as `columns`; `named`: whether owners could release
     names."""
     model = terms.model
-    made: dict[str, dict[str, Any]] = {key: dict(getattr(model, key)) for key in ("bounds", "categories", "centres", "scales")}
+    made: dict[str, dict[str, Any]] = {
+        key: dict(getattr(model, key)) for key in ("bounds", "categories", "centres", "scales")
+    }
     unread: dict[str, str] = {}
     for found in columns:
         if found.kind == "names" and found.column in model.bounds and model.coding == "one-hot":
-            unread[found.column] = f"{found.column}: most of its rows hold names, and model.bounds.{found.column} is of numbers"
+            unread[found.column] = (
+                f"{found.column}: most of its rows hold names, and model.bounds.{found.column} is of numbers"
+            )
             del made["bounds"][found.column]
-        elif found.kind == "unclear" or (found.kind == "names" and len(found.names) < (2 if found.column == model.target else 1)):
+        elif found.kind == "unclear" or (
+            found.kind == "names" and len(found.names) < (2 if found.column == model.target else 1)
+        ):
             unread[found.column] = _asks(found, named)
         elif found.kind == "names":
             _put_names(model, found, made)
@@ -111,8 +118,11 @@ def _asks(found: ReleasedColumn, named: bool) -> str:
             if named
             else "which leave only with a delta and each owner's own noise"
         )
-        return f"{found.column}: a column of names, {why}; list them in model.categories.{found.column} to learn from them"
+        return (
+            f"{found.column}: a column of names, {why}; list them in model.categories.{found.column} to learn from them"
+        )
     return (
-        f"{found.column}: nothing stands clear of the noise; declare model.bounds.{found.column} or model.categories.{found.column}, "
+        f"{found.column}: nothing stands clear of the noise; declare model.bounds.{found.column} or "
+        f"model.categories.{found.column}, "
         "or ask again with a larger scale_epsilon"
     )

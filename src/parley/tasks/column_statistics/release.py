@@ -1,7 +1,8 @@
 """What owners released of their columns, and what terms make of it. All of it is post-processing: it costs nothing
 more.
 
-A figure is only read where counts stand clear of the noise. Where none does, the column is said to be unclear, and nothing is made up.
+A figure is only read where counts stand clear of the noise. Where none does, the column is said to be unclear, and
+nothing is made up.
 """
 
 import math
@@ -17,7 +18,15 @@ from parley.errors import GuaranteeError
 from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE
 from parley.protocol.setup import Setup
 from parley.tasks.column_statistics.cell_table import CellPreparation
-from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ColumnStatisticsQuestion
+from parley.tasks.column_statistics.question import (
+    BINS,
+    EDGES,
+    EQUAL,
+    MAGNITUDES,
+    NAMES,
+    WIDTH,
+    ColumnStatisticsQuestion,
+)
 from parley.terms import Model
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats
@@ -32,7 +41,8 @@ NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
 
 @dataclass(frozen=True)
 class ReleasedColumn:
-    """How one column is spread: `shares` of the rows in bins between `edges`, or of `names`; `unclear`: nothing stands clear of noise."""
+    """How one column is spread: `shares` of the rows in bins between `edges`, or of `names`; `unclear`: nothing stands
+    clear of noise."""
 
     column: str
     kind: Literal["numbers", "names", "unclear"]
@@ -77,7 +87,9 @@ class StatisticsReader:
     def first_grid(self) -> Floats:
         """Powers of two, or equal bins within bounds that the terms have already."""
         bounds = self.model.bounds
-        return np.array([(EQUAL, *bounds[column]) if column in bounds else (MAGNITUDES, 0.0, 0.0) for column in self.columns])
+        return np.array(
+            [(EQUAL, *bounds[column]) if column in bounds else (MAGNITUDES, 0.0, 0.0) for column in self.columns]
+        )
 
     def second_grid(self, first: Floats) -> Floats:
         """As fine as the first answer [C x WIDTH] lets it be."""
@@ -98,7 +110,8 @@ class StatisticsReader:
         return (EQUAL, low, high) if low < high else (EQUAL, 0.0, 1.0)
 
     def _occupied(self, bins: Floats) -> NDArray[np.int64]:
-        """The places of bins that hold rows, from bins, pairs, fours and eights of them in a row that stand clear of the noise."""
+        """The places of bins that hold rows, from bins, pairs, fours and eights of them in a row that stand clear of
+        the noise."""
         held = np.zeros(len(bins), dtype=bool)
         for length in WINDOWS:
             sums = np.concatenate(
@@ -119,7 +132,8 @@ class StatisticsReader:
         return bool(row[1] >= least and row[1] > bins[bins >= least].sum())
 
     def read(self, first: Floats, second: Floats, own: Floats) -> tuple[ReleasedColumn, ...]:
-        """What the combined answers [C x WIDTH] of both rounds, and each owner's own of the second [N, C x WIDTH], say."""
+        """What the combined answers [C x WIDTH] of both rounds, and each owner's own of the second [N, C x WIDTH],
+        say."""
         grids = np.stack([self.first_grid(), self.second_grid(first)], axis=1)
         answers = np.stack([first.reshape(-1, WIDTH), second.reshape(-1, WIDTH)], axis=1)
         singles = own.reshape(len(own), -1, WIDTH).swapaxes(0, 1)
@@ -150,7 +164,8 @@ class StatisticsReader:
         return tuple((float(middles[place]), float(bins[place])) for place in self._occupied(bins) if bins[place] > 0)
 
     def _readable(self, bins: Floats, edges: Floats) -> tuple[Floats, Floats]:
-        """Bins between `edges`, and one beyond each end, as fine as they may be for most of the rows to lie in some that can be read."""
+        """Bins between `edges`, and one beyond each end, as fine as they may be for most of the rows to lie in some
+        that can be read."""
         below, inner, above = bins[0], bins[1:-1], bins[-1]
         for merged in MERGED:
             sums = np.array([below, *inner.reshape(-1, merged).sum(axis=1), above])
@@ -161,9 +176,11 @@ class StatisticsReader:
         return edges[::merged], shares
 
     def _ends(self, bins: Floats, edges: Floats) -> tuple[float, float]:
-        """Bounds beyond which a hundredth of the rows lies, or as many as the noise hides, and a bin more; three digits, outwards.
+        """Bounds beyond which a hundredth of the rows lies, or as many as the noise hides, and a bin more; three
+        digits, outwards.
 
-        A bin that stands clear of the noise by itself lies within them: many rows of one value (a 1 among zeros) are not a tail.
+        A bin that stands clear of the noise by itself lies within them: many rows of one value (a 1 among zeros) are
+        not a tail.
         """
         width, total = edges[1] - edges[0], bins.sum()
 
@@ -209,7 +226,8 @@ def outward(value: float, side: int, digits: int = 3) -> float:
 def centre_and_scale(
     points: Sequence[float] | Floats, shares: Sequence[float] | Floats, within: float = 0.0
 ) -> tuple[float, float]:
-    """Mean and standard deviation of points that so many rows hold, each spread evenly over a length of `within`; four digits."""
+    """Mean and standard deviation of points that so many rows hold, each spread evenly over a length of `within`; four
+    digits."""
     x, weight = np.asarray(points, dtype=float), np.asarray(shares, dtype=float)
     mean = float(weight @ x / weight.sum())
     spread = math.sqrt(float(weight @ (x - mean) ** 2 / weight.sum()) + within**2 / 12)

@@ -58,7 +58,9 @@ class ColumnStatisticsResult:
         }
 
 
-def accepting_column_statistics(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+def accepting_column_statistics(
+    terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None
+) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about column statistics; a ledger that is made has
     room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "scales")

@@ -57,7 +57,8 @@ class ColumnStatistics(Task):
             else f"A name leaves only if more than about {number(found['names_from'] * records, 3)} rows hold it"
         )
         return [
-            f"What one record counts at most: once in each of {len(found['columns'])} columns. A person moves an answer by at most "
+            f"What one record counts at most: once in each of {len(found['columns'])} columns. A person moves an "
+            f"answer by at most "
             f"{number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. {names}."
         ]
 
@@ -69,12 +70,20 @@ class ColumnStatistics(Task):
             return []
         counts = np.zeros((len(table.columns), 2))
         for part in table.parts():
-            counts += [[(np.isnan(cells.values) & ~cells.missing).sum(), np.isfinite(cells.values).sum()] for cells in part]
+            counts += [
+                [(np.isnan(cells.values) & ~cells.missing).sum(), np.isfinite(cells.values).sum()] for cells in part
+            ]
         for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
             if 0 < text <= numbers:
-                said = f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which learning refuses later"
+                said = (
+                    f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which "
+                    f"learning refuses later"
+                )
                 found.append(
-                    TermsWarning(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms.")
+                    TermsWarning(
+                        f"model.categories.{column}",
+                        f"{said}: empty those cells, or have the names listed in the terms.",
+                    )
                 )
         return found
 

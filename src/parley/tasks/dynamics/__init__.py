@@ -1,6 +1,7 @@
 """Which plant is it, and how late do its inputs arrive? Identification from samples, and feedback that minds the delay.
 
-Names are looked up when they are first used: terms and tables need the layout of a regression, and no library of signals for it.
+Names are looked up when they are first used: terms and tables need the layout of a regression, and no library of
+signals for it.
 """
 
 from importlib import import_module

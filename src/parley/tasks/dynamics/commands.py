@@ -25,11 +25,16 @@ def identify_command(
         Path,
         typer.Argument(
             metavar="TABLE",
-            help="Samples in the order of time (.csv or .parquet), or terms by which several owners identify one plant.",
+            help="Samples in the order of time (.csv or .parquet), or terms by which several owners identify one "
+            "plant.",
         ),
     ],
-    inputs: Annotated[str | None, typer.Option(help="The columns that drive the plant, with commas between them.")] = None,
-    states: Annotated[str | None, typer.Option(help="The columns that are its state, with commas between them.")] = None,
+    inputs: Annotated[
+        str | None, typer.Option(help="The columns that drive the plant, with commas between them.")
+    ] = None,
+    states: Annotated[
+        str | None, typer.Option(help="The columns that are its state, with commas between them.")
+    ] = None,
     period: Annotated[float | None, typer.Option(help="Time between two samples.")] = None,
     max_delay: Annotated[int | None, typer.Option(help="The longest delay looked for, in whole periods.")] = None,
     trajectory: Annotated[
@@ -38,7 +43,8 @@ def identify_command(
     each: Annotated[bool, typer.Option("--each", help="Every input has a delay of its own.")] = False,
     rank: Annotated[int | None, typer.Option(help="Keep this many modes of the state; left out: all of it.")] = None,
     method: Annotated[
-        str, typer.Option(help="instruments: unbiased by noise in the measurements; least-squares: the plain regression.")
+        str,
+        typer.Option(help="instruments: unbiased by noise in the measurements; least-squares: the plain regression."),
     ] = "instruments",
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
@@ -47,7 +53,9 @@ def identify_command(
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
     seed: asking.Seed = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="With terms: write what was released as JSON.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With terms: write what was released as JSON.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw what was measured, what the plant does, and the delay.")
     ] = None,
@@ -55,9 +63,10 @@ def identify_command(
 ) -> None:
     """Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
 
-    A row holds the state at a moment and the inputs that are held from that moment on. The delay need not be a whole number of periods;
-    its standard error comes from the residuals. With terms (.toml) several owners identify one plant: each answers once with the second
-    moments of its trajectories, noisy and debited, and the standard error counts that noise, too.
+    A row holds the state at a moment and the inputs that are held from that moment on. The delay need not be a whole
+    number of periods; its standard error comes from the residuals. With terms (.toml) several owners identify one
+    plant: each answers once with the second moments of its trajectories, noisy and debited, and the standard error
+    counts that noise, too.
 
     Example:  parley identify drive.csv --inputs u1,u2 --states x1,x2 --period 2 --max-delay 3 --plot drive.png
     """
@@ -70,10 +79,14 @@ def identify_command(
         require_folder(file)
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
-            raise SettingError("--inputs, --states, --plot and the like belong to a table; terms say all that themselves")
+            raise SettingError(
+                "--inputs, --states, --plot and the like belong to a table; terms say all that themselves"
+            )
         terms, kept = load_terms(source), source.with_suffix(".checkpoint")
         if terms.task != "dynamics":
-            raise SettingError(f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
+            raise SettingError(
+                f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these"
+            )
         options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
         _together(terms, replace(options, checkpoint=kept, save=save, as_json=as_json))
         return
@@ -137,7 +150,8 @@ def _show(
         console.print(delay_sentence(delay, error, period, most, name), soft_wrap=True)
         if error > period / 2:
             console.print(
-                "The samples hardly determine this delay: record more of them, or drive the plant harder.", style="yellow"
+                "The samples hardly determine this delay: record more of them, or drive the plant harder.",
+                style="yellow",
             )
 
 
@@ -157,7 +171,9 @@ def _together(terms: Terms, options: RunOptions) -> None:
         with progress_bar("asking") as progress:
             result, unheard = identify_together(terms, parties, seed=options.seed, progress=progress), []
     if options.save is not None:
-        options.save.write_text(json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        options.save.write_text(
+            json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8"
+        )
     try:
         found = result.identified()
     except DataError as error:
@@ -167,7 +183,9 @@ def _together(terms: Terms, options: RunOptions) -> None:
     if options.as_json:
         print_json(plant_json(found, terms) | result.to_json() | {"unheard": unheard}, inside=not result.released)
         return
-    console.print("Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}", style="italic")
+    console.print(
+        "Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}", style="italic"
+    )
     console.print(terminal_table(owner_rows(result), terms.title or "Owners"))
     console.print()
     model = terms.model
@@ -176,7 +194,8 @@ def _together(terms: Terms, options: RunOptions) -> None:
     _show(found.plant.A, found.plant.B, side, driven, found.plant.delays[:1], errors, found.plant.period, most, [""])
     if result.releases[0].repaired:
         console.print(
-            "Noise drowned a direction of what was measured: the true error may be far larger than stated.", style="yellow"
+            "Noise drowned a direction of what was measured: the true error may be far larger than stated.",
+            style="yellow",
         )
     asking.show_unheard(unheard)
 
@@ -198,7 +217,9 @@ def _say_seams(others: "pd.DataFrame") -> None:
             warn(f"{said}: --trajectory {column}")
 
 
-def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: str | None) -> tuple[list[Floats], list[Floats]]:
+def _recordings(
+    table: Path, states: list[str], inputs: list[str], trajectory: str | None
+) -> tuple[list[Floats], list[Floats]]:
     """States and inputs of every recording, in the order in which recordings begin."""
     import numpy as np
 
@@ -211,7 +232,11 @@ def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: s
         _say_seams(frame.drop(columns=[*states, *inputs]))
     x = np.column_stack([numbers(frame, column, str(table)) for column in states])
     u = np.column_stack([numbers(frame, column, str(table)) for column in inputs])
-    which = np.zeros(len(frame), dtype=np.intp) if trajectory is None else groups(frame, trajectory, str(table), "its recording")
+    which = (
+        np.zeros(len(frame), dtype=np.intp)
+        if trajectory is None
+        else groups(frame, trajectory, str(table), "its recording")
+    )
     pieces = [np.flatnonzero(which == recording) for recording in range(which.max(initial=0) + 1)]
     return [x[rows] for rows in pieces], [u[rows] for rows in pieces]
 
@@ -219,7 +244,9 @@ def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: s
 def run_dynamics(terms: Terms, options: RunOptions) -> None:
     """What `parley train` and `parley learner run` do by terms of a plant."""
     if options.replicates != 1:
-        raise SettingError("--replicates: expected none for a plant; in Python, parley.train(terms, owners, replicates=...)")
+        raise SettingError(
+            "--replicates: expected none for a plant; in Python, parley.train(terms, owners, replicates=...)"
+        )
     if options.save_own is not None:
         raise SettingError("--save-own: expected none for a plant: what is released is all that there is")
     _together(terms, options)
@@ -236,7 +263,8 @@ def forecast_dynamics(terms: Terms, pilot: Path | None, as_json: bool) -> None:
         return
     console.print(
         terminal_table(
-            plant_rows(found), f"Standard error of the delay, in units of time (a period is {number(terms.model.period)})"
+            plant_rows(found),
+            f"Standard error of the delay, in units of time (a period is {number(terms.model.period)})",
         )
     )
     console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)

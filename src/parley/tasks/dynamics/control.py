@@ -22,7 +22,9 @@ def pole_placement(A_d: Floats, B_d: Floats, poles: Sequence[complex]) -> Floats
         raise SettingError(f"these poles cannot be placed: {error}") from None
 
 
-def linear_quadratic(A_d: Floats, B_d: Floats, state_cost: ArrayLike | None = None, input_cost: ArrayLike | None = None) -> Floats:
+def linear_quadratic(
+    A_d: Floats, B_d: Floats, state_cost: ArrayLike | None = None, input_cost: ArrayLike | None = None
+) -> Floats:
     """The gain K [m, n] that minimises the sum of x'Qx + u'Ru; identities where left out.
 
     >>> linear_quadratic(np.array([[1.0]]), np.array([[1.0]])).round(3)  # the golden ratio's inverse
@@ -33,7 +35,9 @@ def linear_quadratic(A_d: Floats, B_d: Floats, state_cost: ArrayLike | None = No
     try:
         X = solve_discrete_are(A_d, B_d, Q, R)
     except (np.linalg.LinAlgError, ValueError):
-        raise SettingError("no gain stabilises this plant at finite cost: an unstable mode is not moved by any input") from None
+        raise SettingError(
+            "no gain stabilises this plant at finite cost: an unstable mode is not moved by any input"
+        ) from None
     return np.asarray(np.linalg.solve(R + B_d.T @ X @ B_d, B_d.T @ X @ A_d))
 
 
@@ -50,8 +54,9 @@ class Controller(Protocol):
 class PredictiveFeedback:
     """u[k] = -K x(kT + r): feedback on the state that the input will meet when it arrives (Z eq. 9.13, 9.70-9.74).
 
-    The state is predicted from `plant`, whose inputs share one delay. With the true delay the closed loop is that of the plant without
-    delay, x -> (A_d - B_d K) x, whole delay or not; with the delay cut to whole periods it is Z's truncated controller.
+    The state is predicted from `plant`, whose inputs share one delay. With the true delay the closed loop is that of
+    the plant without delay, x -> (A_d - B_d K) x, whole delay or not; with the delay cut to whole periods it is Z's
+    truncated controller.
     """
 
     plant: Plant
@@ -87,13 +92,16 @@ class PredictiveFeedback:
 
 @dataclass(frozen=True, eq=False)
 class DelayedQuadratic:
-    """The linear-quadratic regulator of the state and the inputs on their way together; every input may have a delay of its own."""
+    """The linear-quadratic regulator of the state and the inputs on their way together; every input may have a delay of
+    its own."""
 
     plant: Plant
     gain: Floats  # [m, n + lags m]
 
     @classmethod
-    def of(cls, plant: Plant, state_cost: ArrayLike | None = None, input_cost: ArrayLike | None = None) -> "DelayedQuadratic":
+    def of(
+        cls, plant: Plant, state_cost: ArrayLike | None = None, input_cost: ArrayLike | None = None
+    ) -> "DelayedQuadratic":
         A_d, blocks = plant.sampled()
         (n, m), lags = plant.B.shape, plant.lags
         size = n + lags * m
@@ -112,8 +120,11 @@ class DelayedQuadratic:
         return np.asarray(-self.gain @ np.concatenate([state, sent.reshape(-1)]))
 
 
-def closed_loop(plant: Plant, controller: Controller, start: ArrayLike, samples: int, substeps: int = 1) -> tuple[Floats, Floats]:
-    """States [samples * substeps + 1, n] and inputs [samples, m] of the plant under this controller, exact between samples."""
+def closed_loop(
+    plant: Plant, controller: Controller, start: ArrayLike, samples: int, substeps: int = 1
+) -> tuple[Floats, Floats]:
+    """States [samples * substeps + 1, n] and inputs [samples, m] of the plant under this controller, exact between
+    samples."""
     samples, lags = whole(samples, "samples"), max(plant.lags, controller.lags)
     powers, blocks = plant.within(whole(substeps, "substeps"))
     inputs = np.zeros((lags + samples, plant.B.shape[1]))

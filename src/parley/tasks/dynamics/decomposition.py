@@ -1,4 +1,5 @@
-"""Dynamic mode decomposition without and with control (Z eq. 9.4-9.11): least squares on snapshots, truncated to the leading modes."""
+"""Dynamic mode decomposition without and with control (Z eq. 9.4-9.11): least squares on snapshots, truncated to the
+leading modes."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -13,7 +14,8 @@ from parley.validate import Floats, whole
 
 
 def leading_modes(states: Floats, rank: int | None) -> Floats:
-    """An orthonormal basis [n, rank] of the directions in which the states [samples, n] move most; all of them where rank is None."""
+    """An orthonormal basis [n, rank] of the directions in which the states [samples, n] move most; all of them where
+    rank is None."""
     n = states.shape[1]
     if rank is None:
         return np.eye(n)
@@ -23,7 +25,8 @@ def leading_modes(states: Floats, rank: int | None) -> Floats:
 
 
 class DMDc(BaseEstimator):  # type: ignore[misc]
-    """x[k+1] = A_d x[k] + B_d u[k] by least squares (Z eq. 9.10); without inputs this is plain dynamic mode decomposition.
+    """x[k+1] = A_d x[k] + B_d u[k] by least squares (Z eq. 9.10); without inputs this is plain dynamic mode
+    decomposition.
 
     `rank` keeps that many modes of the state: A_d and B_d then act on the coordinates `modes_`.T @ x.
 
@@ -60,7 +63,8 @@ class DMDc(BaseEstimator):  # type: ignore[misc]
 
 
 class DMD(DMDc):
-    """x[k+1] = A_d x[k] by least squares on snapshots; `eigenvalues_` and `dynamic_modes_` say which oscillations make up the data."""
+    """x[k+1] = A_d x[k] by least squares on snapshots; `eigenvalues_` and `dynamic_modes_` say which oscillations make
+    up the data."""
 
     def fit(self, states: ArrayLike, inputs: ArrayLike | None = None) -> Self:
         if inputs is not None:

@@ -1,4 +1,5 @@
-"""The continuous plant behind sampled matrices: A by the logarithm, then B and the delay from the input blocks (Z section 9.4.2)."""
+"""The continuous plant behind sampled matrices: A by the logarithm, then B and the delay from the input blocks (Z
+section 9.4.2)."""
 
 import warnings
 from collections.abc import Sequence
@@ -17,24 +18,27 @@ from parley.validate import Floats
 STEP = 1e-30  # of the complex derivative: exact to rounding, since nothing is subtracted
 TINY = 1e-300
 INACCURATE = 1e-6  # of a matrix, by which the exponential of its logarithm may miss it
-EDGE = 1e-9  # of a period: refined delays keep this far from the kinks at whole periods, where the model has no derivative
+# of a period: refined delays keep this far from the kinks at whole periods, where the model has no derivative
+EDGE = 1e-9
 
 
 def continuous(A_d: Floats, period: float) -> Floats:
     """A with e^(A period) = A_d and the imaginary parts of its eigenvalues within +- pi / period.
 
-    It is real and the only one where no eigenvalue of A_d is zero or negative (Culver 1966); faster oscillations than half the sampling
-    rate cannot be seen in samples at all.
+    It is real and the only one where no eigenvalue of A_d is zero or negative (Culver 1966); faster oscillations than
+    half the sampling rate cannot be seen in samples at all.
     """
     eigenvalues = np.linalg.eigvals(A_d)
     if (np.abs(eigenvalues) < 1e-12).any():
         raise DataError(
-            "a state forgets its past within one period, so its dynamics in continuous time cannot be told: sample faster, or keep "
+            "a state forgets its past within one period, so its dynamics in continuous time cannot be told: sample "
+            "faster, or keep "
             "fewer modes (`rank`)"
         )
     if ((np.abs(eigenvalues.imag) < 1e-12 * np.abs(eigenvalues)) & (eigenvalues.real < 0)).any():
         raise DataError(
-            "the sampled plant has a negative eigenvalue, which no real continuous plant gives: sample faster, record more samples, or "
+            "the sampled plant has a negative eigenvalue, which no real continuous plant gives: sample faster, record "
+            "more samples, or "
             "keep fewer modes (`rank`)"
         )
     with warnings.catch_warnings():  # SciPy's own begin at 2e-13: whether one comes hangs on the machine's last bits
@@ -42,7 +46,8 @@ def continuous(A_d: Floats, period: float) -> Floats:
         logarithm = np.asarray(np.real(logm(A_d)), dtype=float)
     if not np.abs(expm(logarithm) - A_d).max() <= INACCURATE * np.abs(A_d).max():
         raise DataError(
-            "the sampled plant has no logarithm that can be computed, so its dynamics in continuous time cannot be told: sample faster, or "
+            "the sampled plant has no logarithm that can be computed, so its dynamics in continuous time cannot be "
+            "told: sample faster, or "
             "keep fewer modes (`rank`)"
         )
     return logarithm / period
@@ -66,8 +71,9 @@ class Identified:
 def identify(regression: Regression, period: float, common: bool = True) -> Identified:
     """The plant whose sampled form lies nearest to the regression's, in the regression's own norm.
 
-    For each input (or all together, where the delay is `common`) every period is searched for the delay that suits the blocks best;
-    then A, B and the delays are refined together, in that period and, where a delay lies near its edge, in the neighbouring one.
+    For each input (or all together, where the delay is `common`) every period is searched for the delay that suits the
+    blocks best; then A, B and the delays are refined together, in that period and, where a delay lies near its edge, in
+    the neighbouring one.
     """
     layout = regression.layout
     A = continuous(regression.A_d, period)
@@ -109,7 +115,9 @@ def _search(A: Floats, columns: Floats, period: float) -> tuple[float, Floats]:
         at = int(np.argmin([suit(w, f)[0] for f in grid]))
         low, high = grid[max(at - 1, 0)], grid[min(at + 1, 8)]
         fraction = float(
-            minimize_scalar(lambda f, w=w: suit(w, f)[0], bounds=(low, high), method="bounded", options={"xatol": 1e-10}).x
+            minimize_scalar(
+                lambda f, w=w: suit(w, f)[0], bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+            ).x
         )
         best.append((*suit(w, fraction), (w + fraction) * period))
     _, B, delay = min(best, key=lambda found: found[0])
@@ -124,7 +132,8 @@ class _Fit:
 
 
 def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole: Floats, period: float) -> _Fit:
-    """Gauss-Newton over A, B and the distinct delays, each kept within its period, from a start that the search found."""
+    """Gauss-Newton over A, B and the distinct delays, each kept within its period, from a start that the search
+    found."""
     n, m = B.shape
     cut = n * n + n * m
     low, high = (whole + EDGE) * period, (whole + 1 - EDGE) * period
@@ -146,7 +155,9 @@ def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole:
     for _ in range(50):
         jacobian = np.column_stack([weighted(d) for d in derivatives(theta)])
         step = -_solve(jacobian, residual)
-        stuck = (theta[cut:] + step[cut:] < low) & (theta[cut:] <= low) | (theta[cut:] + step[cut:] > high) & (theta[cut:] >= high)
+        stuck = (theta[cut:] + step[cut:] < low) & (theta[cut:] <= low) | (theta[cut:] + step[cut:] > high) & (
+            theta[cut:] >= high
+        )
         if stuck.any():  # a delay at the edge of its period stays there; the others move as if it were known
             free = np.concatenate([np.ones(cut, dtype=bool), ~stuck])
             step = np.zeros_like(theta)
@@ -160,13 +171,20 @@ def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole:
             step = step / 2
         else:
             break
-        moved, gained = np.linalg.norm(trial - theta) / np.linalg.norm(theta), 1 - _square(change) / max(_square(residual), TINY)
+        moved, gained = (
+            np.linalg.norm(trial - theta) / np.linalg.norm(theta),
+            1 - _square(change) / max(_square(residual), TINY),
+        )
         theta, residual = trial, change
         if moved < 1e-13 or gained < 1e-13:
             break
     jacobian = np.column_stack([d.reshape(-1) for d in derivatives(theta)])
-    theta[cut:] = np.where(theta[cut:] <= low, whole * period, np.where(theta[cut:] >= high, (whole + 1) * period, theta[cut:]))
-    plant = Plant(theta[: n * n].reshape(n, n), theta[n * n : cut].reshape(n, m), np.broadcast_to(theta[cut:], (m,)), period)
+    theta[cut:] = np.where(
+        theta[cut:] <= low, whole * period, np.where(theta[cut:] >= high, (whole + 1) * period, theta[cut:])
+    )
+    plant = Plant(
+        theta[: n * n].reshape(n, n), theta[n * n : cut].reshape(n, m), np.broadcast_to(theta[cut:], (m,)), period
+    )
     return _Fit(plant, float(residual @ residual), jacobian)
 
 

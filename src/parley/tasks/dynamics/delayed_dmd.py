@@ -17,10 +17,10 @@ from parley.validate import Floats, positive, whole
 class DelayedDMD(BaseEstimator):  # type: ignore[misc]
     """Find A, B and the delay r of x' = A x + B u(t - r) from samples of its states and inputs.
 
-    `max_delay` is the longest delay looked for, in whole sampling periods. `delays = "each"` gives every input a delay of its own.
-    `rank` keeps the state's leading modes only; A_ and B_ then act on the coordinates `modes_`.T @ x.
-    `method = "instruments"` is consistent with white noise on the measured states and in the plant; "least-squares" is Z's regression,
-    which noise in the measurements biases.
+    `max_delay` is the longest delay looked for, in whole sampling periods. `delays = "each"` gives every input a delay
+    of its own. `rank` keeps the state's leading modes only; A_ and B_ then act on the coordinates `modes_`.T @ x.
+    `method = "instruments"` is consistent with white noise on the measured states and in the plant; "least-squares" is
+    Z's regression, which noise in the measurements biases.
 
     >>> from parley.tasks.dynamics import Plant
     >>> rotor = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], delay=2.5, period=2)
@@ -30,14 +30,17 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
     (2.5, [[1.0, -1.0], [-1.0, 2.0]])
     """
 
-    def __init__(self, max_delay: int, rank: int | None = None, delays: str = "common", method: str = "instruments") -> None:
+    def __init__(
+        self, max_delay: int, rank: int | None = None, delays: str = "common", method: str = "instruments"
+    ) -> None:
         self.max_delay = max_delay
         self.rank = rank
         self.delays = delays
         self.method = method
 
     def fit(self, states: ArrayLike, inputs: ArrayLike, period: float) -> Self:
-        """Learn from states [samples, n] and the inputs [samples, m] held over the period after each sample, or from lists of such."""
+        """Learn from states [samples, n] and the inputs [samples, m] held over the period after each sample, or from
+        lists of such."""
         if self.delays not in ("common", "each"):
             raise SettingError(f"delays = {self.delays!r}: expected 'common' or 'each'")
         if self.method not in ("instruments", "least-squares"):
@@ -87,5 +90,6 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
         return np.asarray(moved @ self.modes_.T)
 
     def simulate(self, start: ArrayLike, inputs: ArrayLike, substeps: int = 1) -> Floats:
-        """The identified plant's states [samples * substeps + 1, n] under inputs [samples, m], exact between samples, too."""
+        """The identified plant's states [samples * substeps + 1, n] under inputs [samples, m], exact between samples,
+        too."""
         return self.plant_.simulate(np.asarray(start, dtype=float) @ self.modes_, inputs, substeps) @ self.modes_.T

@@ -14,7 +14,8 @@ SHOWN = 60  # samples: more are a smear
 
 
 def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequence[str]) -> Figure:
-    """Left: measured states and the identified plant run from the first of them. Right: how strongly each earlier input acts."""
+    """Left: measured states and the identified plant run from the first of them. Right: how strongly each earlier input
+    acts."""
     figure = Figure(figsize=(9.4, 4.0), layout="constrained")
     left, right = (decorate(axes) for axes in figure.subplots(1, 2, width_ratios=[2, 1]))
     lags, period = found.max_delay, found.period_

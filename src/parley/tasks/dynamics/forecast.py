@@ -21,7 +21,8 @@ WELL_BELOW = 0.8  # of what the terms allow: from there on a clip is worth propo
 
 @dataclass(frozen=True, eq=False)
 class PlantForecast:
-    """Standard errors of the delay, in units of time: together, together if there were no noise, and of each owner alone, without noise.
+    """Standard errors of the delay, in units of time: together, together if there were no noise, and of each owner
+    alone, without noise.
 
     None: not told at all.
     """
@@ -42,11 +43,18 @@ class PlantForecast:
     def sentence(self) -> str:
         """One sentence that says what to do."""
         if self.together is None:
-            said = "The noise would drown the plant: more trajectories, larger budgets, tighter bounds, or one noise for all."
+            said = (
+                "The noise would drown the plant: more trajectories, larger budgets, tighter bounds, or one noise "
+                "for all."
+            )
         elif not self.gainers:
             said = "Every owner knows its plant better alone."
         else:
-            few = f"{len(self.gainers)} of {len(self.alone)} owners" if len(self.gainers) < len(self.alone) else "Every owner"
+            few = (
+                f"{len(self.gainers)} of {len(self.alone)} owners"
+                if len(self.gainers) < len(self.alone)
+                else "Every owner"
+            )
             said = f"{few} would know the delay better together than alone."
         if self.clip is None:
             return said
@@ -72,7 +80,9 @@ def forecast_plant(terms: Terms, pilot: Table | None) -> PlantForecast:
     Formal guarantee: no private record is looked at.
     """
     if pilot is None:
-        raise SettingError("--pilot: expected a public table of trajectories, measured or simulated, with the terms' columns")
+        raise SettingError(
+            "--pilot: expected a public table of trajectories, measured or simulated, with the terms' columns"
+        )
     setup = resolve(terms)
     if not isinstance(setup.preparation, TrajectoryPreparation):
         raise SettingError("forecast: expected terms of a plant")
@@ -82,7 +92,12 @@ def forecast_plant(terms: Terms, pilot: Table | None) -> PlantForecast:
     moments = np.empty((i[-1] + 1, i[-1] + 1))
     moments[i, j] = moments[j, i] = records.mean(axis=0)
     all_of_them = PlantRelease(
-        terms.model, moments, sum(o.records for o in terms.owners), noise.all_together**0.5, setup.norm, setup.preparation.scale
+        terms.model,
+        moments,
+        sum(o.records for o in terms.owners),
+        noise.all_together**0.5,
+        setup.norm,
+        setup.preparation.scale,
     )
     sure = replace(all_of_them, deviation=0.0)
     alone = {o.name: float(replace(sure, trajectories=o.records).identify().delay_std[0]) for o in terms.owners}

@@ -1,7 +1,9 @@
-"""One step ahead: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, of which the second moments of a trajectory say everything.
+"""One step ahead: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, of which the second moments of a trajectory say
+everything.
 
-A record is a trajectory, as the upper triangle of its mean of z z' (`trajectories`), so its loss is linear in the record. The model
-is not searched for by gradients: moments are released once, and the plant is identified from them (`plant`).
+A record is a trajectory, as the upper triangle of its mean of z z' (`trajectories`), so its loss is linear in the
+record. The model is not searched for by gradients: moments are released once, and the plant is identified from them
+(`plant`).
 """
 
 from dataclasses import dataclass

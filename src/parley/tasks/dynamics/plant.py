@@ -15,7 +15,8 @@ Numbers = NDArray[Any]  # floats, or complex numbers where a derivative is taken
 
 
 def transition(A: Numbers, B: Numbers, time: Numbers | float) -> tuple[Numbers, Numbers]:
-    """(e^(A t), integral of e^(A s) B ds over 0..t): what the state and a constant input become after time t (Z eq. 9.5, 9.6).
+    """(e^(A t), integral of e^(A s) B ds over 0..t): what the state and a constant input become after time t (Z eq.
+    9.5, 9.6).
 
     One exponential of [[A, B], [0, 0]] t gives both; A needs no inverse.
     """
@@ -29,8 +30,8 @@ def transition(A: Numbers, B: Numbers, time: Numbers | float) -> tuple[Numbers, 
 def input_blocks(A: Numbers, B: Numbers, delays: Numbers, period: float, lags: int) -> tuple[Numbers, Numbers]:
     """A_d [n, n] and the blocks B^(0) ... B^(lags) side by side [n, (lags + 1) m] of the plant sampled every `period`.
 
-    x[k+1] = A_d x[k] + sum over j of B^(j) u[k-j] (Z eq. 9.62-9.65). Input i has the delay `delays[i]`; with w whole periods and a
-    fraction p only its columns of B^(w) and B^(w+1) differ from zero.
+    x[k+1] = A_d x[k] + sum over j of B^(j) u[k-j] (Z eq. 9.62-9.65). Input i has the delay `delays[i]`; with w whole
+    periods and a fraction p only its columns of B^(w) and B^(w+1) differ from zero.
     """
     n, m = B.shape
     A_d, all_of_it = transition(A, B, period)
@@ -97,7 +98,8 @@ class Plant:
         return Plant.of(self.A, self.B, delay, self.period)
 
     def within(self, substeps: int) -> tuple[Floats, Floats]:
-        """Where a period's states lie, exactly, at `substeps` equal moments: A [substeps, n, n], blocks [substeps, n, (lags + 1) m].
+        """Where a period's states lie, exactly, at `substeps` equal moments: A [substeps, n, n], blocks [substeps, n,
+        (lags + 1) m].
 
         At the moment s of period k the inputs that arrived so far act as in a period of length s that began at k.
         """
@@ -117,7 +119,8 @@ class Plant:
         return powers, blocks.reshape(substeps, self.A.shape[0], -1)
 
     def simulate(self, start: ArrayLike, inputs: ArrayLike, substeps: int = 1) -> Floats:
-        """The states [samples * substeps + 1, n] under `inputs` [samples, m] from `start`; inputs before the first are zero.
+        """The states [samples * substeps + 1, n] under `inputs` [samples, m] from `start`; inputs before the first are
+        zero.
 
         Exact between samples, too: no step size enters.
         """

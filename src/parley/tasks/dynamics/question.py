@@ -28,17 +28,19 @@ class TrajectoriesQuery(Query):
 class TrajectoriesQuestion(Question):
     """Every trajectory's matrix is bounded as a whole.
 
-    Formal guarantee: a row z of w numbers, each at most 1, has a z z' of at most Xi = |z|^2 <= w in L2, (w^2 + w)/2 in L1 over the upper
-    triangle, and so does a mean over at most `rows` rows; a smaller clip scales a matrix down as a whole. The old matrix and the new are
-    positive semidefinite, so that replacing a trajectory moves the mean of n by at most sqrt 2 Xi/n in L2, 2 Xi/n in L1
-    (`losses.moments`). As computed, a matrix is off by (rows + 8) u times one of at most sqrt w Xi: the inner product of two may be
-    below zero by 2 sqrt w (rows + 8) u Xi^2, and their difference larger by a factor of less than 1 + 2 w (rows + 8) u.
+    Formal guarantee: a row z of w numbers, each at most 1, has a z z' of at most Xi = |z|^2 <= w in L2, (w^2 + w)/2 in
+    L1 over the upper triangle, and so does a mean over at most `rows` rows; a smaller clip scales a matrix down as a
+    whole. The old matrix and the new are positive semidefinite, so that replacing a trajectory moves the mean of n by
+    at most sqrt 2 Xi/n in L2, 2 Xi/n in L1 (`losses.moments`). As computed, a matrix is off by (rows + 8) u times one
+    of at most sqrt w Xi: the inner product of two may be below zero by 2 sqrt w (rows + 8) u Xi^2, and their difference
+    larger by a factor of less than 1 + 2 w (rows + 8) u.
     """
 
     asks = TrajectoriesQuery
 
     bound: RecordBound
-    off_diagonal: float  # what entries off the diagonal are multiplied with: in L2 sqrt 2, so that the norm is the matrix's
+    # what entries off the diagonal are multiplied with: in L2 sqrt 2, so that the norm is the matrix's
+    off_diagonal: float
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
@@ -78,7 +80,9 @@ class TrajectoriesQuestion(Question):
         return block.X * packed_scale(block.width, self.off_diagonal)
 
     def _norms(self, packed: Floats) -> Floats:
-        return np.asarray(np.abs(packed).sum(axis=1) if self.norm == "l1" else np.sqrt(np.einsum("ij,ij->i", packed, packed)))
+        return np.asarray(
+            np.abs(packed).sum(axis=1) if self.norm == "l1" else np.sqrt(np.einsum("ij,ij->i", packed, packed))
+        )
 
 
 def scale_of(norm: Norm) -> float:

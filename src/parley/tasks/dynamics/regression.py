@@ -1,4 +1,5 @@
-"""From trajectories to A_d and the input blocks: one regression of the next state on this state and the last inputs (Z eq. 9.19-9.21)."""
+"""From trajectories to A_d and the input blocks: one regression of the next state on this state and the last inputs (Z
+eq. 9.19-9.21)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from numpy.typing import ArrayLike
 from parley.errors import DataError
 from parley.validate import Floats
 
-# Below this ratio of singular values (columns scaled to length one) rounding alone leaves the coefficients three digits or fewer.
+# Below this ratio of singular values (columns scaled to length one) rounding alone leaves the coefficients three digits
+# or fewer.
 RICH = 1e-13
 
 
@@ -58,7 +60,9 @@ class Layout:
         return np.hstack([*held, states[first - 1 : last - 1], states[first:last], states[first + 1 : last + 1]])
 
 
-def trajectories(states: ArrayLike | Sequence[ArrayLike], inputs: ArrayLike | Sequence[ArrayLike]) -> list[tuple[Floats, Floats]]:
+def trajectories(
+    states: ArrayLike | Sequence[ArrayLike], inputs: ArrayLike | Sequence[ArrayLike]
+) -> list[tuple[Floats, Floats]]:
     """Pairs (states [samples, n], inputs [samples, m]) of one trajectory or a list of them, checked."""
     several = isinstance(states, list | tuple) and np.ndim(states[0]) == 2
     pairs = list(zip(states, inputs, strict=True)) if several else [(states, inputs)]  # type: ignore[arg-type]
@@ -67,10 +71,13 @@ def trajectories(states: ArrayLike | Sequence[ArrayLike], inputs: ArrayLike | Se
         x, u = np.asarray(x, dtype=float), np.asarray(u, dtype=float)
         if x.ndim != 2 or u.ndim != 2 or len(x) != len(u):
             raise DataError(
-                f"trajectory {number}: states {x.shape} and inputs {u.shape} must be [samples, n] and [samples, m] of equal length"
+                f"trajectory {number}: states {x.shape} and inputs {u.shape} must be [samples, n] and [samples, m] of "
+                f"equal length"
             )
         if not (np.isfinite(x).all() and np.isfinite(u).all()):
-            raise DataError(f"trajectory {number} holds NaN or infinity: drop those samples or split the trajectory there")
+            raise DataError(
+                f"trajectory {number} holds NaN or infinity: drop those samples or split the trajectory there"
+            )
         checked.append((x, u))
     if len({(x.shape[1], u.shape[1]) for x, u in checked}) != 1:
         raise DataError("the trajectories have different numbers of states or inputs")
@@ -78,15 +85,16 @@ def trajectories(states: ArrayLike | Sequence[ArrayLike], inputs: ArrayLike | Se
 
 
 def triangular(rows: Floats) -> Floats:
-    """The triangular factor R of rows = Q R: all that a regression needs of them, at the precision of the rows themselves."""
+    """The triangular factor R of rows = Q R: all that a regression needs of them, at the precision of the rows
+    themselves."""
     return np.linalg.qr(rows, mode="r")  # type: ignore[return-value, unused-ignore]
 
 
 def factor_of(layout: Layout, moments: Floats, lift: float = 0.0) -> Floats:
     """The same from second moments [width, width], which noise may have made indefinite.
 
-    Eigenvalues of the instruments' moments are first raised to `lift` at least; of what the instruments do not explain, which is noise
-    alone, a negative part counts as none.
+    Eigenvalues of the instruments' moments are first raised to `lift` at least; of what the instruments do not explain,
+    which is noise alone, a negative part counts as none.
     """
     z = layout.instruments
     values, vectors = np.linalg.eigh(moments[:z, :z])
@@ -103,8 +111,8 @@ def factor_of(layout: Layout, moments: Floats, lift: float = 0.0) -> Floats:
 class Regression:
     """x[k+1] = F (x[k], u[k], ..., u[k-lags]) with F = `coefficients` [n, n + held].
 
-    `covariance` [n (n + held), same] is that of the coefficients, row by row. `whitening` measures how far other coefficients are from
-    what the data say: |whitening vec(F - F')|.
+    `covariance` [n (n + held), same] is that of the coefficients, row by row. `whitening` measures how far other
+    coefficients are from what the data say: |whitening vec(F - F')|.
     """
 
     layout: Layout
@@ -121,19 +129,20 @@ class Regression:
         instruments: bool = True,
         noise: Callable[[Floats, Floats], Floats] | None = None,
     ) -> "Regression":
-        """Two-stage least squares with the state before as instrument, or plain least squares, from a factor of the moments of `rows` rows.
+        """Two-stage least squares with the state before as instrument, or plain least squares, from a factor of the
+        moments of `rows` rows.
 
-        Measured states carry noise of their own, so that plain least squares is biased: noise in x[k] pulls A_d towards zero. The noise of
-        x[k-1] has nothing to do with that of x[k] and x[k+1], whether the noise is in the measurement or drives the plant, so that with
-        x[k-1] and the inputs as instruments the estimate is consistent for either; without noise both are exact.
+        Measured states carry noise of their own, so that plain least squares is biased: noise in x[k] pulls A_d towards
+        zero. The noise of x[k-1] has nothing to do with that of x[k] and x[k+1], whether the noise is in the
+        measurement or drives the plant, so that with x[k-1] and the inputs as instruments the estimate is consistent
+        for either; without noise both are exact.
 
-        `noise` is the covariance that noise in the moments themselves adds, given the coefficients and the matrix [n + held, instruments]
-        that carries a change of the instruments' moments with the residuals to the coefficients.
+        `noise` is the covariance that noise in the moments themselves adds, given the coefficients and the matrix [n +
+        held, instruments] that carries a change of the instruments' moments with the residuals to the coefficients.
         """
         require_enough(layout, rows)
-        known = (
-            factor[: layout.instruments] if instruments else factor
-        )  # the first rows of the factor: what the instruments explain
+        # the first rows of the factor: what the instruments explain
+        known = factor[: layout.instruments] if instruments else factor
         design, target = known[:, layout.regressors], known[:, -layout.states :]
         require_rich(design)
         coefficients = np.asarray(np.linalg.lstsq(design, target, rcond=None)[0].T, dtype=float)
@@ -179,8 +188,8 @@ def _residuals(layout: Layout, factor: Floats, coefficients: Floats) -> tuple[Fl
 def _sandwich(spread: Floats, neighbours: Floats, weight: Floats, shifted: Floats) -> Floats:
     """Covariance of the coefficients, row by row.
 
-    Noise of measurement makes neighbouring residuals e[k+1] - A e[k] and e[k] - A e[k-1] dependent, so the products at distance one
-    count, too: sum over distances of (covariance of residuals) x (products of the regressors).
+    Noise of measurement makes neighbouring residuals e[k+1] - A e[k] and e[k] - A e[k-1] dependent, so the products at
+    distance one count, too: sum over distances of (covariance of residuals) x (products of the regressors).
     """
     middle = np.kron(spread, weight.T @ weight) + np.kron(neighbours, shifted) + np.kron(neighbours.T, shifted.T)
     inverse = np.linalg.inv(weight)
@@ -195,8 +204,10 @@ def require_enough(layout: Layout, rows: float) -> None:
     unknowns = layout.states + layout.held
     if rows < unknowns + layout.states + layout.inputs:
         raise DataError(
-            f"{rows:.0f} samples with {layout.lags + 1} inputs before them cannot determine {unknowns} coefficients of each state: "
-            f"record at least {unknowns + layout.states + layout.inputs + layout.lags + 2} samples, or lower the largest delay"
+            f"{rows:.0f} samples with {layout.lags + 1} inputs before them cannot determine {unknowns} coefficients "
+            f"of each state: "
+            f"record at least {unknowns + layout.states + layout.inputs + layout.lags + 2} samples, or lower the "
+            f"largest delay"
         )
 
 
@@ -209,6 +220,7 @@ def require_rich(design: Floats) -> None:
     if rank < design.shape[1]:
         condition = "infinite" if not values[-1] > 0 else f"{values[0] / values[-1]:.1e}"
         raise DataError(
-            f"the input was not rich enough: the data matrix has rank {rank} of {design.shape[1]} (condition {condition}); drive every "
+            f"the input was not rich enough: the data matrix has rank {rank} of {design.shape[1]} (condition "
+            f"{condition}); drive every "
             "input with noise or with several frequencies of its own, or lower the largest delay"
         )

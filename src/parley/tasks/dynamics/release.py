@@ -1,4 +1,5 @@
-"""What released moments of trajectories say about the plant: matrices and delay in the columns' own units, with the noise counted."""
+"""What released moments of trajectories say about the plant: matrices and delay in the columns' own units, with the
+noise counted."""
 
 import json
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ FORMAT = "parley-plant-1"
 
 @dataclass(frozen=True, eq=False)
 class PlantRelease:
-    """Released moments [width, width] of rows scaled to [-1, 1], of so many trajectories; `deviation` of one packed number."""
+    """Released moments [width, width] of rows scaled to [-1, 1], of so many trajectories; `deviation` of one packed
+    number."""
 
     model: Model
     moments: Floats
@@ -32,7 +34,9 @@ class PlantRelease:
     scale: Floats  # of states, then inputs
 
     @classmethod
-    def of(cls, model: Model, packed: Floats, trajectories: int, deviation: float, norm: Norm, scale: Floats) -> "PlantRelease":
+    def of(
+        cls, model: Model, packed: Floats, trajectories: int, deviation: float, norm: Norm, scale: Floats
+    ) -> "PlantRelease":
         """From the packed numbers as owners answer them."""
         width = layout_of(model).width
         moments = np.empty((width, width))
@@ -70,7 +74,8 @@ class PlantRelease:
     def _noise(self, coefficients: Floats, carried: Floats) -> Floats:
         """What the noise of the moments adds to the covariance of the coefficients, row by row: exact to first order.
 
-        F' changes by `carried` times (change of the moments of instruments with x[k+1], less that with the regressors times F').
+        F' changes by `carried` times (change of the moments of instruments with x[k+1], less that with the regressors
+        times F').
         """
         layout = layout_of(self.model)
         width, z, n = layout.width, layout.instruments, layout.states
@@ -109,7 +114,9 @@ class PlantRelease:
             arrays = (np.array(content[name], dtype=float) for name in ("moments", "scale"))
             moments, scale = arrays
             model = Model.model_validate(content["model"])
-            return cls(model, moments, int(content["trajectories"]), float(content["deviation"]), content["norm"], scale)
+            return cls(
+                model, moments, int(content["trajectories"]), float(content["deviation"]), content["norm"], scale
+            )
         except OSError as error:
             raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:

@@ -20,7 +20,11 @@ def plant_rows(found: PlantForecast) -> list[list[str]]:
     rows = [["who", "trajectories", "standard error"]]
     rows += [[f"{o.name} alone, no noise", f"{o.records:,}", number(found.alone[o.name], 3)] for o in plan.owners]
     total = f"{sum(o.records for o in plan.owners):,}"
-    return [*rows, ["together, no noise", total, number(found.without_noise, 3)], ["together, by these terms", total, together]]
+    return [
+        *rows,
+        ["together, no noise", total, number(found.without_noise, 3)],
+        ["together, by these terms", total, together],
+    ]
 
 
 def matrix_rows(name: str, head: list[str], side: list[str], matrix: Floats) -> list[list[str]]:
@@ -65,6 +69,11 @@ def owner_rows(result: PlantResult) -> list[list[str]]:
     for owner in result.terms.owners:
         promised, spent = float(result.terms.promised_epsilon(owner.name)), result.spent.get(owner.name)
         rows.append(
-            [owner.name, f"{owner.records:,}", number(promised), "unknown" if spent is None else number(spent, side="above")]
+            [
+                owner.name,
+                f"{owner.records:,}",
+                number(promised),
+                "unknown" if spent is None else number(spent, side="above"),
+            ]
         )
     return rows

@@ -48,7 +48,8 @@ class PlantResult:
         return {
             "title": self.terms.title,
             "owners": [
-                {"name": o.name, "trajectories": o.records, "epsilon_spent": self.spent.get(o.name)} for o in self.terms.owners
+                {"name": o.name, "trajectories": o.records, "epsilon_spent": self.spent.get(o.name)}
+                for o in self.terms.owners
             ],
             "adjacency": Adjacency.REPLACE_ONE,
             "deviation": self.releases[0].deviation,
@@ -70,7 +71,9 @@ def identify_together(
 
     Owners with durable ledgers release; owners without take part in a study of `replicates` parallel runs.
     """
-    return plant_result(ask_here(terms, owners, lambda setup: (_algorithm(setup), np.zeros(1)), replicates, seed, progress))
+    return plant_result(
+        ask_here(terms, owners, lambda setup: (_algorithm(setup), np.zeros(1)), replicates, seed, progress)
+    )
 
 
 def plant_result(asked: Asked) -> PlantResult:

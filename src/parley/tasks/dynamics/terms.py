@@ -11,7 +11,8 @@ DYNAMICS = TASKS["dynamics"].kind
 
 
 class DynamicsRules(Rules):
-    """A plant has no target; what tells its records apart stands in its place, and its columns are states and inputs."""
+    """A plant has no target; what tells its records apart stands in its place, and its columns are states and
+    inputs."""
 
     def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(content.get("trajectory"), str):
@@ -28,10 +29,13 @@ class DynamicsRules(Rules):
         states, inputs, samples, lags = model.states or (), model.inputs or (), model.samples or 0, model.max_delay or 0
         columns = [*states, *inputs, str(model.trajectory)]
         if not states or not inputs or len(set(columns)) < len(columns):
-            raise ValueError("states|expected at least one state and one input, all of them and the trajectory different columns")
+            raise ValueError(
+                "states|expected at least one state and one input, all of them and the trajectory different columns"
+            )
         if samples < lags + 3:
             raise ValueError(
-                f"samples|expected at least max_delay + 3 = {lags + 3}: shorter trajectories say nothing about the delay"
+                f"samples|expected at least max_delay + 3 = {lags + 3}: shorter trajectories say nothing about the "
+                f"delay"
             )
         for key in (
             "class_weight",
@@ -46,8 +50,16 @@ class DynamicsRules(Rules):
             "radius",
         ):
             if getattr(model, key):
-                raise ValueError(f"{key}|expected none for a plant: states and inputs are cut to their bounds and scaled by them")
-        if model.holdout or model.coding != "integer" or model.missing != "refuse" or model.positive is not None or model.intercept:
+                raise ValueError(
+                    f"{key}|expected none for a plant: states and inputs are cut to their bounds and scaled by them"
+                )
+        if (
+            model.holdout
+            or model.coding != "integer"
+            or model.missing != "refuse"
+            or model.positive is not None
+            or model.intercept
+        ):
             raise ValueError("kind|expected no holdout, coding, missing, positive or intercept for a plant")
 
     def check(self, terms: Terms) -> None:
@@ -57,7 +69,8 @@ class DynamicsRules(Rules):
             raise ValueError("privacy.score_epsilon|expected none, and no scale_epsilon, beside identification")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|expected none beside identification, and one record a person: a record is a whole trajectory"
+                "privacy.person|expected none beside identification, and one record a person: a record is a whole "
+                "trajectory"
             )
 
 

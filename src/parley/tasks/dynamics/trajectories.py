@@ -1,7 +1,7 @@
 """Tables of trajectories: one record is a whole recording, and what it teaches are the second moments of its rows.
 
-Formal guarantee: a prepared record is a function of that trajectory's rows and the terms; no other trajectory touches it. So replacing one
-trajectory, with all its samples, replaces one record.
+Formal guarantee: a prepared record is a function of that trajectory's rows and the terms; no other trajectory touches
+it. So replacing one trajectory, with all its samples, replaces one record.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,8 @@ def rows_of(model: Model) -> int:
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryPreparation(Preparation):
-    """States and inputs are cut to their bounds and divided by the larger end, so that all lie in [-1, 1]; nothing is centred."""
+    """States and inputs are cut to their bounds and divided by the larger end, so that all lie in [-1, 1]; nothing is
+    centred."""
 
     @property
     def width(self) -> int:
@@ -82,7 +83,9 @@ def trajectory_preparation(model: Model) -> TrajectoryPreparation:
     columns = (*(model.states or ()), *(model.inputs or ()))
     missing = [column for column in columns if column not in model.bounds]
     if missing:
-        raise DataError(f"model.bounds.{missing[0]}: expected [low, high] of every state and input: what is larger is cut to them")
+        raise DataError(
+            f"model.bounds.{missing[0]}: expected [low, high] of every state and input: what is larger is cut to them"
+        )
     ends = np.array([model.bounds[column] for column in columns])
     scale = np.maximum(np.abs(ends).max(axis=1), SMALLEST)
     none = np.zeros(len(columns))

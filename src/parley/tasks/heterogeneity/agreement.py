@@ -1,4 +1,5 @@
-"""How much owners differ first, a model afterwards: two agreements made of one file, whose budgets add up to what the file says."""
+"""How much owners differ first, a model afterwards: two agreements made of one file, whose budgets add up to what the
+file says."""
 
 from fractions import Fraction
 from typing import Any
@@ -14,18 +15,24 @@ DELTA_SHARE = Fraction(1, 10)  # of delta, for this question, where learning nee
 def heterogeneity_agreement(terms: Terms) -> Terms:
     """The agreement by which owners are asked how much they differ: every party derives the same one.
 
-    One round of gradients at the public sample's best fit, each owner with noise of its own by the terms' mechanism and clip. It costs each
-    owner `privacy.difference_epsilon`, and a tenth of delta where the mechanism needs one.
+    One round of gradients at the public sample's best fit, each owner with noise of its own by the terms' mechanism and
+    clip. It costs each owner `privacy.difference_epsilon`, and a tenth of delta where the mechanism needs one.
     """
     privacy = terms.privacy
     if privacy.difference_epsilon is None:
         raise TermsError(
-            "privacy.difference_epsilon: missing; it says how much of every owner's epsilon the answer may cost, such as 0.1 of 1.0"
+            "privacy.difference_epsilon: missing; it says how much of every owner's epsilon the answer may cost, such "
+            "as 0.1 of 1.0"
         )
     content: dict[str, Any] = {
         "title": f"Differences for: {terms.title}" if terms.title else "Differences",
         "model": terms.model.model_dump(exclude_none=True),
-        "learning": {"algorithm": "gradient-descent", "horizon": 1, "start": "public", "learner": terms.learning.learner},
+        "learning": {
+            "algorithm": "gradient-descent",
+            "horizon": 1,
+            "start": "public",
+            "learner": terms.learning.learner,
+        },
         "privacy": {
             "mechanism": privacy.mechanism,
             "delta": float(_delta(terms)),

@@ -39,8 +39,18 @@ class BetweenOwners:
         if self.low <= 0 and self.high > 2:
             size = "by nobody knows how much (at this epsilon answers do not tell)"
         else:
-            size = "hardly" if self.high < 0.25 else "a little" if self.mean < 1 else "clearly" if self.mean < 8 else "much"
-        unit = f"that of an own estimate from {self.rows:,.0f} rows ({CONFIDENCE:.0%}: {self.low:.3g} to {self.high:.3g})"
+            size = (
+                "hardly"
+                if self.high < 0.25
+                else "a little"
+                if self.mean < 1
+                else "clearly"
+                if self.mean < 8
+                else "much"
+            )
+        unit = (
+            f"that of an own estimate from {self.rows:,.0f} rows ({CONFIDENCE:.0%}: {self.low:.3g} to {self.high:.3g})"
+        )
         return f"Owners differ {size}: the variance between them is {self.mean:.3g} times {unit}."
 
     def to_json(self) -> dict[str, Any]:
@@ -79,7 +89,9 @@ class OwnersAnswers:
         already."""
 
         def above(total: Floats, mean: Floats, spread: Floats) -> Floats:
-            return np.asarray(total - (mean if share is None else spread / (2 * mean) * chi2.ppf(share, 2 * mean**2 / spread)))
+            return np.asarray(
+                total - (mean if share is None else spread / (2 * mean) * chi2.ppf(share, 2 * mean**2 / spread))
+            )
 
         down = np.flatnonzero(above(*known) <= 0)
         if not down.size or down[0] == 0:
@@ -103,5 +115,9 @@ class OwnersAnswers:
         total = np.sum(b * (z - common * np.sum(z / v, axis=0)) ** 2)
         left = v - common
         chance = np.sum(b**2 * left**2) + np.sum(common**2 * (np.sum(b, axis=0) ** 2 - np.sum(b**2, axis=0)))
-        tails = PEAKED * np.sum(self.noise**2 * np.sum(((b * (left / v) ** 2) @ axes.T**2) ** 2, axis=1)) if self.peaked else 0.0
+        tails = (
+            PEAKED * np.sum(self.noise**2 * np.sum(((b * (left / v) ** 2) @ axes.T**2) ** 2, axis=1))
+            if self.peaked
+            else 0.0
+        )
         return float(total), float(np.sum(b * left)), float(2 * chance + tails)

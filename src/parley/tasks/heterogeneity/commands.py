@@ -22,9 +22,12 @@ MANY = 0.05  # of the public rows: a clip that scales down more of them hides so
 
 
 def heterogeneity_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="Terms with privacy.difference_epsilon and a public sample.")],
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS", help="Terms with privacy.difference_epsilon and a public sample.")
+    ],
     save: Annotated[
-        Path | None, typer.Option(metavar="JSON", help="Keep what came out, for parley forecast READY --differences JSON.")
+        Path | None,
+        typer.Option(metavar="JSON", help="Keep what came out, for parley forecast READY --differences JSON."),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with the rest of the budgets.")
@@ -41,10 +44,11 @@ def heterogeneity_command(
 ) -> None:
     """Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.
 
-    It costs each owner privacy.difference_epsilon of its epsilon: one mean of clipped gradients at the public sample's best fit. What
-    these scatter beyond chance and noise is how much owners differ. READY has the rest of the budgets.
+    It costs each owner privacy.difference_epsilon of its epsilon: one mean of clipped gradients at the public sample's
+    best fit. What these scatter beyond chance and noise is how much owners differ. READY has the rest of the budgets.
 
-    Example:  parley differences terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json --write ready.toml
+    Example:  parley differences terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json --write
+    ready.toml
     """
     from parley.learning.owners import open_owners
     from parley.tasks.heterogeneity.run import (
@@ -67,7 +71,9 @@ def heterogeneity_command(
         heard = asking.elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
         result, unheard = heterogeneity_result(terms, heard), list(heard.unheard)
     else:
-        parties = open_owners(asked) if ledgers is None else accepting_heterogeneity(terms, ledgers, lifetime, lifetime_delta)
+        parties = (
+            open_owners(asked) if ledgers is None else accepting_heterogeneity(terms, ledgers, lifetime, lifetime_delta)
+        )
         with progress_bar("asking") as progress:
             result, unheard = ask_heterogeneity(terms, parties, seed, progress), []
     content = result.to_json() | {"unheard": unheard, "inside": not result.released}
@@ -98,15 +104,23 @@ def clip_note(result: "HeterogeneityResult") -> str | None:
     """Where the clip hides heterogeneity, as far as the public sample tells."""
     if not result.clipped > MANY:
         return None
-    return f"The clip scales down {percent(result.clipped)} of the public rows' gradients: owners may differ more than it lets through."
+    return (
+        f"The clip scales down {percent(result.clipped)} of the public rows' gradients: owners may differ more "
+        f"than it lets through."
+    )
 
 
 def release_note(result: "HeterogeneityResult") -> tuple[str, ...]:
     """What a reader of the terms that follow should know, as lines of a comment."""
-    kind = "released by the owners with noise, debited in their ledgers" if result.released else "SIMULATED, with seeded noise"
+    kind = (
+        "released by the owners with noise, debited in their ledgers"
+        if result.released
+        else "SIMULATED, with seeded noise"
+    )
     return (
         f"How much owners differ was {kind}, under the terms {result.asked.hash[:16]}...:",
         result.between.sentence(),
-        f"It took epsilon = {result.asked.owners[0].epsilon:g} and delta = {result.asked.privacy.delta:g} of every owner.",
+        f"It took epsilon = {result.asked.owners[0].epsilon:g} and delta = {result.asked.privacy.delta:g} of every "
+        f"owner.",
         "The budgets below are what that left.",
     )

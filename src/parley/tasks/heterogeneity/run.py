@@ -1,4 +1,5 @@
-"""Asking owners how much they differ, on this machine or elsewhere: one gradient of each at the public sample's best fit."""
+"""Asking owners how much they differ, on this machine or elsewhere: one gradient of each at the public sample's best
+fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +40,9 @@ class OwnAnswers(Algorithm):
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         count = len(self.names)
-        return State(1, theta, {"own": np.zeros((*replicates, count, origin.shape[-1])), "heard": np.zeros((*replicates, count))})
+        return State(
+            1, theta, {"own": np.zeros((*replicates, count, origin.shape[-1])), "heard": np.zeros((*replicates, count))}
+        )
 
     def query(self, state: State, asker: Asker) -> GradientQuery:
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
@@ -84,8 +87,11 @@ class HeterogeneityResult:
         }
 
 
-def accepting_heterogeneity(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
-    """The owners with durable ledgers that accepted the agreement; a ledger that is made has room for all of `terms`."""
+def accepting_heterogeneity(
+    terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None
+) -> list[Owner]:
+    """The owners with durable ledgers that accepted the agreement; a ledger that is made has room for all of
+    `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "this answer")
     return accepting_owners(heterogeneity_agreement(terms), folder, lifetime, lifetime_delta)
 
@@ -129,7 +135,9 @@ def heterogeneity_result(terms: Terms, asked: Asked) -> HeterogeneityResult:
         peaked=not MECHANISMS[setup.terms.privacy.mechanism].approximate,
     )
     ready = terms_after_heterogeneity(terms)
-    return HeterogeneityResult(setup.terms, found.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds)
+    return HeterogeneityResult(
+        setup.terms, found.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds
+    )
 
 
 def _one(array: Floats, axes: int) -> Floats:
@@ -139,8 +147,8 @@ def _one(array: Floats, axes: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PublicScatter:
-    """The public sample's best fit [P], the covariance [P, P] of its rows' gradients there, each scaled down as an owner's would be, and
-    the share of rows whose are."""
+    """The public sample's best fit [P], the covariance [P, P] of its rows' gradients there, each scaled down as an
+    owner's would be, and the share of rows whose are."""
 
     theta: Floats
     covariance: Floats

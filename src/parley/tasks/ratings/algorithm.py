@@ -1,7 +1,9 @@
-"""Items' factors learned from released updates alone: every round each owner answers with the bounded mean of its users' terms, and noise.
+"""Items' factors learned from released updates alone: every round each owner answers with the bounded mean of its
+users' terms, and noise.
 
-The learner sees the answers, how many users they are means over, and how large their noise is; all else follows from those. Owners whose
-noise drowns what they say count for little, by weights that are public. With one noise for all there is one answer, and one weight.
+The learner sees the answers, how many users they are means over, and how large their noise is; all else follows from
+those. Owners whose noise drowns what they say count for little, by weights that are public. With one noise for all
+there is one answer, and one weight.
 """
 
 from collections.abc import Sequence
@@ -28,7 +30,8 @@ PACE = 0.5  # of a full step in the factors
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """What was learned: V = [b, Q] [items, factors + 1], and about how often each item was rated, by the same answers [items]."""
+    """What was learned: V = [b, Q] [items, factors + 1], and about how often each item was rated, by the same answers
+    [items]."""
 
     V: Floats
     counts: Floats
@@ -38,12 +41,13 @@ class Items:
 class ItemFactors(Algorithm):
     """The state remembers how often each owner's users rated each item, by its answers so far, and how many there were.
 
-    A user has x = (1, p_u), and E x^2 = m is 1 for b and the variance of users' factors for Q. Owner l's sums S_l = n_l answer are about
-    c_l m (V* - V) with variance c_l m v + s_l^2, c_l how often the item was rated, v the variance of a rating's error and s_l the deviation
-    of the owner's noise. So owners are weighted by w = 1/(1 + s_l^2/(c_l m v)), c_l the average over items (from answers), and with a
-    prior of deviation t on V the best step is (S/m - pull V)/(c + (v + s^2/(c m))/(m t^2)), S, c and s^2 the sums of w S_l, w c_l and
-    w^2 s_l^2. The prior's pull v/(m t^2) is one for all rounds, in which noise averages out, so a round has the share of it that it has
-    of what all rounds say. Users follow the items, so that factors go half of their way.
+    A user has x = (1, p_u), and E x^2 = m is 1 for b and the variance of users' factors for Q. Owner l's sums S_l = n_l
+    answer are about c_l m (V* - V) with variance c_l m v + s_l^2, c_l how often the item was rated, v the variance of a
+    rating's error and s_l the deviation of the owner's noise. So owners are weighted by w = 1/(1 + s_l^2/(c_l m v)),
+    c_l the average over items (from answers), and with a prior of deviation t on V the best step is (S/m - pull V)/(c +
+    (v + s^2/(c m))/(m t^2)), S, c and s^2 the sums of w S_l, w c_l and w^2 s_l^2. The prior's pull v/(m t^2) is one for
+    all rounds, in which noise averages out, so a round has the share of it that it has of what all rounds say. Users
+    follow the items, so that factors go half of their way.
     """
 
     items: int
@@ -82,7 +86,9 @@ class ItemFactors(Algorithm):
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         theta, who = np.broadcast_to(origin, (*replicates, origin.shape[-1])), len(self.names)
-        return State(1, theta, {"counts": np.zeros((*replicates, who, self.items)), "heard": np.zeros((*replicates, who))})
+        return State(
+            1, theta, {"counts": np.zeros((*replicates, who, self.items)), "heard": np.zeros((*replicates, who))}
+        )
 
     def query(self, state: State, asker: Asker) -> ItemFactorsQuery:
         return ItemFactorsQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
@@ -112,7 +118,8 @@ class ItemFactors(Algorithm):
         return [Items(V.copy(), often) for V, often in zip(every, rated, strict=True)]
 
     def heard(self, rated: Floats) -> Floats:
-        """What share of what owners know of a factor all rounds say through their noise [owners], items being rated so often at each."""
+        """What share of what owners know of a factor all rounds say through their noise [owners], items being rated so
+        often at each."""
         counts = np.repeat(rated[:, None], self.items, axis=1)
         return np.asarray(self._weights(counts, list(range(len(self.names))), self.turns)[:, -1])
 

@@ -47,7 +47,9 @@ def run_ratings(terms: Terms, options: RunOptions) -> None:
     from parley.tasks.ratings.worth import require_items_worth
 
     if options.save_own is not None:
-        raise SettingError("--save-own: expected none for ratings: users' factors are solved when somebody asks, and kept nowhere")
+        raise SettingError(
+            "--save-own: expected none for ratings: users' factors are solved when somebody asks, and kept nowhere"
+        )
     if not (options.resume or options.anyway):
         require_items_worth(terms)
     heard = elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
@@ -93,7 +95,9 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
     if as_json:
         print_json({"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}, inside=True)
         return
-    moved = f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
+    moved = (
+        f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
+    )
     console.print(f"The items were {moved}. Saved: {save}", markup=False, soft_wrap=True)
     console.print(INSIDE, style="dim")
 

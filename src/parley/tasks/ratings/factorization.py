@@ -1,7 +1,7 @@
 """Matrix factorisation by stochastic gradient descent (P section 2.1): r ~ p_u.q_i, every factor within [-box, box].
 
-The loop over ratings is compiled by numba, the one well-kept way to a compiled loop that needs neither a compiler nor a wheel of our own.
-The package imports without it, and this file does not (extra `ratings`).
+The loop over ratings is compiled by numba, the one well-kept way to a compiled loop that needs neither a compiler nor a
+wheel of our own. The package imports without it, and this file does not (extra `ratings`).
 
 P prints the error as p.q - r, with which its equation 3 climbs; here it is r - p.q.
 """
@@ -43,7 +43,8 @@ class Factorization:
         return np.clip(self.spread * rng.standard_normal((count, self.factors)), -self.box, self.box)
 
     def descend(self, ratings: Ratings, P: Floats, Q: Floats, rng: np.random.Generator) -> None:
-        """One pass over ratings that lie in random order (`shuffled`), block by block in random order. Changes P and Q."""
+        """One pass over ratings that lie in random order (`shuffled`), block by block in random order. Changes P and
+        Q."""
         if P.shape != (len(ratings.user_names), self.factors) or Q.shape != (len(ratings.item_names), self.factors):
             raise SettingError("P, Q: expected a row for each user and item, a column for each factor")
         blocks = rng.permutation(-(-len(ratings) // BLOCK))
@@ -51,7 +52,8 @@ class Factorization:
 
 
 def shuffled(ratings: Ratings, rng: np.random.Generator) -> Ratings:
-    """The ratings in random order. Memory is read six times faster in the order in which it lies, so this is done once, not each pass."""
+    """The ratings in random order. Memory is read six times faster in the order in which it lies, so this is done once,
+    not each pass."""
     if not len(ratings):
         raise DataError("ratings: expected at least one")
     places = ((ratings.users, ratings.user_names), (ratings.items, ratings.item_names))
@@ -62,7 +64,15 @@ def shuffled(ratings: Ratings, rng: np.random.Generator) -> Ratings:
 
 @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
 def _descend(
-    blocks: Integers, users: Places, items: Places, values: Floats, P: Floats, Q: Floats, step: float, penalty: float, box: float
+    blocks: Integers,
+    users: Places,
+    items: Places,
+    values: Floats,
+    P: Floats,
+    Q: Floats,
+    step: float,
+    penalty: float,
+    box: float,
 ) -> None:
     for block in blocks:
         for j in range(block * BLOCK, min((block + 1) * BLOCK, len(users))):

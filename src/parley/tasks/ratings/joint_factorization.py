@@ -1,4 +1,5 @@
-"""Owners factorise their ratings together (P section 2): users' factors stay where they are, the items' factors Q travel."""
+"""Owners factorise their ratings together (P section 2): users' factors stay where they are, the items' factors Q
+travel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ class Player:
 
     def __init__(self, ratings: Ratings, rule: Factorization, rng: np.random.Generator) -> None:
         self._rng, self._rule, self._ratings = rng, rule, shuffled(ratings, rng)
-        self._own = rule.start(len(ratings.user_names), rng)  # a row for everybody's users; only its own are ever touched
+        # a row for everybody's users; only its own are ever touched
+        self._own = rule.start(len(ratings.user_names), rng)
 
     @property
     def size(self) -> int:
@@ -43,7 +45,8 @@ class Player:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What came of it: the common items' factors as they were shared last, the players, and the items' factors that each ends with."""
+    """What came of it: the common items' factors as they were shared last, the players, and the items' factors that
+    each ends with."""
 
     items: Floats
     players: tuple[Player, ...]
@@ -59,14 +62,17 @@ def factorize(
 ) -> Joint:
     """All owners together, or one alone: `rule.passes` passes over everybody's ratings.
 
-    In turn, each starts from what the one before it returned. In parallel, all start from the same Q, and the next is the mean of what they
-    return, weighted by ratings. With `shared`, only the first so many passes are; in the others each goes on from what it has.
+    In turn, each starts from what the one before it returned. In parallel, all start from the same Q, and the next is
+    the mean of what they return, weighted by ratings. With `shared`, only the first so many passes are; in the others
+    each goes on from what it has.
     """
     if not parts or len({part.item_names for part in parts}) != 1:
         raise SettingError("parts: expected the ratings of one owner or more, of the same items")
     if order not in ("in-turn", "parallel"):
         raise SettingError(f"order = {order!r}: expected 'in-turn' or 'parallel'")
-    first, *others = np.random.SeedSequence(seed).spawn(1 + len(parts)) if isinstance(seed, int) else seed.spawn(1 + len(parts))
+    first, *others = (
+        np.random.SeedSequence(seed).spawn(1 + len(parts)) if isinstance(seed, int) else seed.spawn(1 + len(parts))
+    )
     players = tuple(Player(part, rule, np.random.default_rng(own)) for part, own in zip(parts, others, strict=True))
     weights = np.array([player.size for player in players]) / sum(player.size for player in players)
     Q = rule.start(len(parts[0].item_names), np.random.default_rng(first))

@@ -1,6 +1,8 @@
-"""How good joint items are for each owner, measured inside on its own held-out ratings, beside what it would have alone.
+"""How good joint items are for each owner, measured inside on its own held-out ratings, beside what it would have
+alone.
 
-Formal guarantee: none. Everything here is computed from private ratings without noise: for studies, and for an owner's own eyes.
+Formal guarantee: none. Everything here is computed from private ratings without noise: for studies, and for an owner's
+own eyes.
 """
 
 from collections.abc import Sequence
@@ -21,8 +23,11 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 
-def measured(result: ItemsResult, owners: Sequence[Owner], progress: Progress = lambda done, total: None) -> ItemsResult:
-    """The result of a study with every replicate's error on all owners' held-out ratings, and what the first is worth to each owner."""
+def measured(
+    result: ItemsResult, owners: Sequence[Owner], progress: Progress = lambda done, total: None
+) -> ItemsResult:
+    """The result of a study with every replicate's error on all owners' held-out ratings, and what the first is worth
+    to each owner."""
     found, errors = [], list[list[Floats]]()
     for place, owner in enumerate(owners):
         progress(place, len(owners))

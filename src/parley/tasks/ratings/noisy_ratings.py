@@ -1,7 +1,9 @@
-"""Items learned from ratings that owners hide or change before anything is learned from them (P section 3), in simulations.
+"""Items learned from ratings that owners hide or change before anything is learned from them (P section 3), in
+simulations.
 
-Every owner changes its ratings once, inside; whatever is learned from changed ratings costs nothing more, so the items' factors go from
-owner to owner, in turn, pass after pass. Nothing here releases: ledgers and daemons know released updates alone (`setup.resolve` says so).
+Every owner changes its ratings once, inside; whatever is learned from changed ratings costs nothing more, so the items'
+factors go from owner to owner, in turn, pass after pass. Nothing here releases: ledgers and daemons know released
+updates alone (`setup.resolve` says so).
 """
 
 import time
@@ -49,7 +51,8 @@ SCALE = Scale(3.0 - HALF, 3.0 + HALF)  # every scale of ratings is moved to this
 
 @dataclass(frozen=True, eq=False)
 class Party:
-    """One owner's ratings, and how they are changed. `epsilon` is what the terms name, for one rating: a person's has shares."""
+    """One owner's ratings, and how they are changed. `epsilon` is what the terms name, for one rating: a person's has
+    shares."""
 
     name: str
     train: UserRatings
@@ -68,9 +71,14 @@ def learn_from_noisy(
     if terms.privacy.mechanism not in RATING_MECHANISMS:
         raise SettingError("privacy.mechanism: expected one that changes ratings themselves")
     if any(owner.releases for owner in owners):
-        raise GuaranteeError("owners: expected none with a ledger; ratings that are changed themselves are for simulations")
+        raise GuaranteeError(
+            "owners: expected none with a ledger; ratings that are changed themselves are for simulations"
+        )
     began, found = time.perf_counter(), list[tuple[Recommender, list[Floats]]]()
-    preparation, several = rating_preparation(terms.model), terms.privacy.records_per_person if terms.privacy.person else 1
+    preparation, several = (
+        rating_preparation(terms.model),
+        terms.privacy.records_per_person if terms.privacy.person else 1,
+    )
     parties = [_party(terms, preparation, owner, several) for owner in in_order(terms, owners)]
     for replicate in range(whole(replicates, "replicates")):
         progress(replicate, replicates)
@@ -123,7 +131,9 @@ def _together(terms: Terms, parties: Sequence[Party], seed: np.random.SeedSequen
             [np.zeros(len(shared))] * len(parties),
         )
     model = made_of(terms.model, Items(np.column_stack([shared, factors]), counts), terms.hash)
-    return model, [model.errors(_less(p.train, own), _less(p.held_out, own)) for p, own in zip(parties, means, strict=True)]
+    return model, [
+        model.errors(_less(p.train, own), _less(p.held_out, own)) for p, own in zip(parties, means, strict=True)
+    ]
 
 
 def _worth(terms: Terms, party: Party, model: Recommender, errors: Floats) -> OwnItems:
@@ -137,7 +147,9 @@ def _worth(terms: Terms, party: Party, model: Recommender, errors: Floats) -> Ow
     kept = _means(party.train) if _mechanism(terms).endswith("published") else np.zeros(len(V))
     less = _less(party.train, kept)
     ours = ranking(lambda users: model.rank_scores(less, users) + kept, party.train, party.held_out)
-    return OwnItems(party.name, root_mean_square(alone.errors(party.train, party.held_out)), root_mean_square(errors), ours, usual)
+    return OwnItems(
+        party.name, root_mean_square(alone.errors(party.train, party.held_out)), root_mean_square(errors), ours, usual
+    )
 
 
 def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator) -> Ratings:
@@ -151,7 +163,9 @@ def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator)
     return unbounded(raw, np.arange(len(party.train)), party.epsilon, SCALE, noise, rng, memory=MEMORY)
 
 
-def _published(party: Party, means: Floats, mechanism: RatingMechanism, rule: Factorization, rng: np.random.Generator) -> Ratings:
+def _published(
+    party: Party, means: Floats, mechanism: RatingMechanism, rule: Factorization, rng: np.random.Generator
+) -> Ratings:
     """Centred ratings with the published noise."""
     raw = _raw(party.train)
     centred = raw.with_values(centre(raw, SCALE.low, SCALE.high).residuals)
@@ -163,7 +177,8 @@ def _published(party: Party, means: Floats, mechanism: RatingMechanism, rule: Fa
 
 
 def hidden_share(epsilon: float) -> float:
-    """P's p, by which mechanisms are compared: 1/(1 + eps). For `hide` it is the share of ratings that is dropped, and no privacy."""
+    """P's p, by which mechanisms are compared: 1/(1 + eps). For `hide` it is the share of ratings that is dropped, and
+    no privacy."""
     return 1 / (1 + epsilon)
 
 
@@ -208,7 +223,10 @@ def _claim(terms: Terms, party: Party, several: int) -> Claim:
     one = claim(_mechanism(terms), party.epsilon, _rule(terms), SCALE)
     if one.named is None or one.real is None:
         return one
-    return Claim(terms.owner(party.name).epsilon, one.real * several if one.real != one.named else terms.owner(party.name).epsilon)
+    return Claim(
+        terms.owner(party.name).epsilon,
+        one.real * several if one.real != one.named else terms.owner(party.name).epsilon,
+    )
 
 
 ADJACENCY: dict[str, Adjacency | None] = {  # of an epsilon that terms name so

@@ -1,7 +1,8 @@
-"""Items' V = [b, Q] of a matrix factorisation: a rating is about middle + b_i + a_u + p_u.q_i, and (a_u, p_u) never leave their owner.
+"""Items' V = [b, Q] of a matrix factorisation: a rating is about middle + b_i + a_u + p_u.q_i, and (a_u, p_u) never
+leave their owner.
 
-What owners are asked about V is not the gradient of a record's loss at parameters that all share, but what each user says once its own
-factors are solved (`user_updates`).
+What owners are asked about V is not the gradient of a record's loss at parameters that all share, but what each user
+says once its own factors are solved (`user_updates`).
 """
 
 from dataclasses import dataclass

@@ -20,7 +20,8 @@ from parley.tasks.ratings.user_ratings import UserRatings, held_out
 from parley.terms import Terms
 from parley.validate import Floats
 
-DEVIATIONS = (0.02, 0.05, 0.1, 0.2, 0.5)  # tried for how far own items lie from the joint ones, ratings being from -2 to 2
+# tried for how far own items lie from the joint ones, ratings being from -2 to 2
+DEVIATIONS = (0.02, 0.05, 0.1, 0.2, 0.5)
 FOLD = 0.2  # of an owner's training ratings, by which the deviation is chosen
 EVERYBODY = {"participation": None, "participation_seed": None, "quorum": None, "straggler": "wait"}
 
@@ -32,10 +33,11 @@ def alone(terms: Terms, owner: Owner) -> Items:
 
 
 def personal(terms: Terms, owner: Owner, joint: Recommender) -> tuple[Recommender, float]:
-    """(joint items moved towards the owner's own ratings, by which deviation): 0 where the joint ones had better be left as they are.
+    """(joint items moved towards the owner's own ratings, by which deviation): 0 where the joint ones had better be
+    left as they are.
 
-    A prior around the joint items; ratings held back from the owner's own training ratings choose its deviation. Those that are held out
-    are not touched, so `parley score` can judge the outcome.
+    A prior around the joint items; ratings held back from the owner's own training ratings choose its deviation. Those
+    that are held out are not touched, so `parley score` can judge the outcome.
     """
     agreement = owner.prepare(_own_terms(terms, owner.name))
     train = ratings_of(agreement.tables.train)
@@ -61,14 +63,18 @@ class Inside:
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         question = self.agreement.part.training.question
         tables = Tables(self.ratings, self.agreement.tables.held_out)
-        return [Answer(query.id, name, question.records, question.exact(query, tables)) for name, query in questions.items()]
+        return [
+            Answer(query.id, name, question.records, question.exact(query, tables)) for name, query in questions.items()
+        ]
 
 
 def _judged(model: Recommender, own: UserRatings, judge: UserRatings) -> float:
     return root_mean_square(model.errors(own, judge)) or 0.0
 
 
-def _learned(agreement: Agreement, ratings: UserRatings, around: Items | None = None, deviation: float = ITEMS_SPREAD) -> Items:
+def _learned(
+    agreement: Agreement, ratings: UserRatings, around: Items | None = None, deviation: float = ITEMS_SPREAD
+) -> Items:
     """Items from these ratings of the owner's, with a prior around others, or around nothing."""
     setup = agreement.setup
     centre: Floats | float = 0.0 if around is None else around.V

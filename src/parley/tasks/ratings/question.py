@@ -17,7 +17,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class ItemFactorsQuery(Query):
-    """The mean over an owner's users of their bounded terms at theta, which is V = [b, Q] row by row (`user_updates`)."""
+    """The mean over an owner's users of their bounded terms at theta, which is V = [b, Q] row by row
+    (`user_updates`)."""
 
     kind: ClassVar[str] = "item-factors"
     theta: Floats
@@ -25,12 +26,14 @@ class ItemFactorsQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class ItemFactorsQuestion(Question):
-    """Every user's terms about all items are bounded together: the gradients in b and Q, and how often an item is rated.
+    """Every user's terms about all items are bounded together: the gradients in b and Q, and how often an item is
+    rated.
 
-    Formal guarantee: an owner solves a user's (a_u, p_u) from that user's ratings and theta alone and remembers nothing, so a user's terms
-    are a function of its own ratings and the question; they measure at most `clip` in `norm`, and replacing the user (so also any of its
-    ratings) moves the mean over the public number of users by at most `sensitivity` (`UserUpdate.mean` has the proof, rounding included).
-    No answer holds a user's factors: all that leaves is this mean with its noise.
+    Formal guarantee: an owner solves a user's (a_u, p_u) from that user's ratings and theta alone and remembers
+    nothing, so a user's terms are a function of its own ratings and the question; they measure at most `clip` in
+    `norm`, and replacing the user (so also any of its ratings) moves the mean over the public number of users by at
+    most `sensitivity` (`UserUpdate.mean` has the proof, rounding included). No answer holds a user's factors: all that
+    leaves is this mean with its noise.
     """
 
     asks = ItemFactorsQuery
@@ -43,7 +46,9 @@ class ItemFactorsQuestion(Question):
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
         model, users = context.terms.model, context.terms.train_rows(owner)
-        clip = limited(None if context.limits.clip is None else RecordBound(context.limits.clip, context.norm, clips=True))
+        clip = limited(
+            None if context.limits.clip is None else RecordBound(context.limits.clip, context.norm, clips=True)
+        )
         rule, items = UserUpdate(clip.value, context.norm, ridge=model.penalty), item_count(model)
         return cls(
             parameters=context.parameters,
@@ -71,7 +76,10 @@ class ItemFactorsQuestion(Question):
         return self.rule.solved(ratings_of(design), self._items(theta))[1]
 
     def words(self) -> str:
-        return f"a mean over {self.records:,} users of what their ratings say about {self.items:,} items, {self.size:,} numbers"
+        return (
+            f"a mean over {self.records:,} users of what their ratings say about {self.items:,} items, "
+            f"{self.size:,} numbers"
+        )
 
     def _items(self, theta: Floats) -> Floats:
         return theta.reshape(self.items, -1)

@@ -1,4 +1,5 @@
-"""How good a recommender is: errors of held-out ratings, and whether held-out favourites are among the best of what was not rated."""
+"""How good a recommender is: errors of held-out ratings, and whether held-out favourites are among the best of what was
+not rated."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ Scorer = Callable[[NDArray[np.int64]], Floats]  # scores [users, items] of some 
 
 @dataclass(frozen=True)
 class Ranking:
-    """How well the k best of unrated items hold what was held out: the share of it found, and the same weighed by place."""
+    """How well the k best of unrated items hold what was held out: the share of it found, and the same weighed by
+    place."""
 
     recall: float | None  # None: nobody has a held-out rating that counts as liked
     ndcg: float | None

@@ -1,7 +1,9 @@
-"""Private ratings (P section 3): hide some, noise on each, noise on every cell. Training on what comes out of it costs nothing more.
+"""Private ratings (P section 3): hide some, noise on each, noise on every cell. Training on what comes out of it costs
+nothing more.
 
-Sound by default: the noise falls on raw ratings, before any mean is taken, and is as large as the range of a rating demands. The
-published noise is smaller, and falls on centred ratings, of which one rating moves many; what it really gives is `Claim.real`.
+Sound by default: the noise falls on raw ratings, before any mean is taken, and is as large as the range of a rating
+demands. The published noise is smaller, and falls on centred ratings, of which one rating moves many; what it really
+gives is `Claim.real`.
 """
 
 import math
@@ -62,7 +64,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Thinning:
-    """What unbounded DP drops after the noise: all within `near` of the middle, and all but a share `keep` of what lies at an end.
+    """What unbounded DP drops after the noise: all within `near` of the middle, and all but a share `keep` of what lies
+    at an end.
 
     P says that both are chosen and not how; with these its table 3 comes out to within a quarter.
     """
@@ -71,7 +74,8 @@ class Thinning:
     keep: float = 0.2
 
     def surviving(self, noise_scale: float, half: float) -> float:
-        """The probability with which an empty cell becomes a rating: |L| > near, less what is dropped of |L| >= half."""
+        """The probability with which an empty cell becomes a rating: |L| > near, less what is dropped of |L| >=
+        half."""
         return math.exp(-self.near / noise_scale) - (1 - self.keep) * math.exp(-half / noise_scale)
 
 
@@ -86,16 +90,17 @@ def published_scale(epsilon: float, rule: Factorization, scale: Scale) -> float:
 
 
 def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale: Scale) -> Claim:
-    """Formal guarantee: `real` bounds the epsilon for replacing the value of one rating; for the unbounded ones, for one rating that is
-    added, removed, or replaced by another anywhere.
+    """Formal guarantee: `real` bounds the epsilon for replacing the value of one rating; for the unbounded ones, for
+    one rating that is added, removed, or replaced by another anywhere.
 
-    Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals together by at most four
-    ranges (`data.ratings.centre` says why), and Laplace noise of scale b on a vector that moves by D in L1 costs D/b, rounding in floating
-    point not counted. This holds for one owner whose means are its own and never leave. Means that owners take together, or hand out,
-    carry no noise: then there is no epsilon at all (`papers/pejo2018/measurements.py` says so of its figures).
-    A rating that is added or removed moves its own cell by half a range, its item's mean and through it the means of those who rated it
-    by a range each, its user's mean by two (what is left of a rating lies within a range of 0): 4.5 ranges; replaced by one of another
-    user and item it is removed and added: 9 ranges.
+    Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals
+    together by at most four ranges (`data.ratings.centre` says why), and Laplace noise of scale b on a vector that
+    moves by D in L1 costs D/b, rounding in floating point not counted. This holds for one owner whose means are its own
+    and never leave. Means that owners take together, or hand out, carry no noise: then there is no epsilon at all
+    (`papers/pejo2018/measurements.py` says so of its figures). A rating that is added or removed moves its own cell by
+    half a range, its item's mean and through it the means of those who rated it by a range each, its user's mean by two
+    (what is left of a rating lies within a range of 0): 4.5 ranges; replaced by one of another user and item it is
+    removed and added: 9 ranges.
     """
     if mechanism == "hide":
         return Claim(None, None)
@@ -115,8 +120,8 @@ def hide(ratings: Ratings, share: float, rng: np.random.Generator) -> Ratings:
 def bounded(ratings: Ratings, epsilon: float, scale: Scale, noise: Noise) -> Ratings:
     """Every raw rating with Laplace noise.
 
-    Formal guarantee: eps-DP for replacing the value of one rating. Values are moved into the public range first, so one of them moves the
-    vector by at most the range in L1. Which cells hold a rating is not hidden.
+    Formal guarantee: eps-DP for replacing the value of one rating. Values are moved into the public range first, so one
+    of them moves the vector by at most the range in L1. Which cells hold a rating is not hidden.
     """
     values = Bounded(np.clip(ratings.values, scale.low, scale.high), scale.range, "l1")
     return ratings.with_values(Laplace.calibrate(exact(epsilon), scale.range).release(values, noise))
@@ -132,11 +137,13 @@ def unbounded(
     thinning: Thinning = Thinning(),  # noqa: B008 - frozen
     memory: float = 2e9,
 ) -> Ratings:
-    """Noise on every cell of the matrix of these users, then fewer of them. Users and items are public: fixed before anybody saw ratings.
+    """Noise on every cell of the matrix of these users, then fewer of them. Users and items are public: fixed before
+    anybody saw ratings.
 
-    Formal guarantee: eps-DP for one rating that is added, removed, or replaced by another of these users anywhere. An empty cell holds the
-    middle of the scale, a rating is at most half the range from it: the two cells move by at most the range together, in L1. Noise comes in
-    pieces of some users each, of which such a change touches two (`in_pieces`). What is dropped afterwards depends on noisy values alone.
+    Formal guarantee: eps-DP for one rating that is added, removed, or replaced by another of these users anywhere. An
+    empty cell holds the middle of the scale, a rating is at most half the range from it: the two cells move by at most
+    the range together, in L1. Noise comes in pieces of some users each, of which such a change touches two
+    (`in_pieces`). What is dropped afterwards depends on noisy values alone.
     """
     items = len(ratings.item_names)
     height = max(CELLS // items, 1)
@@ -161,9 +168,14 @@ def unbounded(
 
 
 def published_noise(
-    residuals: Ratings, users: NDArray[np.int64] | None, noise_scale: float, rng: np.random.Generator, thinning: Thinning
+    residuals: Ratings,
+    users: NDArray[np.int64] | None,
+    noise_scale: float,
+    rng: np.random.Generator,
+    thinning: Thinning,
 ) -> Ratings:
-    """Centred ratings with the published noise, moved back into their range; with `users`, in every cell of theirs. For studies only."""
+    """Centred ratings with the published noise, moved back into their range; with `users`, in every cell of theirs. For
+    studies only."""
     half = Scale(-2.0, 2.0)
     if users is None:
         return residuals.with_values(
@@ -178,10 +190,13 @@ def published_noise(
 
 
 def thin(noisy: Floats, scale: Scale, thinning: Thinning, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
-    """(places, values) of what unbounded DP keeps of noisy cells, moved into the range (P section 3.2.2, steps 3 and 4)."""
+    """(places, values) of what unbounded DP keeps of noisy cells, moved into the range (P section 3.2.2, steps 3 and
+    4)."""
     inside = np.clip(noisy, scale.low, scale.high)
     ends = (inside == scale.low) | (inside == scale.high)
-    kept = np.flatnonzero((np.abs(inside - scale.middle) > thinning.near) & (~ends | (rng.random(len(inside)) < thinning.keep)))
+    kept = np.flatnonzero(
+        (np.abs(inside - scale.middle) > thinning.near) & (~ends | (rng.random(len(inside)) < thinning.keep))
+    )
     return kept, inside[kept]
 
 
@@ -195,7 +210,8 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
     count = expected_ratings(users, items, noise_scale, half, thinning)
     if not count * BYTES <= memory:
         raise GuaranteeError(
-            f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, {count * BYTES / 1e9:,.3g} GB of memory; "
+            f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, "
+            f"{count * BYTES / 1e9:,.3g} GB of memory; "
             f"allowed are {memory / 1e9:,.3g} GB: allow more, use bounded DP, or release updates"
         )
 

@@ -15,19 +15,24 @@ RANKED = "Best first: by expected rating + log(how often an item is rated), beca
 
 
 def recommend_command(
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The items, as `parley train --save` wrote them.")],
+    model_file: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="The items, as `parley train --save` wrote them.")
+    ],
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms they were learned by.")],
     owner: Annotated[str, typer.Option(help="Whose user it is.")],
     user: Annotated[str, typer.Option(help="For whom: a name in the owner's column of users.")],
     item: Annotated[str | None, typer.Option(help="Only say which rating is expected of this item.")] = None,
     best: Annotated[int, typer.Option("--best", "-k", help="How many items.")] = 10,
-    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="The owner's ratings; left out: `data` in the terms.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="The owner's ratings; left out: `data` in the terms.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """What would this user like? The best of what one of the owner's own users has not rated.
 
-    The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and kept nowhere: the
-    model holds items alone. What this prints tells of the user's ratings: it is for that user, and stays inside.
+    The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and
+    kept nowhere: the model holds items alone. What this prints tells of the user's ratings: it is for that user, and
+    stays inside.
 
     Example:  parley recommend items.json terms.toml --owner north --user 4711 --data north.csv
     """
@@ -46,9 +51,13 @@ def recommend_command(
     names = [item] if item is not None else model.recommend(own, user, best)
     found = [(name, model.predict(own, user, name)) for name in names]
     if as_json:
-        print_json({"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}, inside=True)
+        print_json(
+            {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}, inside=True
+        )
         return
-    console.print(terminal_table([["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]))
+    console.print(
+        terminal_table([["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)])
+    )
     if item is None:
         console.print(RANKED, style="dim", soft_wrap=True)
     console.print(INSIDE, style="dim")

@@ -1,4 +1,5 @@
-"""A recommender of learned items: predicts for an owner's own users, whose factors it solves when it is asked and keeps nowhere."""
+"""A recommender of learned items: predicts for an owner's own users, whose factors it solves when it is asked and keeps
+nowhere."""
 
 import json
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ FEW = 20.0  # how often an item is taken to be rated at least, so that noise abo
 
 @dataclass(frozen=True, eq=False)
 class Recommender:
-    """The named items as they were learned, and the scale and ridges by which a user is solved. It holds nobody's ratings or factors."""
+    """The named items as they were learned, and the scale and ridges by which a user is solved. It holds nobody's
+    ratings or factors."""
 
     items: Items
     item_names: tuple[str, ...]
@@ -87,7 +89,8 @@ class Recommender:
                 raise ValueError
             if not numbers["low"] < numbers["high"] < np.inf or not np.isfinite(numbers["low"]):
                 raise ValueError
-            said = str(content.get("terms_hash", "")), bool(content.get("released", False))  # earlier files have neither
+            # earlier files have neither
+            said = str(content.get("terms_hash", "")), bool(content.get("released", False))
         except (OSError, ValueError, KeyError, TypeError, IndexError, SettingError) as error:
             what = "expected what parley train saved by terms of ratings"
             raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__}); {what}") from None
@@ -101,7 +104,9 @@ class Recommender:
     def _of(self, own: Ratings, user: str, scores: "_Scores") -> Floats:
         """The scores of all items for one user [items]."""
         if own.item_names != self.item_names:
-            raise SettingError("ratings: expected those of the model's items, in its order; read them with items=model.item_names")
+            raise SettingError(
+                "ratings: expected those of the model's items, in its order; read them with items=model.item_names"
+            )
         place = _place(own.user_names, user, "user")
         mine = by_user(own.pick(own.users == place), np.array([place]), self.low, self.high)
         return np.asarray(scores(mine)[0])

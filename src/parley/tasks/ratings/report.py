@@ -8,7 +8,9 @@ from parley.tasks.ratings.user_ratings import unlisted_words
 from parley.validate import printable
 
 SIMULATION = f"A simulation: nothing was released. {INSIDE}"
-RELEASED = "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
+RELEASED = (
+    "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
+)
 LEAST = 5e-4  # a change that is printed as 0.0%
 
 
@@ -16,7 +18,9 @@ def items_rows(result: ItemsResult) -> list[list[str]]:
     """Every owner: what it spent and, in a study, what it gained."""
     own = {each.name: each for each in result.owners}
     refined = any(each.rmse_personal is not None for each in result.owners)
-    rows = [["owner", "users", "ε spent", *(["error alone", "together"] if own else []), *(["personal"] if refined else [])]]
+    rows = [
+        ["owner", "users", "ε spent", *(["error alone", "together"] if own else []), *(["personal"] if refined else [])]
+    ]
     for part in result.terms.owners:
         spent, worth = result.spent.get(part.name), own.get(part.name)
         errors = [] if worth is None else [_error(worth.rmse_alone), _error(worth.rmse_together)]
@@ -34,7 +38,8 @@ def worth_rows(found: OwnItems) -> list[list[str]]:
 def ranking_line(ours: Ranking, usual: Ranking) -> str:
     """Rankings, beside the most popular items."""
     return (
-        f"Of held-out favourites the best {BEST} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the {BEST} most popular "
+        f"Of held-out favourites the best {BEST} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the "
+        f"{BEST} most popular "
         f"{_error(usual.recall)} ({_error(usual.ndcg)})."
     )
 
@@ -44,10 +49,13 @@ def unit_line(result: ItemsResult) -> str:
     if result.notes:
         return "What is hidden: " + "; ".join(map(printable, result.notes)) + "."
     delta, rows = result.terms.privacy.delta, result.terms.privacy.records_per_person
-    counts = f", of whom {rows:,} ratings count at most" if result.terms.privacy.person is not None else ", with all ratings"
+    counts = (
+        f", of whom {rows:,} ratings count at most" if result.terms.privacy.person is not None else ", with all ratings"
+    )
     words = "Each owner's answers together are" if result.released else "A release by these terms is"
     return (
-        f"{words} ε-differentially private, δ = {delta:g}, for replacing one {result.unit} ({result.adjacency}){counts}. "
+        f"{words} ε-differentially private, δ = {delta:g}, for replacing one {result.unit} "
+        f"({result.adjacency}){counts}. "
         "No user's factors left their owner."
     )
 
@@ -58,7 +66,10 @@ def gain_line(result: ItemsResult) -> str | None:
     gains = {name: 1 - together / alone for name, alone, together in known if alone and together is not None}
     if not gains:
         return None
-    said = f"Learning together, the error of {', of '.join(f'{printable(name)} {_moves(gain)}' for name, gain in gains.items())}."
+    said = (
+        f"Learning together, the error of "
+        f"{', of '.join(f'{printable(name)} {_moves(gain)}' for name, gain in gains.items())}."
+    )
     if all(gain <= 0 for gain in gains.values()):
         return f"{said} That is worse than alone for everybody: do not release by these terms."
     losers = [printable(name) for name, gain in gains.items() if gain <= -LEAST]
@@ -68,7 +79,11 @@ def gain_line(result: ItemsResult) -> str | None:
 def unlisted_lines(result: ItemsResult) -> list[str]:
     """Owners, in a study, whose ratings are mostly of items that the terms do not list."""
     model = result.terms.model
-    return [f"{printable(name)}: {words}" for name, share in result.unlisted.items() if (words := unlisted_words(share, model))]
+    return [
+        f"{printable(name)}: {words}"
+        for name, share in result.unlisted.items()
+        if (words := unlisted_words(share, model))
+    ]
 
 
 def _moves(gain: float) -> str:

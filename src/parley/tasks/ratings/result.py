@@ -1,4 +1,5 @@
-"""What comes of learning items together: the recommender, what it cost, and in a study how good it is for each owner."""
+"""What comes of learning items together: the recommender, what it cost, and in a study how good it is for each
+owner."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,11 @@ class OwnItems:
 
     def to_json(self) -> dict[str, Any]:
         """As `parley train --json` has it of every owner."""
-        errors = {"rmse_alone": self.rmse_alone, "rmse_together": self.rmse_together, "rmse_personal": self.rmse_personal}
+        errors = {
+            "rmse_alone": self.rmse_alone,
+            "rmse_together": self.rmse_together,
+            "rmse_personal": self.rmse_personal,
+        }
         return {**errors, **ranking_json(self.ranking, self.popularity)}
 
 
@@ -37,9 +42,11 @@ class ItemsResult:
 
     terms: Terms
     models: tuple[Recommender, ...]  # of every replicate
-    rmse: tuple[float, ...]  # of all owners together, of every replicate; empty for a release, or without held-out ratings
+    # of all owners together, of every replicate; empty for a release, or without held-out ratings
+    rmse: tuple[float, ...]
     owners: tuple[OwnItems, ...]  # empty for a release
-    spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked, or no epsilon at all
+    # by the owners' ledgers; None: one elsewhere that could not be asked, or no epsilon at all
+    spent: Mapping[str, float | None]
     unit: str  # whom or what an epsilon is about
     released: bool
     seconds: float

@@ -1,4 +1,5 @@
-"""Several owners learn items from their users' ratings, on this machine or elsewhere: the rounds, and the recommender that they make."""
+"""Several owners learn items from their users' ratings, on this machine or elsewhere: the rounds, and the recommender
+that they make."""
 
 from collections.abc import Sequence
 
@@ -26,8 +27,8 @@ def learn_items(
 ) -> ItemsResult:
     """Learn items from the ratings of owners on this machine; how good they are, `measured` says.
 
-    Owners with durable ledgers release: each must have accepted the terms, and nothing but the noisy answers is looked at. Owners without
-    take part in a study of `replicates` parallel runs.
+    Owners with durable ledgers release: each must have accepted the terms, and nothing but the noisy answers is looked
+    at. Owners without take part in a study of `replicates` parallel runs.
     """
     return items_result(ask_items(terms, owners, replicates, seed, progress))
 
@@ -62,7 +63,12 @@ def recommender(setup: Setup, items: Items, released: bool = False) -> Recommend
 def made_of(model: Model, items: Items, terms_hash: str = "", released: bool = False) -> Recommender:
     """The recommender by these terms' scale and ridge."""
     return Recommender(
-        items, item_names(model), *model.bounds[model.target], ridge=model.penalty, terms_hash=terms_hash, released=released
+        items,
+        item_names(model),
+        *model.bounds[model.target],
+        ridge=model.penalty,
+        terms_hash=terms_hash,
+        released=released,
     )
 
 

@@ -16,12 +16,14 @@ from parley.errors import DataError, SettingError
 from parley.validate import Floats, whole
 
 Places = NDArray[np.int32]
-FILES = ("ml1m.parquet", "ratings.parquet", "ratings.dat", "ratings.csv")  # what a folder of ratings may hold, the first counts
+# what a folder of ratings may hold, the first counts
+FILES = ("ml1m.parquet", "ratings.parquet", "ratings.dat", "ratings.csv")
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Rating `values[j]` of item `item_names[items[j]]` by user `user_names[users[j]]`. Any of the names may have no rating."""
+    """Rating `values[j]` of item `item_names[items[j]]` by user `user_names[users[j]]`. Any of the names may have no
+    rating."""
 
     users: Places
     items: Places
@@ -57,7 +59,9 @@ class Centred:
 
     def residuals_of(self, ratings: Ratings) -> Floats:
         """What these means leave of other ratings of the same users and items."""
-        return np.clip(ratings.values - self.item_means[ratings.items] - self.user_means[ratings.users], -self.half, self.half)
+        return np.clip(
+            ratings.values - self.item_means[ratings.items] - self.user_means[ratings.users], -self.half, self.half
+        )
 
 
 def read_ratings(
@@ -70,9 +74,10 @@ def read_ratings(
 ) -> Ratings:
     """MovieLens' `ratings.dat`, or a CSV or Parquet file (or a data frame) with these three columns.
 
-    `items` is a public list, the same for all owners: then the items are those, and ratings of others are left out. Without it the items
-    are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating. A row without a rating is left
-    out, too; its user remains, and so does its place among the user's rows. `name` is for messages.
+    `items` is a public list, the same for all owners: then the items are those, and ratings of others are left out.
+    Without it the items are those that somebody rated, which is for studies: whether an item was ever rated tells of a
+    rating. A row without a rating is left out, too; its user remains, and so does its place among the user's rows.
+    `name` is for messages.
     """
     source = find_source(table)
     frame = read_table(source) if source.named else read_table(source).set_axis([user, item, target], axis=1)
@@ -87,7 +92,8 @@ def read_ratings(
 
 
 def find_ratings(folder: Path) -> Ratings:
-    """The ratings in a folder: MovieLens 1M as a Parquet file, `ratings.dat`, or a CSV file with the names of the small sets."""
+    """The ratings in a folder: MovieLens 1M as a Parquet file, `ratings.dat`, or a CSV file with the names of the small
+    sets."""
     for name in FILES:
         if (folder / name).is_file():
             if name.endswith(".csv"):
@@ -97,7 +103,8 @@ def find_ratings(folder: Path) -> Ratings:
 
 
 def enough(ratings: Ratings, least: int = 10) -> Ratings:
-    """Without items and users that have fewer than `least` ratings, as often as it takes until none is left (P section 4.1, step 1)."""
+    """Without items and users that have fewer than `least` ratings, as often as it takes until none is left (P section
+    4.1, step 1)."""
     least = whole(least, "least")
     while True:
         per_item = np.bincount(ratings.items, minlength=len(ratings.item_names))
@@ -112,8 +119,9 @@ def enough(ratings: Ratings, least: int = 10) -> Ratings:
 def centre(ratings: Ratings, low: float = 1.0, high: float = 5.0) -> Centred:
     """Item means, then user means of what is left, both and the rest clamped (P section 4.1, steps 2 to 4).
 
-    Replacing one rating moves all residuals together by at most 4 (high - low) in L1: its own residual, its item's mean over that item's
-    ratings, its user's mean over that user's, and the means of all who rated the item, each by at most high - low; clamping only shrinks.
+    Replacing one rating moves all residuals together by at most 4 (high - low) in L1: its own residual, its item's mean
+    over that item's ratings, its user's mean over that user's, and the means of all who rated the item, each by at most
+    high - low; clamping only shrinks.
     """
     if not high > low:
         raise SettingError(f"low, high = {low}, {high}: expected a range")
@@ -153,7 +161,9 @@ def hold_out(ratings: Ratings, share: float, rng: np.random.Generator) -> tuple[
     return ratings.pick(np.sort(order[kept:])), ratings.pick(np.sort(order[:kept]))
 
 
-def _places(frame: pd.DataFrame, column: str, name: str, known: Sequence[str] | None = None) -> tuple[Places, tuple[str, ...]]:
+def _places(
+    frame: pd.DataFrame, column: str, name: str, known: Sequence[str] | None = None
+) -> tuple[Places, tuple[str, ...]]:
     """The place of every cell in the list, beyond its end for others; without one, among the column's names, sorted."""
     if known is not None:
         if len(set(known)) < len(known):

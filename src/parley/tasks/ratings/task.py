@@ -25,7 +25,8 @@ class Ratings(Task):
     unit = "user"
     record = "user"
     instead = (
-        "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn items from ratings; "
+        "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn items "
+        "from ratings; "
         "parley train and parley learner run them (in Python: parley.train)"
     )
     questions: ClassVar = {"item-factors": ItemFactorsQuestion}
@@ -42,7 +43,8 @@ class Ratings(Task):
         if terms.privacy.mechanism not in RATING_MECHANISMS:
             return None
         return (
-            f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for simulations, parley train "
+            f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for "
+            f"simulations, parley train "
             "without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
         )
 
@@ -63,9 +65,14 @@ class Ratings(Task):
     def notes(self, agreement: Agreement) -> list[str]:
         """Whom a promise about ratings is made to, and what never leaves."""
         terms = agreement.setup.terms
-        most = f"the first {terms.privacy.records_per_person:,} ratings" if terms.privacy.person is not None else "all ratings"
+        most = (
+            f"the first {terms.privacy.records_per_person:,} ratings"
+            if terms.privacy.person is not None
+            else "all ratings"
+        )
         return [
-            f"One user is whoever has one name in {printable(str(terms.model.user))!r}: {most} of a user count, and are protected "
+            f"One user is whoever has one name in {printable(str(terms.model.user))!r}: {most} of a user count, and "
+            f"are protected "
             "together. Users' own factors are solved here, for every answer anew, and never leave."
         ]
 

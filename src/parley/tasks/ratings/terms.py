@@ -64,14 +64,16 @@ class RatingsRules(Rules):
             raise ValueError("user|expected three different columns as user, item and target")
         if model.bounds.keys() != {model.target}:
             raise ValueError(
-                f"bounds.{model.target}|expected [low, high] of the ratings, and bounds of nothing else: what is beyond is cut"
+                f"bounds.{model.target}|expected [low, high] of the ratings, and bounds of nothing else: what is "
+                f"beyond is cut"
             )
         if isinstance(model.items, tuple) and (not model.items or len(set(model.items)) < len(model.items)):
             raise ValueError(f"items|expected different names, or {EXPECTED}")
         numbers = item_count(model) * ((model.factors or 0) + 2)
         if numbers > MOST_NUMBERS:
             raise ValueError(
-                f"items|expected at most {MOST_NUMBERS:,} numbers in an answer, items x (factors + 2), found {numbers:,}"
+                f"items|expected at most {MOST_NUMBERS:,} numbers in an answer, items x (factors + 2), found "
+                f"{numbers:,}"
             )
         if model.radius is not None and model.radius > LARGEST_ITEM:
             raise ValueError(f"radius|expected at most {LARGEST_ITEM:g} for items' factors")
@@ -83,7 +85,9 @@ class RatingsRules(Rules):
         learning, privacy, model = terms.learning, terms.privacy, terms.model
         noisy = privacy.mechanism in RATING_MECHANISMS
         if learning.step != "auto" or learning.start is not None:
-            raise ValueError("learning.step|expected no step and no start for ratings: how far to go follows from the noise")
+            raise ValueError(
+                "learning.step|expected no step and no start for ratings: how far to go follows from the noise"
+            )
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|expected none for ratings")
@@ -96,19 +100,26 @@ class RatingsRules(Rules):
         )
         if terms.noise.summed and some:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose answers a sum has"
+                "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose "
+                "answers a sum has"
             )
         if not noisy:
             if privacy.clip is None:
-                raise ValueError("privacy.clip|expected a number: what a user says about all items together is scaled down to it")
+                raise ValueError(
+                    "privacy.clip|expected a number: what a user says about all items together is scaled down to it"
+                )
             if privacy.rating_scale is not None:
-                raise ValueError(f"privacy.rating_scale|expected only with mechanism = {' or '.join(map(repr, RATING_MECHANISMS))}")
+                raise ValueError(
+                    f"privacy.rating_scale|expected only with mechanism = {' or '.join(map(repr, RATING_MECHANISMS))}"
+                )
             return
         if privacy.clip is not None:
             what = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
             raise ValueError(f"privacy.clip|expected none beside {what}: leave the key out, for nothing is clipped")
         if terms.noise.summed or privacy.shared_records > 1:
-            raise ValueError("privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed")
+            raise ValueError(
+                "privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed"
+            )
         if privacy.mechanism == "hide" and privacy.rating_scale is not None:
             raise ValueError("privacy.rating_scale|expected none beside 'hide': it has no noise, and no ε")
         if privacy.person is not None and privacy.rating_scale == "published":

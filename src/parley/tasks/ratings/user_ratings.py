@@ -1,8 +1,8 @@
 """Ratings user by user, as they are learned from: a record is all ratings of one user.
 
-Formal guarantee: a prepared user is a function of that user's own rows and the terms. No other row touches it: which of a user's ratings
-count, which are held out and how they are scaled follow from the user's rows, the public seed and the public list of items. So replacing
-one user, with all ratings, replaces one record.
+Formal guarantee: a prepared user is a function of that user's own rows and the terms. No other row touches it: which of
+a user's ratings count, which are held out and how they are scaled follow from the user's rows, the public seed and the
+public list of items. So replacing one user, with all ratings, replaces one record.
 """
 
 import hashlib
@@ -65,7 +65,8 @@ class UserRatings(WholeTable):
 
 
 def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float) -> UserRatings:
-    """The ratings of these users (public, some may have none), cut to [low, high]; of those of one user for one item, the first."""
+    """The ratings of these users (public, some may have none), cut to [low, high]; of those of one user for one item,
+    the first."""
     row = np.full(len(ratings.user_names), -1)
     row[users] = np.arange(len(users))
     place = row[ratings.users]
@@ -79,7 +80,8 @@ def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float)
 
 
 def held_out(seed: int, names: tuple[str, ...], ratings: UserRatings, share: float) -> NDArray[np.bool_]:
-    """Which ratings are kept for judging: about this share, drawn by public seed, user's name and item, so by nobody else's ratings."""
+    """Which ratings are kept for judging: about this share, drawn by public seed, user's name and item, so by nobody
+    else's ratings."""
     keys = [hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8] for name in names]
     x = np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64)[ratings.users]
     with np.errstate(over="ignore"):  # whole numbers modulo 2^64, mixed as splitmix64 does
@@ -149,7 +151,10 @@ def unlisted_words(share: float, model: Model) -> str | None:
     start = "none of the ratings is" if share == 1 else f"{percent(share, 'below')} of the ratings are not"
     called = "" if isinstance(model.items, tuple) else " (model.items is a number, so that they are called 1, 2, ...)"
     column = printable(str(model.item))
-    return f"{start} of an item in model.items{called}: such ratings are left out. Are items called so in the column {column!r}?"
+    return (
+        f"{start} of an item in model.items{called}: such ratings are left out. Are items called so in the column "
+        f"{column!r}?"
+    )
 
 
 def rating_preparation(model: Model) -> RatingPreparation:

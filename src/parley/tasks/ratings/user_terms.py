@@ -35,7 +35,8 @@ def terms_of_users(
     clip: float,
     absolute: bool,
 ) -> tuple[Floats, Floats, Floats]:
-    """(the sum of clipped terms [items, m + 1], what users are solved to [users, m], sizes [users]); m = factors + 1."""
+    """(the sum of clipped terms [items, m + 1], what users are solved to [users, m], sizes [users]); m = factors +
+    1."""
     users, m = len(first) - 1, V.shape[1]
     total = np.zeros((V.shape[0], m + 1))
     solved, sizes = np.zeros((users, m)), np.zeros(users)

@@ -1,9 +1,10 @@
-"""What one user's ratings say about the items, bounded as a whole: the gradient that owners release of a matrix factorisation.
+"""What one user's ratings say about the items, bounded as a whole: the gradient that owners release of a matrix
+factorisation.
 
-A rating is about middle + b_i + a_u + p_u.q_i. The items' V = [b, Q] are public in every round. An owner solves (a_u, p_u) for each of its
-users from that user's ratings and V alone, so it has no state between rounds. Then each rated item gets e (1, p_u), e the error that is
-left, and a constant that counts it. One rating moves its user's (a_u, p_u) and so all of that user's terms: whatever the unit of privacy,
-it is the user's terms together that are clipped.
+A rating is about middle + b_i + a_u + p_u.q_i. The items' V = [b, Q] are public in every round. An owner solves (a_u,
+p_u) for each of its users from that user's ratings and V alone, so it has no state between rounds. Then each rated item
+gets e (1, p_u), e the error that is left, and a constant that counts it. One rating moves its user's (a_u, p_u) and so
+all of that user's terms: whatever the unit of privacy, it is the user's terms together that are clipped.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from parley.validate import Floats, positive, whole
 
 @dataclass(frozen=True)
 class UserUpdate:
-    """How a user's terms are made and bounded: `ridge` on p_u and `own_ridge` on a_u, `count` what a rated item counts, `clip` on all."""
+    """How a user's terms are made and bounded: `ridge` on p_u and `own_ridge` on a_u, `count` what a rated item counts,
+    `clip` on all."""
 
     clip: float
     norm: Norm = "l2"
@@ -36,18 +38,23 @@ class UserUpdate:
                 raise SettingError(f"{name} = {value:g}: expected a number from 1e-50 to 1e50")
 
     def mean(self, table: UserRatings, V: Floats) -> Bounded:
-        """The mean over users of their clipped terms [items (factors + 2)]: the gradient in b, in Q, and how often an item is rated.
+        """The mean over users of their clipped terms [items (factors + 2)]: the gradient in b, in Q, and how often an
+        item is rated.
 
-        Formal guarantee: replacing all ratings of one user (and so replacing, adding or removing one rating) moves the computed value by at
-        most `sensitivity` in `norm`, the number of users being public. A user's terms are a function of its ratings and V. What is added of
-        them measures at most clip: the size of m stored numbers is computed with a relative error of at most (m + 2) u, which the margin of
-        4 (m + 8) u covers with its own rounding and that of every product; squares that vanish belong to terms below 1e-150, nothing beside
-        a clip of 1e-50; what measures infinity or is no number counts for nothing. So the exact mean moves by at most 2 clip/n. A user has
-        one rating of an item (`by_user`) and adds one number to each coordinate at most, in the order of users: a computed sum is off by
-        at most gamma_n times the sum of sizes, the mean by gamma_n clip, the slack of `RecordBound`.
+        Formal guarantee: replacing all ratings of one user (and so replacing, adding or removing one rating) moves the
+        computed value by at most `sensitivity` in `norm`, the number of users being public. A user's terms are a
+        function of its ratings and V. What is added of them measures at most clip: the size of m stored numbers is
+        computed with a relative error of at most (m + 2) u, which the margin of 4 (m + 8) u covers with its own
+        rounding and that of every product; squares that vanish belong to terms below 1e-150, nothing beside a clip of
+        1e-50; what measures infinity or is no number counts for nothing. So the exact mean moves by at most 2 clip/n. A
+        user has one rating of an item (`by_user`) and adds one number to each coordinate at most, in the order of
+        users: a computed sum is off by at most gamma_n times the sum of sizes, the mean by gamma_n clip, the slack of
+        `RecordBound`.
         """
         if V.ndim != 2 or V.shape[0] != table.item_count or not np.abs(V).max(initial=0.0) <= LARGEST_ITEM:
-            raise SettingError(f"V: expected a row for each of {table.item_count} items, of numbers up to {LARGEST_ITEM:g} in size")
+            raise SettingError(
+                f"V: expected a row for each of {table.item_count} items, of numbers up to {LARGEST_ITEM:g} in size"
+            )
         total, _, _ = self._terms(table, V)
         return Bounded(total.ravel() / len(table), self.sensitivity(len(table)), self.norm)
 
@@ -61,7 +68,8 @@ class UserUpdate:
         return RecordBound(self.clip, self.norm, clips=True)
 
     def solved(self, table: UserRatings, V: Floats) -> tuple[Floats, Floats]:
-        """(a_u and p_u of every user [n, factors + 1], what its terms measure before they are clipped [n]). They stay with the owner."""
+        """(a_u and p_u of every user [n, factors + 1], what its terms measure before they are clipped [n]). They stay
+        with the owner."""
         _, own, sizes = self._terms(table, V)
         return own, sizes
 

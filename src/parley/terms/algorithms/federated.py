@@ -43,23 +43,28 @@ class FederatedRules(AlgorithmRules):
             )
         if not model.smooth:
             raise ValueError(
-                f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a local "
-                "step of any length may drive close points apart, so one record may move a walk further than it moves a "
+                f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a "
+                f"local "
+                "step of any length may drive close points apart, so one record may move a walk further than it moves "
+                "a "
                 "gradient"
             )
         if model.radius is None:
             raise ValueError(
-                f"model.radius|expected a number beside {algorithm}: the rounding of an owner's local path is bounded within a box"
+                f"model.radius|expected a number beside {algorithm}: the rounding of an owner's local path is bounded "
+                f"within a box"
             )
         if terms.noise.summed and self.corrects_drift:
             raise ValueError(
                 f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, "
-                "corrected by what that owner released before, which a sum does not show; an owner that kept it to itself "
+                "corrected by what that owner released before, which a sum does not show; an owner that kept it to "
+                "itself "
                 "would carry one record from round to round"
             )
         if terms.noise.summed and terms.uneven:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside owners.local_steps or owners.step: a sum does not say who walked how far"
+                "privacy.noise|expected 'each-owner' beside owners.local_steps or owners.step: a sum does not say who "
+                "walked how far"
             )
 
     def clip_norm(self, norm: str) -> str:

@@ -25,11 +25,13 @@ class GossipRules(AlgorithmRules):
             raise ValueError(f"learning.topology|expected beside 'gossip': {EXPECTED}")
         if terms.noise.summed:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside gossip: owners mix single answers, and of a sum nobody sees them"
+                "privacy.noise|expected 'each-owner' beside gossip: owners mix single answers, and of a sum nobody "
+                "sees them"
             )
         if len(names) > MOST_PEERS:
             raise ValueError(
-                f"learning.algorithm|expected at most {MOST_PEERS} owners beside gossip: everybody keeps everybody's point"
+                f"learning.algorithm|expected at most {MOST_PEERS} owners beside gossip: everybody keeps everybody's "
+                f"point"
             )
         if isinstance(topology, str):
             return
@@ -39,7 +41,8 @@ class GossipRules(AlgorithmRules):
         away = [name for name in names if name not in reached]
         if away:
             raise ValueError(
-                f"learning.topology|expected a connected graph: nothing leads from {names[0]!r} to {away[0]!r}; add a pair"
+                f"learning.topology|expected a connected graph: nothing leads from {names[0]!r} to {away[0]!r}; add a "
+                f"pair"
             )
 
 

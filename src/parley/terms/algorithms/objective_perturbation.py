@@ -18,14 +18,18 @@ class ObjectivePerturbationRules(OneRelease):
         if not MODELS[terms.model.kind].perturbs:
             able = " or ".join(kind for kind, facts in MODELS.items() if facts.perturbs)
             raise ValueError(
-                f"learning.algorithm|expected another than objective-perturbation for {terms.model.kind}: it is for {able}"
+                f"learning.algorithm|expected another than objective-perturbation for {terms.model.kind}: it is for "
+                f"{able}"
             )
         if len(terms.owners) > 1:
             raise ValueError(
-                "learning.algorithm|expected another than objective-perturbation for several owners: one owner minimises its own cost"
+                "learning.algorithm|expected another than objective-perturbation for several owners: one owner "
+                "minimises its own cost"
             )
         if terms.privacy.mechanism != "laplace" or terms.noise.summed:
-            raise ValueError("privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure")
+            raise ValueError(
+                "privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure"
+            )
 
 
 ALGORITHM = ObjectivePerturbationRules()

@@ -16,7 +16,9 @@ class PrivateSGDRules(AlgorithmRules):
 
     asks: ClassVar[str] = "minibatch"
     keys: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys((f"learning.{key}" for key in ("batches", "epochs", "sampling", "optimiser", "batch_seed")), BATCHES),
+        **dict.fromkeys(
+            (f"learning.{key}" for key in ("batches", "epochs", "sampling", "optimiser", "batch_seed")), BATCHES
+        ),
         "privacy.clip_norm": "the norm in which records are clipped",
     }
 
@@ -43,11 +45,17 @@ class PrivateSGDRules(AlgorithmRules):
         if learning.batches is None:
             raise ValueError("batches|expected a whole number beside private-sgd: how many batches make an epoch")
         if learning.epochs is None:
-            raise ValueError("epochs|expected a whole number beside private-sgd, or a horizon that is a multiple of batches")
+            raise ValueError(
+                "epochs|expected a whole number beside private-sgd, or a horizon that is a multiple of batches"
+            )
         if learning.horizon != learning.epochs * learning.batches:
-            raise ValueError(f"horizon|expected epochs x batches = {learning.epochs * learning.batches}, or leave the key out")
+            raise ValueError(
+                f"horizon|expected epochs x batches = {learning.epochs * learning.batches}, or leave the key out"
+            )
         if learning.optimiser == "adam" and learning.step == "auto":
-            raise ValueError("step|expected a number beside optimiser = 'adam': its steps are lengths in the parameters' own units")
+            raise ValueError(
+                "step|expected a number beside optimiser = 'adam': its steps are lengths in the parameters' own units"
+            )
         if learning.poisson and learning.batch_seed is not None:
             raise ValueError("batch_seed|expected none beside sampling = 'poisson': owners draw in secret")
 
@@ -58,11 +66,15 @@ class PrivateSGDRules(AlgorithmRules):
             raise ValueError("privacy.clip|expected a number beside clip_norm")
         for owner in terms.owners:
             if batches > training_records(owner.records, terms.model.holdout):
-                raise ValueError(f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs one")
+                raise ValueError(
+                    f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs one"
+                )
         if not learning.poisson:
             return
         if batches < 2:
-            raise ValueError("learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn")
+            raise ValueError(
+                "learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn"
+            )
         if privacy.records_per_person > 1:
             raise ValueError(
                 "learning.sampling|expected 'partition' beside records_per_person: "

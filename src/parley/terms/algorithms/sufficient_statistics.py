@@ -15,7 +15,9 @@ class SufficientStatisticsRules(OneRelease):
         super().check(terms)
         if not MODELS[terms.model.kind].squared:
             able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
-            raise ValueError(f"learning.algorithm|expected a gradient method: second moments say enough for {able} only")
+            raise ValueError(
+                f"learning.algorithm|expected a gradient method: second moments say enough for {able} only"
+            )
         if terms.model.class_weight:
             raise ValueError("model.class_weight|expected none beside second moments: every record counts once in them")
 

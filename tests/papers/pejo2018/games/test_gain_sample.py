@@ -10,7 +10,8 @@ OPEN, HALF = ("open", 0.0), ("half", 0.5)
 
 
 def sample(first, second):
-    """Of two players who did the same, and of one against another; `second` is the partner's gain in the same division."""
+    """Of two players who did the same, and of one against another; `second` is the partner's gain in the same
+    division."""
     return GainSample.of(
         [(OPEN, OPEN, first), (OPEN, OPEN, second), (OPEN, HALF, first), (HALF, OPEN, second), (HALF, HALF, first)]
     )
@@ -26,7 +27,8 @@ def test_both_players_of_a_division_are_drawn_together():
 
 
 def test_a_second_player_of_the_same_divisions_makes_nothing_firmer():
-    """Two players with the same gain in each division are one measurement: the spread is that of one, not 1/sqrt(2) of it."""
+    """Two players with the same gain in each division are one measurement: the spread is that of one, not 1/sqrt(2) of
+    it."""
     gains = np.random.default_rng(1).normal(0, 1, 4)
     drawn = np.array([table.gains[0][0, 0] for table in sample(gains, gains).drawn(2000)])
     assert drawn.std() == pytest.approx(gains.std() / 2, rel=0.08)

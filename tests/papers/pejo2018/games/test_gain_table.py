@@ -65,7 +65,8 @@ def test_nobody_takes_a_model_that_is_worse_than_its_own():
 
 @pytest.mark.parametrize("concern", [0.0, 1.0])
 def test_where_nothing_pays_more_than_staying_out_that_is_what_is_said(concern):
-    """Losses that nobody takes are worth 0 to who has no concern, and gains of 1 are eaten by a concern of 1: ties with staying out."""
+    """Losses that nobody takes are worth 0 to who has no concern, and gains of 1 are eaten by a concern of 1: ties with
+    staying out."""
     table = GainTable.alike([0.0, 0.5], [[concern, -1.0], [concern / 2, -1.0]])
     found = equilibrium(table, (concern, concern))
     assert (found.strategies, found.names, found.payoff) == (None, (OUT, OUT), (0.0, 0.0))
@@ -75,6 +76,10 @@ def test_where_nothing_pays_more_than_staying_out_that_is_what_is_said(concern):
 
 
 def test_tables_with_holes_are_refused():
-    for privacy, gains in (([0.0, 0.5], [[1.0]]), ([0.0, 2.0], np.ones((2, 2))), ([0.0, 0.5], [[1.0, np.nan], [1.0, 1.0]])):
+    for privacy, gains in (
+        ([0.0, 0.5], [[1.0]]),
+        ([0.0, 2.0], np.ones((2, 2))),
+        ([0.0, 0.5], [[1.0, np.nan], [1.0, 1.0]]),
+    ):
         with pytest.raises(SettingError):
             GainTable.alike(privacy, gains)

@@ -8,7 +8,14 @@ from sampled_games import sampled_concavity, sampled_potential_gap
 
 from parley.decisions.games import best_responses, largest_gain, pure_equilibria, solve, welfare
 from parley.errors import SettingError
-from parley.papers.pejo2018.games.joint_learning import PUBLISHED, Interpolation, fit, joint_learning, published, table_6
+from parley.papers.pejo2018.games.joint_learning import (
+    PUBLISHED,
+    Interpolation,
+    fit,
+    joint_learning,
+    published,
+    table_6,
+)
 from parley.papers.pejo2018.games.joint_learning_theorems import assumptions, theorem_1, theorem_2, theorem_3, theorem_4
 
 
@@ -58,7 +65,8 @@ def test_searched_best_responses_are_table_6(mechanism, concern, other):
     searched = best_responses(game, 0, np.array([[0.5, other]]))[0]
     printed = table_6(mechanism, concern, other)
     pay = game.payoff(np.array([[searched, other], [printed, other]]))[:, 0]
-    if mechanism == "hide" or other > 0.11:  # where more privacy of the other no longer raises the fit, benefit and fit agree
+    # where more privacy of the other no longer raises the fit, benefit and fit agree
+    if mechanism == "hide" or other > 0.11:
         assert pay[0] == pytest.approx(pay[1], abs=1e-9)
     assert pay[0] >= pay[1] - 1e-9
 

@@ -1,4 +1,5 @@
-"""Bayes-Nash equilibria: against every function from concerns to strategies, and against the games in which all is known."""
+"""Bayes-Nash equilibria: against every function from concerns to strategies, and against the games in which all is
+known."""
 
 from itertools import product
 
@@ -21,7 +22,8 @@ def gains(seed):
 
 
 def all_equilibria(G, priors):
-    """By the definition, over all functions from concerns to strategies, rising or not: (rules, sum of expected payoffs)."""
+    """By the definition, over all functions from concerns to strategies, rising or not: (rules, sum of expected
+    payoffs)."""
     out, keeps = len(LEVELS), [*LEVELS, 1.0]
 
     def pays(own, other, concern):
@@ -73,7 +75,10 @@ def test_switches_are_where_the_best_answer_changes():
     assert len(steps) > 2
 
     def best(concern):
-        values = [*(others[:-1] @ (np.maximum(table.gains[0][i], 0) - concern * (1 - p)) for i, p in enumerate(LEVELS)), 0.0]
+        values = [
+            *(others[:-1] @ (np.maximum(table.gains[0][i], 0) - concern * (1 - p)) for i, p in enumerate(LEVELS)),
+            0.0,
+        ]
         return [*LEVELS, 1.0][int(np.argmax(values))]
 
     for concern in np.linspace(0, 1.2 * steps[-1][0], 301):
@@ -84,7 +89,8 @@ def test_switches_are_where_the_best_answer_changes():
 
 @pytest.mark.parametrize("text", ["1,2,3,4,5,6", "1,2,3", "1"])
 def test_where_learning_together_only_hurts_everybody_stays_out(text):
-    """Six equal weights add up to a little less than 1: what is left of 1 then is a rounding, and nobody's taking part."""
+    """Six equal weights add up to a little less than 1: what is left of 1 then is a rounding, and nobody's taking
+    part."""
     prior = Prior.read(text)
     found = bayesian_equilibrium(GainTable.alike([0.0, 0.5], [[-1.0, -2.0], [-2.0, -3.0]]), (prior, prior))
     assert (found.count, found.together, found.payoff, found.price) == (0, 0, (0, 0), None)
@@ -94,7 +100,10 @@ def test_where_learning_together_only_hurts_everybody_stays_out(text):
 def test_who_may_refuse_a_worse_model_learns_with_somebody_who_may_spoil_it():
     """Player 1 gains 2 from an open partner and would lose 3 by a protected one; half of partners are each. By hand."""
     privacy = np.array([0.0]), np.array([0.0, 0.5])
-    gains, priors = (np.array([[2.0, -3.0]]), np.array([[2.0], [1.9]])), (Prior.point(0.1), Prior((0.1, 1.1), (1.0, 1.0)))
+    gains, priors = (
+        (np.array([[2.0, -3.0]]), np.array([[2.0], [1.9]])),
+        (Prior.point(0.1), Prior((0.1, 1.1), (1.0, 1.0))),
+    )
     found = bayesian_equilibrium(GainTable(privacy, gains, (("open",), ("open", "half"))), priors)
     assert [player.privacy for player in found.players] == [(0.0,), (0.0, 0.5)]
     assert found.together == 1
@@ -105,7 +114,8 @@ def test_who_may_refuse_a_worse_model_learns_with_somebody_who_may_spoil_it():
 
 
 def test_who_must_fear_a_concerned_partner_may_lose_by_not_knowing():
-    """Two strategies by hand: open against open gains 2; against somebody who keeps half, 0.2; keeping half gains 2.2 and 0.1."""
+    """Two strategies by hand: open against open gains 2; against somebody who keeps half, 0.2; keeping half gains 2.2
+    and 0.1."""
     table = GainTable.alike([0.0, 0.5], [[2.0, 0.2], [2.2, 0.1]])
     prior = Prior((0.5, 3.9), (1.0, 1.0))
     found = bayesian_equilibrium(table, (prior, Prior.point(0.1)))

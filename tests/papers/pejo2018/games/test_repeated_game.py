@@ -33,7 +33,10 @@ def test_every_agreement_holds_from_its_threshold_on_and_not_before(seed):
                 pays = table.payoffs(player, concern[player])
                 tempted = max(0.0, *pays[:, other])
                 for discount in (0.0, 0.25, 0.5, 0.75, 0.95):
-                    holds = added_up(pays[own, other], pays[own, other], discount) >= added_up(tempted, 0.0, discount) - 1e-12
+                    holds = (
+                        added_up(pays[own, other], pays[own, other], discount)
+                        >= added_up(tempted, 0.0, discount) - 1e-12
+                    )
                     least = found.thresholds[player]
                     assert holds == (least is not None and discount >= least - 1e-12)
 

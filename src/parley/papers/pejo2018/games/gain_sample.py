@@ -24,14 +24,18 @@ class GainSample:
     def of(cls, measured: Sequence[tuple[tuple[str, float], tuple[str, float], Sequence[float]]]) -> "GainSample":
         """From ((own name, own p), (other's name, other's p), gains over divisions); all pairs of strategies must be
         there."""
-        strategies = sorted({own for own, _, _ in measured} | {other for _, other, _ in measured}, key=lambda s: (s[1], s[0]))
+        strategies = sorted(
+            {own for own, _, _ in measured} | {other for _, other, _ in measured}, key=lambda s: (s[1], s[0])
+        )
         cells: dict[tuple[tuple[str, float], tuple[str, float]], list[list[float]]] = {}
         for own, other, gains in measured:
             cells.setdefault((own, other), []).append([float(gain) for gain in gains])
         if not strategies or any((a, b) not in cells for a in strategies for b in strategies):
             raise SettingError("points: expected gains at every pair of the measured strategies")
         if len({len(gains) for _, _, gains in measured}) > 1 or not len(measured[0][2]):
-            raise SettingError("points: expected as many divisions of the users, one or more, at every pair of strategies")
+            raise SettingError(
+                "points: expected as many divisions of the users, one or more, at every pair of strategies"
+            )
         rows = tuple(tuple(np.array(cells[a, b]) for b in strategies) for a in strategies)
         return cls(tuple(name for name, _ in strategies), np.array([p for _, p in strategies]), rows)
 

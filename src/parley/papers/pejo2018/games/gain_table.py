@@ -53,7 +53,9 @@ class GainTable:
 
     def payoffs(self, player: int, concern: float) -> Floats:
         """What a player of this concern has of every pair [own, other]."""
-        return np.asarray(self.benefits(player) - non_negative(concern, "concern") * (1 - self.privacy[player])[:, None])
+        return np.asarray(
+            self.benefits(player) - non_negative(concern, "concern") * (1 - self.privacy[player])[:, None]
+        )
 
     def benefits(self, player: int) -> Floats:
         """What a player has of the models of every pair [own, other]."""
@@ -92,7 +94,9 @@ class Profile:
 def stable(table: GainTable, concern: Pair) -> Floats:
     """Where nobody gains by another strategy, nor by staying out [first's, second's]."""
     first, second = (table.payoffs(n, c) for n, c in enumerate(concern))
-    return np.asarray((first >= np.maximum(first.max(axis=0), 0) - TIE) & (second >= np.maximum(second.max(axis=0), 0) - TIE).T)
+    return np.asarray(
+        (first >= np.maximum(first.max(axis=0), 0) - TIE) & (second >= np.maximum(second.max(axis=0), 0) - TIE).T
+    )
 
 
 def profile(table: GainTable, concern: Pair, i: int, j: int) -> Profile:

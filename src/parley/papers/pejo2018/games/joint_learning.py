@@ -111,7 +111,10 @@ def published(mechanism: Mechanism, concern: Sequence[float], participation: boo
 
 
 def joint_learning(
-    gains: tuple[Interpolation, Interpolation], concern: Sequence[float], participation: bool = False, budgets: bool = True
+    gains: tuple[Interpolation, Interpolation],
+    concern: Sequence[float],
+    participation: bool = False,
+    budgets: bool = True,
 ) -> Game:
     """The game of two players with these gains. Without `budgets` (hiding) p is a share of the data and no epsilon
     follows."""
@@ -119,7 +122,9 @@ def joint_learning(
 
     def improvement(p: Floats) -> Floats:
         pairs = ((p[..., 1], p[..., 0]), (p[..., 0], p[..., 1]))
-        return np.stack([g.benefit(*at) if participation else g(*at) for g, at in zip(gains, pairs, strict=True)], axis=-1)
+        return np.stack(
+            [g.benefit(*at) if participation else g(*at) for g, at in zip(gains, pairs, strict=True)], axis=-1
+        )
 
     def payoff(p: Floats) -> Floats:
         return improvement(p) - weight * (1 - p)

@@ -99,7 +99,9 @@ def theorem_4(gains: tuple[Interpolation, Interpolation], concern: tuple[float, 
     first, second = gains
     if first.eta1 != second.eta1:
         return Theorem(4, None, f"mixed derivatives differ: {first.eta1:g} and {second.eta1:g} (eq. 23 fails)")
-    return Theorem(4, _potential_maximum(gains, concern), "equal mixed derivatives make it a potential game, before clamping")
+    return Theorem(
+        4, _potential_maximum(gains, concern), "equal mixed derivatives make it a potential game, before clamping"
+    )
 
 
 def _potential_maximum(gains: tuple[Interpolation, Interpolation], concern: tuple[float, float]) -> Floats:
@@ -111,10 +113,20 @@ def _potential_maximum(gains: tuple[Interpolation, Interpolation], concern: tupl
     quadratic, cross = [gain.beta2 for gain in gains], gains[0].eta1
 
     def potential(p: tuple[float, float]) -> float:
-        return linear[0] * p[0] + quadratic[0] * p[0] ** 2 + linear[1] * p[1] + quadratic[1] * p[1] ** 2 + cross * p[0] * p[1]
+        return (
+            linear[0] * p[0]
+            + quadratic[0] * p[0] ** 2
+            + linear[1] * p[1]
+            + quadratic[1] * p[1] ** 2
+            + cross * p[0] * p[1]
+        )
 
     def peak(player: int, other: float) -> float:
-        return min(max(-(linear[player] + cross * other) / (2 * quadratic[player]), 0.0), 1.0) if quadratic[player] else 0.0
+        return (
+            min(max(-(linear[player] + cross * other) / (2 * quadratic[player]), 0.0), 1.0)
+            if quadratic[player]
+            else 0.0
+        )
 
     ends = (0.0, 1.0)
     points = [(p, q) for p in ends for q in ends] + [(p, peak(1, p)) for p in ends] + [(peak(0, q), q) for q in ends]

@@ -54,20 +54,24 @@ def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = 
     Without `may_stay_out` nobody has that choice, as in P section 7.3; then there may be none in pure strategies:
     `NoEquilibriumError`.
 
-    >>> known = bayesian_equilibrium(GainTable.alike([0.0, 0.5], [[3.0, 2.0], [2.8, 1.0]]), (Prior.point(1.0), Prior.point(0.1)))
+    >>> table = GainTable.alike([0.0, 0.5], [[3.0, 2.0], [2.8, 1.0]])
+    >>> known = bayesian_equilibrium(table, (Prior.point(1.0), Prior.point(0.1)))
     >>> [player.privacy for player in known.players], known.payoff
     ([(0.5,), (0.0,)], (2.3, 1.9))
     """
     if any(len(np.unique(p)) < len(p) for p in table.privacy):
         raise SettingError("strategies: expected a different p for each, so that a concern decides between them")
-    rules = [_rules(np.argsort(p), len(prior.concerns), may_stay_out) for p, prior in zip(table.privacy, priors, strict=True)]
+    rules = [
+        _rules(np.argsort(p), len(prior.concerns), may_stay_out) for p, prior in zip(table.privacy, priors, strict=True)
+    ]
     shares = [_shares(rule, prior, len(p)) for rule, prior, p in zip(rules, priors, table.privacy, strict=True)]
     played = [_played(table, n, priors[n], rules[n], shares[1 - n], may_stay_out) for n in range(2)]
     (stable, expected), (also, others) = played
     settled, total = stable & also.T, expected + others.T
     if not settled.any():
         raise NoEquilibriumError("prior: no equilibrium in pure strategies where nobody may stay out")
-    parts = [share[:, :-1].sum(axis=1) for share in shares]  # exactly 0 for who stays out: a sum of weights need not be 1
+    # exactly 0 for who stays out: a sum of weights need not be 1
+    parts = [share[:, :-1].sum(axis=1) for share in shares]
     counted = settled & (np.outer(*parts) > 0)
     among = np.where(settled, total, -np.inf)
     at = divmod(int(among.argmax()), among.shape[1])
@@ -161,6 +165,7 @@ def switches(table: GainTable, player: int, others: Floats) -> tuple[tuple[float
 def _price(table: GainTable, first: Floats, second: Floats) -> float | None:
     """1 - expected gains / gains without privacy."""
     kept = float(
-        first[:-1] @ np.maximum(table.gains[0], 0) @ second[:-1] + second[:-1] @ np.maximum(table.gains[1], 0) @ first[:-1]
+        first[:-1] @ np.maximum(table.gains[0], 0) @ second[:-1]
+        + second[:-1] @ np.maximum(table.gains[1], 0) @ first[:-1]
     )
     return None if table.without_privacy is None else 1 - kept / table.without_privacy

@@ -66,7 +66,7 @@ def best_agreement(table: GainTable, concern: Pair, discount: float | None = Non
     """The agreement with the largest sum of payoffs that holds at this discount factor; without one, at some factor
     below 1.
 
-    >>> table = GainTable.alike([0.0, 0.5], [[3.0, 0.0], [3.4, 1.0]])  # a dilemma: keeping half pays whatever the other does
+    >>> table = GainTable.alike([0.0, 0.5], [[3.0, 0.0], [3.4, 1.0]])  # a dilemma: keeping half always pays
     >>> found = best_agreement(table, (1.0, 1.0))
     >>> found.agreed.privacy, round(found.discount, 4)
     ((0.0, 0.0), 0.3103)
@@ -78,6 +78,10 @@ def best_agreement(table: GainTable, concern: Pair, discount: float | None = Non
         if not total.flat[place] > TIE:
             break
         found = agreement(table, concern, *map(int, divmod(int(place), total.shape[1])))
-        if found.discount is not None and (discount is None or found.discount <= discount) and min(found.agreed.payoff) >= -TIE:
+        if (
+            found.discount is not None
+            and (discount is None or found.discount <= discount)
+            and min(found.agreed.payoff) >= -TIE
+        ):
             return found
     return Agreement(stay_out(table), (0.0, 0.0), (0.0, 0.0))
