@@ -59,8 +59,8 @@ class Algorithm(ABC):
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
-        """The state before the first round, at the parameter `origin` [P] (or [*replicates, P]); `replicates` are the axes of a study's
-        replicates."""
+        """The state before the first round, at the parameter `origin` [P] (or [*replicates, P]); `replicates` are the axes of a
+        study."""
         theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
 
