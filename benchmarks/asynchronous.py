@@ -198,12 +198,12 @@ def psi_by(
     rule: type[AsynchronousDescent], follows: bool, shorter: float, owners: list[parley.Owner], terms: parley.Terms
 ) -> float:
     """psi of a study by another rule; infinite where it diverges."""
-    parties, agreements, axes = gather(terms, owners, RUNS, 1)
+    parties, agreements, replicates = gather(terms, owners, RUNS, 1)
     setup = agreements[0].setup
     step = vars(make_algorithm(setup))["step"] / shorter
     usual = vars(make_algorithm(setup.under(terms.changed(learning={"step": float(f"{step:.6g}")}))))
     algorithm = rule(**usual | ({} if follows else {"follow": None}))
-    exchange, begin = clocked(InProcess(parties), setup.schedule), algorithm.start(starting_point(setup), axes)
+    exchange, begin = clocked(InProcess(parties), setup.schedule), algorithm.start(starting_point(setup), replicates)
     try:
         return measured(agreements, run_asynchronously(algorithm, exchange, Asker.of(setup), begin).theta)
     except parley.errors.SettingError:

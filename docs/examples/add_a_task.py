@@ -1,7 +1,6 @@
 """Add a task: the share of records whose target lies above a public threshold. Nothing is predicted; owners only count.
 
-A task says how tables are prepared, what is asked and how it runs. Acceptance, budgets, ledgers, hosts and messages
-follow.
+A task says how tables are prepared, what is asked and how it runs; acceptance, ledgers, hosts and messages follow.
 """
 
 from typing import ClassVar

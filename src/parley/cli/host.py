@@ -7,16 +7,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.acceptance import (
-    AsJson,
-    Certificate,
-    TermsFile,
-    Yes,
-    accept_or_exit,
-    show_certificates_next,
-    show_summary,
-    warn_if_exposed,
-)
+from parley.cli import acceptance
 from parley.network.identity.settings import load_host
 from parley.report.extras import extras
 from parley.report.ledgers import journal_rows
@@ -45,19 +36,19 @@ def init_command(
     with extras():
         from parley.network.hosting.offer import open_host
     settings = open_host(folder, name, listen)
-    warn_if_exposed(folder)
+    acceptance.warn_if_exposed(folder)
     console.print(f"{folder / 'host.toml'}  settings: fill in where the other hosts are", soft_wrap=True)
     console.print(f"{settings.journal}  the journal", soft_wrap=True)
-    show_certificates_next(folder, name)
+    acceptance.show_certificates_next(folder, name)
 
 
 @host_app.command("accept")
 def accept_command(
-    terms_file: TermsFile,
+    terms_file: acceptance.TermsFile,
     settings_file: Annotated[Path, typer.Option("--host", metavar="HOST", help="The host's settings, host.toml.")],
-    certificate: Certificate = None,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    certificate: acceptance.Certificate = None,
+    yes: acceptance.Yes = False,
+    as_json: acceptance.AsJson = False,
 ) -> None:
     """Read what the terms ask of a host, and accept them.
 
@@ -67,8 +58,8 @@ def accept_command(
     with extras():
         from parley.network.hosting.offer import consider
     offer = consider(terms, load_host(settings_file), certificate)
-    show_summary(offer, as_json)
-    accept_or_exit(offer, terms.hash, yes or typer.confirm("Accept?", err=True), as_json, inside=False)
+    acceptance.show_summary(offer, as_json)
+    acceptance.accept_or_exit(offer, terms.hash, yes or typer.confirm("Accept?", err=True), as_json, inside=False)
 
 
 @host_app.command("serve")

@@ -9,16 +9,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.acceptance import (
-    AsJson,
-    Certificate,
-    TermsFile,
-    Yes,
-    accept_or_exit,
-    show_certificates_next,
-    show_summary,
-    warn_if_exposed,
-)
+from parley.cli import acceptance
 from parley.cli.owner_ledger import backup_command, close_command, ledger_command, restore_command
 from parley.network.identity.settings import load_owner
 from parley.network.serving.opening import open_ledger
@@ -82,7 +73,7 @@ def init_command(
             f"be refused. If it should hold them: move {folder} out of its parent folder now, while it is unused, and "
             f"init anew."
         )
-    warn_if_exposed(folder)
+    acceptance.warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
     held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
@@ -90,14 +81,14 @@ def init_command(
         f"δ = {number(lifetime_delta)}{held}",
         soft_wrap=True,
     )
-    show_certificates_next(folder, name)
+    acceptance.show_certificates_next(folder, name)
 
 
 @owner_app.command("accept")
 def accept_command(
-    terms_file: TermsFile,
+    terms_file: acceptance.TermsFile,
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
-    certificate: Certificate = None,
+    certificate: acceptance.Certificate = None,
     relay: Annotated[
         bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")
     ] = False,
@@ -107,8 +98,8 @@ def accept_command(
             "--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key."
         ),
     ] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    yes: acceptance.Yes = False,
+    as_json: acceptance.AsJson = False,
 ) -> None:
     """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their
     budget.
@@ -123,11 +114,11 @@ def accept_command(
         offer = consider(terms, load_owner(settings_file), certificate, relay, peer)
     if offer.ledger_warning is not None:
         warn(offer.ledger_warning)
-    show_summary(offer, as_json)
+    acceptance.show_summary(offer, as_json)
     (errors_console if as_json else console).print(INSIDE, style="dim")
     offer.require_room()
     agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)
-    accept_or_exit(offer, terms.hash, agreed, as_json, inside=True)
+    acceptance.accept_or_exit(offer, terms.hash, agreed, as_json, inside=True)
 
 
 @owner_app.command("serve")

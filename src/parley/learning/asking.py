@@ -41,7 +41,7 @@ def ask_here(
     Owners with durable ledgers release: each must have accepted the terms. Owners without take part in a study.
     """
     began = time.perf_counter()
-    parties, agreements, axes = gather(terms, in_order(terms, owners), replicates, seed)
+    parties, agreements, shape = gather(terms, in_order(terms, owners), replicates, seed)
     setup = agreements[0].setup
     algorithm, origin = begin(setup)
     with exchange_with(setup, parties, seed) as exchange:
@@ -50,7 +50,7 @@ def ask_here(
             exchange,
             aggregation_of(terms),
             Asker.of(setup),
-            algorithm.start(origin, axes),
+            algorithm.start(origin, shape),
             lambda state, _: progress(state.round - 1, algorithm.horizon),
         )
     spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}

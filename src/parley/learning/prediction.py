@@ -32,7 +32,7 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
     """One joint model by these terms, with what it cost and in a study how good it is."""
     check_speeds(terms, settings.speeds)
     began = time.perf_counter()
-    parties, agreements, axes = gather(terms, in_order(terms, owners), settings.replicates, settings.seed)
+    parties, agreements, replicates = gather(terms, in_order(terms, owners), settings.replicates, settings.seed)
     release, setup = parties[0].releases, agreements[0].setup
     algorithm, aggregation = make_algorithm(setup), setup.aggregation
     study = Study(agreements) if settings.measure and not release else None
@@ -46,7 +46,7 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
             study.record(algorithm.model(state))
         settings.progress(state.round - 1, algorithm.horizon)
 
-    begin = algorithm.start(_origin(setup, settings.start, axes), axes)
+    begin = algorithm.start(_origin(setup, settings.start, replicates), replicates)
     with exchange_with(setup, parties, settings.seed, settings.speeds) as exchange:
         final = run(algorithm, exchange, aggregation, Asker.of(setup), begin, after_round)
         # somebody never answered

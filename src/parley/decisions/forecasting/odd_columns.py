@@ -25,7 +25,7 @@ def odd_columns(public: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 def _odd(column: str, cells: Sequence[str]) -> str | None:
     """What looks odd about a column with these different cells.
 
-    >>> _odd("paid", ["$1,200.50", "$90.00"])[:42]
+    >>> _odd("paid", ["$1,200.50", "$90.00"])[:43]
     "paid holds numbers with signs ('$1,200.50')"
     """
     called = printable(column, 60)

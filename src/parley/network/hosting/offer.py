@@ -27,9 +27,8 @@ listen = {listen}           # for owners, the learner and the other hosts, with 
 # metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy
 
 [peers]                       # where the two other hosts are
-# host-b = {{ address = "host-b.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show
-# (parley certs show) host-c = "host-c.example:7444"                                                  # whoever the
-# authority certified under this name
+# host-b = {{ address = "host-b.example:7444", fingerprint = "a1b0 0783 ..." }}  # its only key (parley certs show)
+# host-c = "host-c.example:7444"                                               # whoever is certified under this name
 
 [identity]                    # parley certs
 authority = "ca.crt"

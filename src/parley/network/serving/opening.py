@@ -17,14 +17,14 @@ table = {table}
 ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
 listen = {listen}           # for learners with certificates; left out: off the network, and [identity] is not read
-# socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with
-# --relay) metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy cluster =
-# "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
+# socket = "/run/parley/{name}.sock"   # for relays on this machine, by terms accepted with --relay
+# metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
+# cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a folder's table
 
-# [hosts]                     # for terms with one noise for all: where the three hosts are that they name host-a = {{
-# address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show (parley certs
-# show) host-b = "host-b.example:7444"                                                  # whoever the authority
-# certified under this name host-c = "host-c.example:7444"
+# [hosts]                     # for terms with one noise for all: where the three hosts are that they name
+# host-a = {{ address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}  # its only key (parley certs show)
+# host-b = "host-b.example:7444"                                               # whoever is certified under this name
+# host-c = "host-c.example:7444"
 
 [identity]                    # parley certs
 authority = "ca.crt"
