@@ -205,7 +205,7 @@ def test_the_planner_offers_it_to_one_owner_and_it_beats_rounds_that_begin_at_ze
 
 
 def test_several_owners_are_not_offered_it(tmp_path):
-    labels = [[label for label, _, _ in _kinds(public_terms(tmp_path, owners), 0.0)] for owners in ("a", "ab")]
+    labels = [[label for label, _ in _kinds(public_terms(tmp_path, owners), 0.0)] for owners in ("a", "ab")]
     assert ["one release of a perturbed minimum" in each for each in labels] == [True, False]
 
 
