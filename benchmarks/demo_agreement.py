@@ -52,8 +52,7 @@ def main() -> None:
     print(f"mean  {line(np.mean(rows, axis=0))}")
     print(
         f"\nThe forecast is right for {np.mean([row[0] for row in rows]):.1f} of {count} owners on average over "
-        f"{len(rows)} seeds "
-        f"(least {min(row[0] for row in rows)}, most {max(row[0] for row in rows)})."
+        f"{len(rows)} seeds (least {min(row[0] for row in rows)}, most {max(row[0] for row in rows)})."
     )
 
 

@@ -333,8 +333,7 @@ def speed(kind: str, width: int) -> str:
     )
     return (
         f"{kind}, p = {width}: {known / 1e6:.2f} ms, drawn in secret {secret / 1e6:.2f} ms: {secret / known:.1f} "
-        f"times; "
-        f"with draw and noise ({rest / 1e6:.1f} ms) {(secret + rest) / (known + rest):.2f} times"
+        f"times; with draw and noise ({rest / 1e6:.1f} ms) {(secret + rest) / (known + rest):.2f} times"
     )
 
 

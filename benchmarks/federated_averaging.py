@@ -45,9 +45,8 @@ def compare(market: Market) -> None:
         terms = with_learning(content, algorithm="gradient-descent")
         setup = owners[0].prepare(terms).setup
         largest, here = setup.objective.largest_curvature(setup.preparation), setup.objective.curvature(setup.public)
-        print(f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), 3 x {RECORDS:,} records, eps = {epsilon:g}, "
-              f"T = {ROUNDS}; "
-              f"curvature {here:.3g} on the sample, {largest:.4g} at most")  # fmt: skip
+        print(f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), 3 x {RECORDS:,} records, eps = "
+              f"{epsilon:g}, T = {ROUNDS}; curvature {here:.3g} on the sample, {largest:.4g} at most")  # fmt: skip
         for algorithm in ("gradient-descent", "averaged-subgradient"):
             unit = (ROUNDS**2 if algorithm == "gradient-descent" else 1) / here
             tried = {f: psi(with_learning(content, algorithm=algorithm, step=f * unit), owners) for f in LADDER}
@@ -59,8 +58,8 @@ def compare(market: Market) -> None:
         for steps in (1, 10, 100, 1000, 4000):
             averaged = with_learning(content, algorithm="federated-averaging", local_steps=steps)
             expected = parley.forecast(averaged, resamples=1)
-            print(f"  federated-averaging    {steps:4d} local steps: psi {psi(averaged, owners):.3g} "
-                  f"(forecast {expected.relative_fitness.mean:.3g}, {expected.method})")  # fmt: skip
+            print(f"  federated-averaging    {steps:4d} local steps: psi {psi(averaged, owners):.3g} (forecast "
+                  f"{expected.relative_fitness.mean:.3g}, {expected.method})")  # fmt: skip
 
 
 def with_learning(content: dict[str, object], **learning: object) -> parley.Terms:

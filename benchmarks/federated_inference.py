@@ -65,8 +65,7 @@ def main() -> None:
         together, apart = together + used, apart + single
         print(
             f"{method.name:<9} {line.last.mean():.1f} ± {line.error:.1f} %   batch {wall:.1f} s ({used:.1f} s of one "
-            f"core)   "
-            f"one by one {single:.0f} s   ratio {single / used:.1f}",
+            f"core)   one by one {single:.0f} s   ratio {single / used:.1f}",
             flush=True,
         )
     print(f"all four: {together:.0f} s of one core as a batch, {apart:.0f} s one by one, ratio {apart / together:.1f}")

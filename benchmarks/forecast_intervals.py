@@ -59,8 +59,7 @@ def main() -> None:
                 report(run + 1, asked.runs)
     console.print(
         f"inside: {inside} of {asked.runs} ({inside / asked.runs:.1%}); below {below}, above "
-        f"{asked.runs - inside - below}; "
-        f"median high/low {np.median(widths):.2f}",
+        f"{asked.runs - inside - below}; median high/low {np.median(widths):.2f}",
         markup=False,
     )
 

@@ -240,8 +240,8 @@ def kill(kills: int, seed: int) -> None:
             horizon = 4 * kills
             opened, aborted = torture(consortium, seed, kills, horizon)
             print(
-                f"{kills} kills over {horizon} rounds: {len(opened)} agreed on once, {len(aborted)} aborted, "
-                "no noise used twice, debits of all"
+                f"{kills} kills over {horizon} rounds: {len(opened)} agreed on once, {len(aborted)} aborted, no "
+                "noise used twice, debits of all"
             )
         finally:
             consortium.close()

@@ -33,8 +33,7 @@ def coverage(delay: float, runs: int, samples: int = 2000, share: float = 0.01) 
         covered.append(low <= delay * PERIOD <= high)
     print(
         f"r = {delay} T, {runs} runs: within 0.02 T {np.mean(np.abs(errors) < 0.02):.1%}, in its 90 % interval "
-        f"{np.mean(covered):.1%}, "
-        f"mean error {np.mean(errors):+.4f} T, spread {np.std(errors):.4f} T"
+        f"{np.mean(covered):.1%}, mean error {np.mean(errors):+.4f} T, spread {np.std(errors):.4f} T"
     )
 
 
@@ -89,8 +88,8 @@ def peer(samples: int = 2000, repeats: int = 20) -> None:
     full = basis @ theirs.operator.as_numpy_array @ basis.T
     ours = took["ours"][1]
     print(
-        f"DMDc, {samples} samples of 10 states: |A - A'| {np.abs(ours.Ad_ - full).max():.1e}, "
-        f"|B - B'| {np.abs(ours.Bd_ - theirs.B).max():.1e}"
+        f"DMDc, {samples} samples of 10 states: |A - A'| {np.abs(ours.Ad_ - full).max():.1e}, |B - B'| "
+        f"{np.abs(ours.Bd_ - theirs.B).max():.1e}"
     )
     print(
         f"ours {took['ours'][0] * 1e3:.2f} ms, PyDMD {took['PyDMD'][0] * 1e3:.2f} ms: ratio "

@@ -177,8 +177,8 @@ def line(shape: tuple[int, int, int], epsilon: float, split: str, cell: Cell, fo
         said, fitness = foreseen[kind].relative_fitness, float(np.mean(cell.fitness[kind]))
         outside = " " if said.low <= fitness <= said.high else "!"
         text += (
-            f" | {np.mean(cell.together[kind]):6.3f} ({foreseen[kind].owners[0].together / unit:.3f})"
-            f" {cell.gain(kind, cell.alone):4.0%} /{cell.gain(kind, cell.ridge):4.0%} {fitness:8.4f} "
+            f" | {np.mean(cell.together[kind]):6.3f} ({foreseen[kind].owners[0].together / unit:.3f}) "
+            f"{cell.gain(kind, cell.alone):4.0%} /{cell.gain(kind, cell.ridge):4.0%} {fitness:8.4f} "
             f"({said.mean:.4f}){outside}"
         )
     return text

@@ -73,8 +73,8 @@ def main() -> None:
         private, plain = ([run[kind] for run in runs] for kind in ("private", "plain"))
         print(
             f"{name}: AUC {np.mean(private):.4f} (from {min(private):.4f} to {max(private):.4f}; wanted "
-            f"{WANTED[name]}), "
-            f"without privacy {np.mean(plain):.4f}; {np.mean([run['seconds'] for run in runs]):.0f} s a run"
+            f"{WANTED[name]}), without privacy {np.mean(plain):.4f}; {np.mean([run['seconds'] for run in runs]):.0f} "
+            "s a run"
         )
     if asked.json is not None:
         asked.json.write_text(json.dumps(found, indent=1), encoding="utf-8")

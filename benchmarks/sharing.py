@@ -181,8 +181,7 @@ def encrypted_sums(size: int) -> None:
         assert decrypt == [int(v) for v in values[:2, :few].sum(axis=0)]
         print(
             f"Paillier (phe, 2,048 bits), {size}: encrypt {size * encrypt:.1f} s an owner, add and decrypt "
-            f"{size * opened_in:.1f} s"
-            f" (from {few} numbers), {512 * size:,} bytes an owner"
+            f"{size * opened_in:.1f} s (from {few} numbers), {512 * size:,} bytes an owner"
         )
 
 

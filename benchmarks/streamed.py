@@ -190,9 +190,9 @@ def main() -> None:
             state = name.rsplit(", ", 1)[1]
             reading, least = floor["read, cold"][0], max(floor[f"read, {state}"][0], floor["decode, cached"][0])
             print(
-                f"{name:28} {took:7.2f} s {busy:7.2f} core-s {size / took / 1e9:6.2f} GB/s"
-                f" {reading / took:5.0%} of the disk's rate, {took / least:4.1f} x max(read, decode),"
-                f" {busy / floor['decode, cached'][1]:.1f} x decode in core-s"
+                f"{name:28} {took:7.2f} s {busy:7.2f} core-s {size / took / 1e9:6.2f} GB/s {reading / took:5.0%} of "
+                f"the disk's rate, {took / least:4.1f} x max(read, decode), {busy / floor['decode, cached'][1]:.1f} "
+                "x decode in core-s"
             )
 
 

@@ -30,8 +30,8 @@ def crowd_terms(base: str, owners: int, seed: int = 0) -> str:
     rows = rng.integers(50, 3000, owners)
     weight = rows * rng.lognormal(-2.0, 1.0, owners)
     parts = [
-        f'[[owners]]\nname = "owner-{i}"\nrecords = {rows[i]}\nepsilon = 0.5\nvalue = {float(rows[i])}\n'
-        f'privacy_cost = {{ kind = "{KINDS[i % 3]}", weight = {weight[i]:.4f} }}\n'
+        f'[[owners]]\nname = "owner-{i}"\nrecords = {rows[i]}\nepsilon = 0.5\nvalue = {float(rows[i])}\nprivacy_cost '
+        f'= {{ kind = "{KINDS[i % 3]}", weight = {weight[i]:.4f} }}\n'
         for i in range(owners)
     ]
     head = base[: base.index("[[owners]]")]

@@ -18,9 +18,9 @@ def test_the_line_in_the_list_is_what_the_command_says_of_itself(name):
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
 def test_help_and_version_load_no_command(arguments):
     code = (
-        "import sys; from typer.testing import CliRunner; from parley.cli.app import app\n"
-        f"assert CliRunner().invoke(app, {arguments}).exit_code == 0\n"
-        "print(sorted({'numpy', 'pandas', 'pydantic', 'sklearn'} & set(sys.modules)))"
+        "import sys; from typer.testing import CliRunner; from parley.cli.app import app\nassert "
+        f"CliRunner().invoke(app, {arguments}).exit_code == 0\nprint(sorted({{'numpy', 'pandas', 'pydantic', "
+        "'sklearn'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
@@ -45,14 +45,11 @@ HEAVY = [
 def test_the_help_of_a_command_waits_for_no_library_that_its_work_needs():
     """Every command and every part of a group, in one process: the first that loads one of them is named."""
     code = (
-        "import sys; from typer.testing import CliRunner; from parley.cli.app import PARTS, app\n"
-        "for name, part in PARTS.items():\n"
-        "    for words in [[name], *([name, inner] for inner in getattr(part.load(), 'commands', {}))]:\n"
-        "        run = CliRunner().invoke(app, [*words, '--help'])\n"
-        "        assert run.exit_code == 0 and 'Usage' in run.output, (words, run.exception)\n"
-        f"        loaded = sorted(set({HEAVY}) & set(sys.modules))\n"
-        "        assert not loaded, (words, loaded)\n"
-        "        print(*words)\n"
+        "import sys; from typer.testing import CliRunner; from parley.cli.app import PARTS, app\nfor name, part in "
+        "PARTS.items():\n    for words in [[name], *([name, inner] for inner in getattr(part.load(), 'commands', "
+        "{}))]:\n        run = CliRunner().invoke(app, [*words, '--help'])\n        assert run.exit_code == 0 and "
+        f"'Usage' in run.output, (words, run.exception)\n        loaded = sorted(set({HEAVY}) & set(sys.modules))\n  "
+        "      assert not loaded, (words, loaded)\n        print(*words)\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-500:]

@@ -45,8 +45,7 @@ def show_certificates_next(folder: Path, name: str) -> None:
     """Print what to do after the settings were written: where certificates go, how the key is made."""
     console.print(
         f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs "
-        f"request {name} "
-        f"--out {folder}",
+        f"request {name} --out {folder}",
         soft_wrap=True,
     )
 

@@ -75,10 +75,8 @@ def compose_command(
         typer.Argument(
             metavar="RELEASE...",
             help="MECHANISM:KEY=VALUE,... with multiplier (noise scale/sensitivity, the sensitivity being how far "
-            "replacing one record "
-            "moves the value) or, for laplace and geometric, epsilon; and count, sampling (Poisson rate, drawn by the "
-            "owner in secret), "
-            "alpha (stable).",
+            "replacing one record moves the value) or, for laplace and geometric, epsilon; and count, sampling "
+            "(Poisson rate, drawn by the owner in secret), alpha (stable).",
         ),
     ],
     delta: Delta = 0.0,
@@ -115,9 +113,8 @@ def compose_command(
 
 
 SAMPLED = (
-    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value midway, "
-    "at most half the "
-    "sensitivity away (as in sums of clipped records, where that half is the clip)."
+    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value "
+    "midway, at most half the sensitivity away (as in sums of clipped records, where that half is the clip)."
 )
 
 

@@ -114,8 +114,8 @@ def revoke_command(
     listed = certificate_authority.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
     until = (
-        f"good until   {listed.next_update_utc:%Y-%m-%d}; before that, date it anew: parley certs revoke "
-        f"--authority {authority}"
+        f"good until   {listed.next_update_utc:%Y-%m-%d}; before that, date it anew: parley certs revoke --authority "
+        f"{authority}"
     )
     console.print(until, markup=False, soft_wrap=True)
     console.print(

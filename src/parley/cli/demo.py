@@ -68,15 +68,14 @@ def demo(
     )
     console.print(
         f"Unions have {small[0]} to {small[-1]:,} loans, the bank {large_one:,}. Regions differ, in who borrows and "
-        f"in what rates depend "
-        f"on. Everybody's ε is {EPSILON:g} ({Adjacency.REPLACE_ONE}). "
-        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows.",
+        f"in what rates depend on. Everybody's ε is {EPSILON:g} ({Adjacency.REPLACE_ONE}). {', '.join(HOSTS[:-1])} "
+        f"and {HOSTS[-1]} draw one noise for all, which none of them knows.",
         soft_wrap=True,
     )
     console.print(
         f"By their terms a squared point of error is worth ${VALUE:g} a loan, this ε costs "
-        f"{100 * PRIVACY * EPSILON:g} cents (the "
-        f"bank {100 * BANK_PRIVACY * EPSILON:g}): joining is worth its price where it saves more than that.",
+        f"{100 * PRIVACY * EPSILON:g} cents (the bank {100 * BANK_PRIVACY * EPSILON:g}): joining is worth its price "
+        "where it saves more than that.",
         soft_wrap=True,
     )
     console.print(SIMULATION, style="italic")
@@ -128,8 +127,8 @@ def demo(
     console.print(joined.on_held_out(one), soft_wrap=True)
     console.print(
         f"Errors: of an owner's personal model and of its ridge regression alone, on {FUTURE:,} loans of its own law "
-        f"that nobody has seen. "
-        "Only a demo can look at those; held out, 90 %: what the owner's own held-out rows tell.",
+        "that nobody has seen. Only a demo can look at those; held out, 90 %: what the owner's own held-out rows "
+        "tell.",
         style="dim",
         soft_wrap=True,
     )

@@ -36,8 +36,7 @@ def forecast_command(
         typer.Option(
             metavar="TOML",
             help="Instead of a sample: stated assumptions, with the keys curvature (the Hessian's eigenvalues), "
-            "least_cost, and "
-            "distance (from the start to the optimum).",
+            "least_cost, and distance (from the start to the optimum).",
         ),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
@@ -63,9 +62,8 @@ def forecast_command(
         typer.Option(
             metavar="MULTIPLE|JSON",
             help="How much owners differ: the variance between their best parameters, in units of the variance of an "
-            "own estimate of the "
-            "owner of median size, or what `parley differences --save` kept. 0: one law for all. Left out: not known, "
-            "from 0 to 2.",
+            "own estimate of the owner of median size, or what `parley differences --save` kept. 0: one law for "
+            "all. Left out: not known, from 0 to 2.",
         ),
     ] = None,
     worth: Annotated[
@@ -73,8 +71,7 @@ def forecast_command(
         typer.Option(
             metavar="SHARE",
             help="With --inside: what joining must save to be worth a budget, as a share of what own rows cost alone: "
-            "0.01 for 1 %. Left "
-            "out: the owner's privacy cost over its value, where the terms have both.",
+            "0.01 for 1 %. Left out: the owner's privacy cost over its value, where the terms have both.",
         ),
     ] = None,
     speeds: Speeds = None,
@@ -127,6 +124,8 @@ def forecast_command(
         result = forecast(
             terms, known, seed, differences=heterogeneity, progress=progress, doing=progress.says, speeds=paces
         )
+        progress.says("weighing coalitions, looking for break-even budgets")
+        content = result.to_json()
         progress.says("comparing kinds of noise")
         noise = compare_noise(result, known, seed).to_json()
     proposal = None
@@ -140,9 +139,7 @@ def forecast_command(
             figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot
         )
     if as_json:
-        print_json(
-            result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()}, inside=False
-        )
+        print_json(content | {"noise": noise, "plan": None if proposal is None else proposal.to_json()}, inside=False)
         if proposal is not None:
             proposal.require_choice()
         return

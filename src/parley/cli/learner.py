@@ -41,8 +41,7 @@ def run_command(
         typer.Option(
             "--anyway",
             help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own "
-            "(items of ratings: "
-            "than what owners learn alone).",
+            "(items of ratings: than what owners learn alone).",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

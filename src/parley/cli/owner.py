@@ -68,17 +68,16 @@ def init_command(
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if not lifetime_delta > 0:
         warn(
-            "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one "
-            "noise for all, will "
-            f"be refused. If it should hold them: move {folder} out of its parent folder now, while it is unused, and "
-            f"init anew."
+            "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or "
+            f"one noise for all, will be refused. If it should hold them: move {folder} out of its parent folder "
+            "now, while it is unused, and init anew."
         )
     acceptance.warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
     held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
-        f"{settings.ledger}  the ledger: lifetime budget ({Adjacency.REPLACE_ONE}) ε = {number(lifetime)}, "
-        f"δ = {number(lifetime_delta)}{held}",
+        f"{settings.ledger}  the ledger: lifetime budget ({Adjacency.REPLACE_ONE}) ε = {number(lifetime)}, δ = "
+        f"{number(lifetime_delta)}{held}",
         soft_wrap=True,
     )
     acceptance.show_certificates_next(folder, name)

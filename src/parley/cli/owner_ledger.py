@@ -70,10 +70,8 @@ def restore_command(
         Lost,
         typer.Option(
             help="What the lost answers may have spent. all: the whole lifetime budget, the only safe answer if "
-            "anybody may have accepted "
-            "terms since that the folder of acceptances does not show; agreements: what the agreements in the backup "
-            "and in that folder "
-            "reserve."
+            "anybody may have accepted terms since that the folder of acceptances does not show; agreements: what "
+            "the agreements in the backup and in that folder reserve."
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,

@@ -12,8 +12,7 @@ Speeds = Annotated[
     typer.Option(
         metavar="NAME=SPEED,...",
         help="Asynchronous terms: how many answers an owner gives in a unit of a virtual clock's time (0: none ever). "
-        "Left out: all "
-        "give their last at the same time.",
+        "Left out: all give their last at the same time.",
     ),
 ]
 

@@ -31,8 +31,7 @@ def train_command(
         typer.Option(
             metavar="DIR",
             help="Release instead of simulating: safe noise, debited in DIR/OWNER.ledger. Run again after a crash, it "
-            "goes on where "
-            "it stopped; a finished run repeats its stored answers for free.",
+            "goes on where it stopped; a finished run repeats its stored answers for free.",
         ),
     ] = None,
     lifetime: Annotated[
@@ -40,8 +39,7 @@ def train_command(
         typer.Option(
             metavar="EPS",
             help="With --ledgers: make the ledgers that are missing, with this lifetime budget. It is for ever, and a "
-            "table has one "
-            "ledger: making a second one for the same table spends outside the books.",
+            "table has one ledger: making a second one for the same table spends outside the books.",
         ),
     ] = None,
     lifetime_delta: Annotated[
@@ -60,8 +58,7 @@ def train_command(
         typer.Option(
             "--anyway",
             help="With --ledgers: release even what is forecast to be worse than the zero model or the public "
-            "sample's own (items of "
-            "ratings: than what owners learn alone).",
+            "sample's own (items of ratings: than what owners learn alone).",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,

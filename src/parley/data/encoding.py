@@ -178,8 +178,7 @@ class Numbers(Encoding):
             return declared[0] / 2 + declared[1] / 2
         raise DataError(
             f"model.missing: expected model.bounds.{self.column}, or a public sample with numbers in that column: "
-            f"what a missing cell "
-            "counts as must not depend on private rows"
+            "what a missing cell counts as must not depend on private rows"
         )
 
 

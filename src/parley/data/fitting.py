@@ -171,8 +171,7 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
     if len(classes) < 2:
         raise DataError(
             f"model.categories.{model.target}: expected the names of at least two classes, or a public sample that "
-            f"has them: which "
-            "classes there are must not depend on private rows"
+            "has them: which classes there are must not depend on private rows"
         )
     for name in model.class_weight:
         if name not in classes:
@@ -290,8 +289,7 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
     if small.size:
         raise DataError(
             f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation is {spread[small[0]]:g}; expected at "
-            f"least {SMALLEST:g}, "
-            "so give the column in larger units"
+            f"least {SMALLEST:g}, so give the column in larger units"
         )
     return spread
 
@@ -304,9 +302,8 @@ def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
     if wrong.size:
         raise DataError(
             f"{PUBLIC}: column {columns[wrong[0]]!r}: its values range from {ends[0, wrong[0]]:g} to "
-            f"{ends[1, wrong[0]]:g}; expected at "
-            f"most {LARGEST:g} in size and at least {SMALLEST:g} apart, so give the column in other units or declare "
-            f"model.bounds"
+            f"{ends[1, wrong[0]]:g}; expected at most {LARGEST:g} in size and at least {SMALLEST:g} apart, so give "
+            "the column in other units or declare model.bounds"
         )
 
 

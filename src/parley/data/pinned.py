@@ -81,8 +81,7 @@ def pinned(fitted: Preparation, pins: Pins) -> Preparation:
     if found is not None:
         raise DataError(
             f"model.preparation: the pinned numbers are not what the terms and the public sample give: {found} "
-            f"(there: the file); ask who "
-            "wrote the terms to pin them again"
+            "(there: the file); ask who wrote the terms to pin them again"
         )
     _require_ordered(pins)
     known = {each.name for each in fields(Preparation)}
@@ -111,8 +110,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     if not (skew <= TOLERANCE and off <= TOLERANCE * float(spreads[0])):
         raise DataError(
             "model.preparation: the pinned directions are not principal components of the public sample: expected "
-            "orthonormal ones along "
-            "which it spreads most; ask who wrote the terms to pin them again"
+            "orthonormal ones along which it spreads most; ask who wrote the terms to pin them again"
         )
     return rotation
 

@@ -187,8 +187,7 @@ def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
     """What is said of a cell that has no name."""
     return DataError(
         f"{name}: column {column!r}, row {row}: expected a name: text, a whole number, or a float below 2^53{why}; "
-        f"larger numbers "
-        "keep theirs as integers, decimals or text"
+        "larger numbers keep theirs as integers, decimals or text"
     )
 
 

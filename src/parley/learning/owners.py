@@ -89,8 +89,7 @@ def _ask_lifetime(path: Path, promised: Sequence[Reservation]) -> NoReturn:
     more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
     raise LedgerError(
         f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, makes it, with that budget for the table's "
-        f"whole life. These "
-        f"terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
+        f"whole life. These terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
     )
 
 
@@ -119,8 +118,7 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
         )
         raise LedgerError(
             f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: "
-            f"so much do {first} and "
-            f"learning take together{short}. No ledger was made: its budget is for ever"
+            f"so much do {first} and learning take together{short}. No ledger was made: its budget is for ever"
         )
 
 
@@ -130,9 +128,8 @@ def require_own_tables(terms: Terms, tables: Mapping[str, TableSource]) -> None:
     if twice is not None and terms.privacy.shared_records < 2:
         raise GuaranteeError(
             f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same "
-            f"people, who were "
-            "promised one. Give each its own table, or set privacy.shared_records to how many owners may hold a "
-            "person's record"
+            "people, who were promised one. Give each its own table, or set privacy.shared_records to how many "
+            "owners may hold a person's record"
         )
 
 

@@ -264,8 +264,7 @@ def local_step(
     if data is None or not 0 < data < math.inf:
         raise TermsError(
             f"model.bounds: expected bounds of every feature (declared, or from a public sample) beside {algorithm}: "
-            f"without "
-            "them no local step is short enough for every table"
+            "without them no local step is short enough for every table"
         )
     largest = data + proximal
     if isinstance(step, str):

@@ -159,7 +159,6 @@ def scoring(preparation: Preparation) -> Scoring:
         column = preparation.model.target
         raise TermsError(
             f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: "
-            f"without them one row "
-            "could move a score at will"
+            "without them one row could move a score at will"
         )
     return NumberScoring(low, high, preparation.target_scale)

@@ -51,10 +51,10 @@ def acceptance_summary(
         *_arrivals(agreement),
         *sentences(agreement),
         f"What it promises every {task.unit} in the table ({Adjacency.REPLACE_ONE}): ε = "
-        f"{number(reservation.epsilon, side='above')}, "
-        f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
-        f"Who believed something about a {task.unit} with 50.0% ends between {percent(low, 'below')} and "
-        f"{percent(high, 'above')}{unless}." + task.several,
+        f"{number(reservation.epsilon, side='above')}, δ = "
+        f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. Who believed something about a "
+        f"{task.unit} with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}."
+        + task.several,
         _costs(require_ledger(owner), reservation, known),
     ]
 
@@ -66,8 +66,7 @@ def _neighbours(terms: Terms, owner: str) -> str:
     near = [name for name in everybody if (owner, name) in joined or (name, owner) in joined]
     return (
         f"Its own peer mixes the answers with what it hears and tells the peers of {', '.join(map(printable, near))} "
-        f"the mixture; in the "
-        "end all owners know everybody's point."
+        "the mixture; in the end all owners know everybody's point."
     )
 
 
@@ -86,11 +85,9 @@ def _counted(agreement: Agreement) -> list[str]:
     if terms.privacy.person is not None and task.unit == Task.unit:
         most = "row" if terms.privacy.records_per_person == 1 else f"{terms.privacy.records_per_person:,} rows"
         said.append(
-            f"Of everybody the first {most} count, by the cells of {printable(terms.privacy.person)!r}; how many that "
-            f"makes is public. "
-            "Replacing a person by somebody with as many rows, and no others in the table, leaves it as it is: that "
-            "is what is promised "
-            "about. How many rows each person has is not protected."
+            f"Of everybody the first {most} count, by the cells of {printable(terms.privacy.person)!r}; how many "
+            "that makes is public. Replacing a person by somebody with as many rows, and no others in the table, "
+            "leaves it as it is: that is what is promised about. How many rows each person has is not protected."
         )
     if terms.task == PREDICTION:
         said.append("A row without a target counts, and contributes nothing.")
@@ -103,13 +100,12 @@ def _noisy(agreement: Agreement) -> str:
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = (
-            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with "
-            f"laplace noise for ε = {number(terms.score_epsilon, side='above')}, which training goes without"
+            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with laplace noise "
+            f"for ε = {number(terms.score_epsilon, side='above')}, which training goes without"
         )
     return (
         f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with "
-        f"{terms.privacy.mechanism} noise{scored}. "
-        "Nothing else."
+        f"{terms.privacy.mechanism} noise{scored}. Nothing else."
     )
 
 
@@ -121,8 +117,7 @@ def _shared(agreement: Agreement) -> list[str]:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
     return [
         f"What leaves: {len(training.rounds)} answers, each {training.question.words()}{scored}. Your exact sum, "
-        f"without noise, leaves in "
-        "three shares, one pair to each host. Nothing else.",
+        "without noise, leaves in three shares, one pair to each host. Nothing else.",
         f"Hosts: {words(terms)}. One of them alone reads nothing; any two of these parties together can read your "
         f"exact sum.",
         f"What the learner gets: the sum of all owners with one {terms.privacy.mechanism} noise, which the hosts draw "
@@ -162,8 +157,7 @@ def _steps(agreement: Agreement) -> list[str]:
     scored = "" if privacy.score_epsilon is None else " and the score"
     return [
         f"Per step and in total: one answer alone costs ε = {step}{at}; a record is in {often}{people}. The total "
-        f"over all epochs{scored}, "
-        f"ε = {total}{at}, is what is promised and debited."
+        f"over all epochs{scored}, ε = {total}{at}, is what is promised and debited."
     ]
 
 
@@ -174,10 +168,8 @@ def _arrivals(agreement: Agreement) -> list[str]:
     answers = len(agreement.part.training.rounds)
     return [
         f"Answers are used as they come: this owner is asked again as soon as it has answered, at most {answers:,} "
-        f"times, and its noise is "
-        "for exactly so many. An answer that comes too late to be used costs as much. When its answers come the "
-        "learner sees, and no part "
-        "of this promise is about that."
+        "times, and its noise is for exactly so many. An answer that comes too late to be used costs as much. When "
+        "its answers come the learner sees, and no part of this promise is about that."
     ]
 
 
@@ -192,8 +184,7 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
     if cost is None and not known:
         return (
             f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already. "
-            f"What these terms cost in "
-            "zCDP is not known, so this ledger cannot take them."
+            "What these terms cost in zCDP is not known, so this ledger cannot take them."
         )
     now = "nothing more" if known else number(cost or 0, side="above")
     deltas = f" Of its δ = {number(lifetime[1])}, {number(reserved[1], side='above')} is reserved already."

@@ -35,8 +35,7 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
             TermsWarning(
                 "hosts",
                 f"The learner, {printable(learners[0].name)}, is one of the three hosts: with one more, {others}, it "
-                f"reads every owner's "
-                "exact sums, without noise.",
+                "reads every owner's exact sums, without noise.",
             )
         )
     if owners:
@@ -46,8 +45,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
             TermsWarning(
                 "hosts",
                 f"{who} among the hosts ({names}). The guarantee holds while no two hosts act together, and a host "
-                f"that is an owner too is "
-                "not one of the owners who may: with any other host it reads every owner's exact sums.",
+                "that is an owner too is not one of the owners who may: with any other host it reads every owner's "
+                "exact sums.",
             )
         )
     return found
@@ -63,10 +62,9 @@ def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[Term
         TermsWarning(
             "hosts.key",
             f"Neither the terms nor {place} say which key {listed(unknown)} must show. Whoever holds the authority's "
-            f"key can certify "
-            "itself under these names, be sent what two hosts are sent, and read exact sums without noise. Compare "
-            "fingerprints over the "
-            f"phone (parley certs show) and put them into the terms, or into {place}.",
+            "key can certify itself under these names, be sent what two hosts are sent, and read exact sums without "
+            "noise. Compare fingerprints over the phone (parley certs show) and put them into the terms, or into "
+            f"{place}.",
         )
     ]
 

@@ -259,8 +259,7 @@ class Owner:
         if terms.model.public is not None and self.table.holds(Path(terms.model.public)):
             raise DataError(
                 f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must "
-                f"hold nobody's "
-                "private rows"
+                "hold nobody's private rows"
             )
 
 

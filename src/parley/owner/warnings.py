@@ -85,8 +85,7 @@ def sentences(agreement: Agreement) -> list[str]:
         ""
         if found["record_bound"] is None
         else f"What one {task.record} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by "
-        f"{by} (clip: {clip}; "
-        f"weights: {weights or '1 for all'}; parameters: {radius}). "
+        f"{by} (clip: {clip}; weights: {weights or '1 for all'}; parameters: {radius}). "
     )
     said = [
         f"{limit}A {task.unit} moves an answer by at most {number(found['sensitivity'])}; the noise has scale "
@@ -106,8 +105,7 @@ def sentences(agreement: Agreement) -> list[str]:
     if found["preparation_sha256"] is not None:
         said.append(
             f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives "
-            f"here, but for rounding; "
-            "everybody uses the same."
+            "here, but for rounding; everybody uses the same."
         )
     return said
 
@@ -213,8 +211,7 @@ def budget_warning(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
     return TermsWarning(
         f"owners.{worst}.epsilon",
         f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may "
-        f"turn even odds about "
-        f"a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
+        f"turn even odds about a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
     )
 
 
@@ -291,8 +288,7 @@ def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
     if clip < usual:
         said = (
             f"is {_times(usual, clip)} smaller than what a record measures. Nearly every record is cut to one size, "
-            f"and an answer counts "
-            "records rather than averages them."
+            "and an answer counts records rather than averages them."
         )
     else:
         said = f"is {_times(clip, usual)} larger than what a record measures. It limits nobody; are the units right?"
@@ -329,8 +325,8 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
             )
             if repeated > 0:
                 rows = (
-                    f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, "
-                    f"which sounds like people."
+                    f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which "
+                    "sounds like people."
                 )
                 found.append(TermsWarning(about, f"{rows} {meaning}"))
         copies = float(frame.duplicated().mean()) if len(frame) else 0.0

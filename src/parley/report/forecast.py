@@ -28,8 +28,7 @@ def headline(result: Forecast) -> str:
     fitness = result.relative_fitness
     return (
         f"Expected relative fitness ψ = {number(fitness.mean)}  ({result.coverage}: {number(fitness.low)} to "
-        f"{number(fitness.high)}, "
-        "for what the pilot leaves open)"
+        f"{number(fitness.high)}, for what the pilot leaves open)"
     )
 
 
@@ -250,8 +249,7 @@ def inside_sentences(view: "InsideView") -> list[str]:
     level = f"a test that errs in {LEVEL:.0%} of owners that do not"
     law = (
         f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for "
-        f"all is not about them, "
-        "and this advice rests on own rows alone."
+        "all is not about them, and this advice rests on own rows alone."
         if view.law.differs
         else f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
     )

@@ -136,9 +136,8 @@ def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
     sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unknown"))
     return (
         f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners; for {largest.name}, with "
-        f"{largest.records:,} rows, "
-        f"it is{'' if worth[place] else ' not'}. However much owners differ, {sure} gain; of {open_} it cannot be "
-        f"said for sure."
+        f"{largest.records:,} rows, it is{'' if worth[place] else ' not'}. However much owners differ, {sure} gain; "
+        f"of {open_} it cannot be said for sure."
     )
 
 
@@ -158,9 +157,8 @@ def without_anybody(chapter: Chapter) -> str:
     saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
     paying = sum(owner.public > owner.price for owner in chapter.owners)
     return (
-        f"The public sample's best fit in the joint model's place, which takes nobody else, would save {share(saved)} "
-        f"on average, and more "
-        f"than the price for {paying} of {len(chapter.owners)}."
+        "The public sample's best fit in the joint model's place, which takes nobody else, would save "
+        f"{share(saved)} on average, and more than the price for {paying} of {len(chapter.owners)}."
     )
 
 
@@ -173,8 +171,7 @@ def on_held_out(chapter: Chapter) -> str:
     )
     return (
         f"On their own held-out rows the personal models are better for {better} of {len(chapter.owners)} ({surely} "
-        f"beyond chance, {worse} "
-        "worse beyond chance)."
+        f"beyond chance, {worse} worse beyond chance)."
     )
 
 
@@ -185,8 +182,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     unpaid = f"Unpaid, {joining} of {count} join" + ("" if large.participates else f", {name} not among them") + "."
     if not joining:
         unpaid = (
-            "Unpaid, no coalition lasts: whoever has rows enough leaves, the noise weighs more on the others, "
-            "and they leave too."
+            "Unpaid, no coalition lasts: whoever has rows enough leaves, the noise weighs more on the others, and "
+            "they leave too."
         )
     said = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]
@@ -198,9 +195,7 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     )
     said.append(
         f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} "
-        f"({Adjacency.REPLACE_ONE}). "
-        f"They cost {money(paid.deal.spend)}, "
-        f"{moved}."
+        f"({Adjacency.REPLACE_ONE}). They cost {money(paid.deal.spend)}, {moved}."
     )
     if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:
         verb = "more than" if paid.members_gain >= paid.deal.spend else "less than"
@@ -217,8 +212,7 @@ def large_owners_sentence(chapter: Chapter) -> str:
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
     return (
         f"{names}: do not bother. Each knows its customers well enough; joining would save {share(expected)} of the "
-        f"error at most by the "
-        f"forecast, and saved {share(best.gain / best.alone)} at most."
+        f"error at most by the forecast, and saved {share(best.gain / best.alone)} at most."
     )
 
 

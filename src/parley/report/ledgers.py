@@ -36,11 +36,10 @@ def lifetime_line(content: dict[str, Any]) -> str:
         unreserved = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
         return (
             f"lifetime ε = {number(lifetime['epsilon'])} ({content['adjacency']}), δ = {number(lifetime['delta'])}, "
-            f"held as zCDP, "
-            f"ρ = {number(rho['lifetime'], side='below')}: {number(rho['reserved'], side='above')} reserved, "
-            f"{unreserved} left for further "
-            f"terms; the agreements' ε add up to {number(reserved['epsilon'], side='above')}, "
-            f"{number(content['epsilon_spent'], side='above')} of it spent"
+            f"held as zCDP, ρ = {number(rho['lifetime'], side='below')}: {number(rho['reserved'], side='above')} "
+            f"reserved, {unreserved} left for further terms; the agreements' ε add up to "
+            f"{number(reserved['epsilon'], side='above')}, {number(content['epsilon_spent'], side='above')} of it "
+            "spent"
         )
     left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
     said = (

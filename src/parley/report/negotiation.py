@@ -53,9 +53,8 @@ def moves(result: Negotiation) -> list[str]:
         least = min(moved, key=lambda wish: wish.short)
         said.append(
             f"Nearest to joining is {least.name}: it lacks {number(least.short, 3)}, and would come for a payment of "
-            f"that, or if its "
-            f"privacy cost it {least.bearable:.0%} of what its terms say. "
-            f"All {len(moved)} that gain lack {number(sum(wish.short for wish in moved), 3)}."
+            f"that, or if its privacy cost it {least.bearable:.0%} of what its terms say. All {len(moved)} that gain "
+            f"lack {number(sum(wish.short for wish in moved), 3)}."
         )
     if useless:
         who = "every owner" if len(useless) == len(found) else ", ".join(wish.name for wish in useless[:6])
@@ -64,10 +63,9 @@ def moves(result: Negotiation) -> list[str]:
         hosts = "" if result.terms.noise.common else ', one noise for all (privacy.noise = "shared")'
         said.append(
             f"For {who}{more} the joint model at these budgets would be no better than an own one, so no cheaper "
-            f"privacy of its own alone "
-            f"helps. Less noise would: larger budgets of the others{hosts}, or more owners. Without any noise it "
-            f"would be worth "
-            f"{number(top.most, 3)} to {top.name}; its privacy may not cost it more than that."
+            f"privacy of its own alone helps. Less noise would: larger budgets of the others{hosts}, or more owners. "
+            f"Without any noise it would be worth {number(top.most, 3)} to {top.name}; its privacy may not cost it "
+            "more than that."
         )
     if willing and len(willing) < len(found):
         said.append(

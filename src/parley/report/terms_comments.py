@@ -18,8 +18,7 @@ def head_lines(made: Draft) -> list[str]:
             "what they are worth."
             if best is None
             else f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)}. After a "
-            f"change: parley plan, once "
-            "more."
+            "change: parley plan, once more."
         )
         lines += unjudged_lines(made.proposal)
     return lines

@@ -128,10 +128,9 @@ def interval_line(result: Result) -> str:
         + _clip_words(result)
     )
     drowned = (
-        " In some direction the moments do not stand clear of the noise and were lifted: the model is drawn towards 0 "
-        "there. With a "
-        "constant and a column for every name of a category that is always so, since those add up; such intervals "
-        "mean little."
+        " In some direction the moments do not stand clear of the noise and were lifted: the model is drawn towards "
+        "0 there. With a constant and a column for every name of a category that is always so, since those add up; "
+        "such intervals mean little."
     )
     return words + (drowned if sure is not None and sure.repaired else "")
 

@@ -35,9 +35,8 @@ def headline(verdict: Verdict) -> str:
     sure = "" if gain.low > 0 or gain.high < 0 else ", which may be chance"
     adds = "saves" if gain.mean > 0 else "costs"
     return (
-        f"Better for {verdict.owner}'s own rows: {best} ({words[best]}). Joining {adds} it {number(abs(gain.mean))} a "
-        f"row with the "
-        f"personal model (90 %: {_interval(gain)}){sure}.{_few(verdict)}"
+        f"Better for {verdict.owner}'s own rows: {best} ({words[best]}). Joining {adds} it {number(abs(gain.mean))} "
+        f"a row with the personal model (90 %: {_interval(gain)}){sure}.{_few(verdict)}"
     )
 
 

@@ -245,14 +245,12 @@ class Terms(Section):
         if self.model.public is not None and self.model.public_sha256 is None:
             raise TermsError(
                 "model.public_sha256: missing; between organisations the terms must say which public sample all "
-                "parties hold "
-                "(sha256sum FILE)"
+                "parties hold (sha256sum FILE)"
             )
         if self.model.preparation is not None and self.model.preparation_sha256 is None:
             raise TermsError(
-                "model.preparation_sha256: missing; between organisations the terms must say which public numbers all "
-                "parties use "
-                "(sha256sum FILE)"
+                "model.preparation_sha256: missing; between organisations the terms must say which public numbers "
+                "all parties use (sha256sum FILE)"
             )
 
     def train_rows(self, name: str) -> int:

@@ -33,11 +33,9 @@ def check_asynchronous(terms: CheckableTerms) -> None:
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if (learning.staleness or 0) < len(terms.owners) - 1:
         raise ValueError(
-            f"learning.staleness|expected at least {len(terms.owners) - 1}, one less than there are owners: everybody "
-            f"is "
-            "at work on a question, so at equal speeds an answer is as many versions old, and some owner's would all "
-            "be "
-            "paid for and dropped"
+            f"learning.staleness|expected at least {len(terms.owners) - 1}, one less than there are owners: "
+            "everybody is at work on a question, so at equal speeds an answer is as many versions old, and some "
+            "owner's would all be paid for and dropped"
         )
     if learning.decay != 0:
         raise ValueError(

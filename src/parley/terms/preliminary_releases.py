@@ -48,8 +48,7 @@ def check_differences(terms: CheckableTerms) -> None:
     if not told or terms.privacy.clip_norm is not None:
         raise ValueError(
             "privacy.difference_epsilon|expected an algorithm whose clip bounds a record's gradient in the "
-            "mechanism's norm, "
-            "such as gradient-descent"
+            "mechanism's norm, such as gradient-descent"
         )
     if len(terms.owners) < 2:
         raise ValueError("privacy.difference_epsilon|expected two owners or more: one does not differ from anybody")

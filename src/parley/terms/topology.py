@@ -16,8 +16,8 @@ LONGEST = 1_000_000  # characters of a file of edges
 Edges = tuple[tuple[str, str], ...]
 
 EXPECTED = (
-    "'ring', 'grid', 'star' or 'complete', or a list of pairs of different owners; in a terms file also a file "
-    "with a pair a line"
+    "'ring', 'grid', 'star' or 'complete', or a list of pairs of different owners; in a terms file also a file with "
+    "a pair a line"
 )
 
 

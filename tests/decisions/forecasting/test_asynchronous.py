@@ -101,7 +101,8 @@ def test_nobody_is_sent_to_plans_of_rounds_that_wait():
     assert "parley plan" not in " ".join(said.verdict_lines(found))
     waits = forecast(terms.changed(learning={"staleness": None}), pilot=table, resamples=2)
     assert waits.plan_gain is not None
-    below = replace(found, worth=replace(found.worth, together=1e9))
+    below = replace(found)
+    vars(below)["worth"] = replace(found.worth, together=1e9)
     assert "plan without learning.staleness" in " ".join(said.verdict_lines(below))
     with pytest.raises(BelowBaselineError, match=r"plan without learning\.staleness"):
         require_worth(below.worth)

@@ -131,7 +131,7 @@ def test_the_standard_error_is_that_of_the_runs_and_of_the_public_fits(public):
     fits = fitted_excess(expected.pilot)[0]
     own = fits.std(ddof=1) / np.sqrt(len(fits)) * unit
     drawn = [pilot_models(expected.pilot, REPLICATES, seed) for seed in range(60)]
-    many = [worth_of(expected, float(expected.run_excess(models).mean()) / expected.unit, models) for models in drawn]
+    many = [worth_of(expected, float(expected.excess_of(models).mean()) / expected.unit, models) for models in drawn]
     runs = np.sqrt(np.mean([each.error**2 - own**2 for each in many]))
     spread = np.std([each.together for each in many], ddof=1)
     assert spread == pytest.approx(runs, rel=0.45)  # of 60 draws: four standard errors

@@ -25,10 +25,9 @@ GAPS = 0.05  # share of missing cells, where they are filled: released with nois
 LOGISTIC = np.pi / np.sqrt(3)  # standard deviation of the noise whose sign is a logistic class
 
 SENTENCE = (
-    "there is no public sample: columns are drawn independently from the released scales, and nobody knows how strong "
-    "the relation to the "
-    f"target is; the forecast assumes that it explains {USUAL:.0%}, the interval covers {STRENGTHS[0]:.0%} to "
-    f"{STRENGTHS[-1]:.0%}"
+    "there is no public sample: columns are drawn independently from the released scales, and nobody knows how "
+    f"strong the relation to the target is; the forecast assumes that it explains {USUAL:.0%}, the interval covers "
+    f"{STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}"
 )
 
 
@@ -104,8 +103,7 @@ def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> 
         if not scaled and not np.isfinite([preparation.low[place], preparation.high[place]]).all():
             raise DataError(
                 f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column "
-                f"(parley scales), "
-                "or a pilot"
+                "(parley scales), or a pilot"
             )
         numbers = rng.standard_normal(rows) if scaled else rng.uniform(*ends, rows)
         columns.append(np.clip(np.where(gaps, 0.0, numbers), *ends))

@@ -70,8 +70,8 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
     share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:
         return (
-            f"the clip binds for {share:.1%} of the pilot's records on the way: the forecast counts its bias, and "
-            f"a plan weighs it"
+            f"the clip binds for {share:.1%} of the pilot's records on the way: the forecast counts its bias, and a "
+            "plan weighs it"
         )
     if scaled_share(pilot, _wandering(pilot, here, moments)) > RARELY:
         return "the noise drives the model to where the clip binds: the forecast counts its bias, and a plan weighs it"

@@ -54,8 +54,7 @@ class Heterogeneity:
         if self.origin == "assumed":
             return (
                 f"How much owners differ is not known. Assumed: a variance between owners of {number(self.low)} to "
-                f"{number(self.high)} "
-                f"times {unit}; costs and mean gain at {number(self.mean)}"
+                f"{number(self.high)} times {unit}; costs and mean gain at {number(self.mean)}"
             )
         if self.origin == "measured":
             return (

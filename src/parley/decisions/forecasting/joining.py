@@ -104,10 +104,7 @@ def joining(
     here, penalty = expected.here, expected.pilot.objective.regularisation
     curvature = here.curvature + penalty
     curvature = np.maximum(curvature, 1e-9 * float(curvature.max()))
-    if expected.method == "pilot-run" or expected.moments is None:
-        still = loud = np.mean(here.inward(models - here.optimum) ** 2, axis=0)
-    else:
-        still, loud = expected.moments.bias[-1] ** 2, expected.moments.gain[-1]
+    still, loud = expected.squared_errors(models)
     bias, price = (_costing(shape, curvature, total) for shape, total in ((still, cost.bias), (loud, cost.noise_price)))
     owners = Owners(
         curvature=curvature,

@@ -14,8 +14,9 @@ import numpy as np
 from parley.data.sources import Table
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import Expectation, expect
-from parley.decisions.forecasting.forecast import Forecast, coalition_cost
+from parley.decisions.forecasting.forecast import Forecast
 from parley.decisions.forecasting.joining import Joining, joining
+from parley.decisions.forecasting.owner_forecast import coalition_cost
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.sources import Source
 from parley.decisions.forecasting.worth import joint_cost

@@ -41,8 +41,7 @@ def _odd(column: str, cells: Sequence[str]) -> str | None:
         shown = printable(words[0], 20)
         return (
             f"{called} holds numbers, and cells that are none ({shown!r}): with those empty, here and in the private "
-            f"files, it is learned "
-            "from as a number."
+            "files, it is learned from as a number."
         )
     return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
+import pandas as pd
 
 from parley.data import Design, read_table
 from parley.data.sources import Table
@@ -225,14 +226,23 @@ class Pilot:
 def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
     """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source;
     `speeds` (asynchronous terms) as `train` takes them."""
-    check_speeds(terms, speeds)
-    pilot = _opened(terms, known)
+    require_prediction(terms)
+    example = read_table(known) if isinstance(known, Table) else None
+    setup = resolve(terms, example)
+    given = None if known is None or isinstance(known, Table) else known
+    if given is not None and given.width != setup.parameters:
+        raise DataError(
+            f"the pilot describes {given.width} parameters, the terms have {setup.parameters} (with the constant, if "
+            f"any)"
+        )
+    pilot = _with(setup, _source(setup, example) if given is None else given, apart=example is not None)
     return pilot if speeds is None else _at_speeds(pilot, speeds)
 
 
 def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
     """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they
     were there."""
+    check_speeds(pilot.terms, speeds)
     silent = tuple(name for name in pilot.setup.schedule.names if speeds.get(name) == 0)
     heard = {name: speed for name, speed in speeds.items() if name not in silent}
     if not silent:
@@ -247,32 +257,20 @@ def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
     return replace(fewer, algorithm=algorithm.heard_only(names), speeds=heard, silent=silent)
 
 
-def _opened(terms: Terms, known: Table | Source | None) -> Pilot:
-    require_prediction(terms)
-    if known is not None and not isinstance(known, Table):
-        setup = resolve(terms)
-        if known.width != setup.parameters:
-            raise DataError(
-                f"the pilot describes {known.width} parameters, the terms have {setup.parameters} (with the constant, "
-                f"if any)"
-            )
-        return _with(setup, known)
-    example = None if known is None else read_table(known)
-    setup = resolve(terms, example)
+def _source(setup: Setup, example: pd.DataFrame | None) -> Source:
+    """The pilot's rows: of this table, of the terms' public sample, or drawn by what was released of the columns."""
+    model = setup.terms.model
     if example is not None:
-        model = terms.model
-        design = setup.preparation.design(with_target(example, model.target, listed_classes(model), "pilot"), "pilot")
-    elif setup.public is not None:
-        design = setup.public
-    elif terms.model.scales or (terms.model.categories and terms.model.coding == "one-hot"):
-        return _with(setup, AssumedSample.of(setup))
-    else:
-        raise DataError(
-            "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley "
-            "scales), released "
-            "moments or stated assumptions"
-        )
-    return _with(setup, Sample(design.for_studies()), apart=example is not None)
+        rows = with_target(example, model.target, listed_classes(model), "pilot")
+        return Sample(setup.preparation.design(rows, "pilot").for_studies())
+    if setup.public is not None:
+        return Sample(setup.public.for_studies())
+    if model.scales or (model.categories and model.coding == "one-hot"):
+        return AssumedSample.of(setup)
+    raise DataError(
+        "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), "
+        "released moments or stated assumptions"
+    )
 
 
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:

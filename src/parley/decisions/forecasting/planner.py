@@ -114,8 +114,8 @@ class Proposal:
             reasons = list(dict.fromkeys(each.why for each in self.unjudged))
             raise SettingError(
                 f"nothing was chosen: none of {len(self.unjudged)} ways to spend the budgets can be judged "
-                f"({'; '.join(reasons[:3])}); "
-                "give a larger public sample, or set model.radius or model.regularisation"
+                f"({'; '.join(reasons[:3])}); give a larger public sample, or set model.radius or "
+                "model.regularisation"
             )
         return self.best
 
@@ -139,8 +139,7 @@ def require_rounds(terms: Terms) -> None:
     if not terms.learning.waits:
         raise SettingError(
             "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast "
-            "with it and answers of "
-            "the owners' own"
+            "with it and answers of the owners' own"
         )
 
 

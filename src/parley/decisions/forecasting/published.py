@@ -24,8 +24,8 @@ class PublishedBounds:
     theorem_3_rate: float
     theorem_3_fitted_constant: float
     note: str = (
-        "published bounds, not predictions: theorem 2 ignores the start, theorem 3 has an unspecified "
-        "constant, fitted here"
+        "published bounds, not predictions: theorem 2 ignores the start, theorem 3 has an unspecified constant, "
+        "fitted here"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from parley.decisions.forecasting.binding import RARELY, on_the_way
-from parley.decisions.forecasting.expectation import Expectation, expect
+from parley.decisions.forecasting.expectation import ByRuns, Expectation, expect
 from parley.decisions.forecasting.pilot import Pilot, pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Sample
 from parley.decisions.forecasting.sweep import WORTH_MORE_ROUNDS, horizons
@@ -157,7 +157,7 @@ def checked(pilot: Pilot, seed: int) -> Judged:
 def expect_quickly(pilot: Pilot) -> Expectation:
     """The expectation without moments where a pilot run has to tell anyway."""
     here = pilot.landscape()
-    return expect(pilot, here) if quickly_told(pilot) else Expectation(pilot, here, None, "pilot-run", ())
+    return expect(pilot, here) if quickly_told(pilot) else ByRuns(pilot, here, ())
 
 
 def quickly_told(pilot: Pilot) -> bool:
@@ -184,7 +184,7 @@ def hidden_bias(expected: Expectation) -> float:
     separate, at the same place.
     """
     pilot = expected.pilot
-    if not pilot.has_rows or not pilot.bound.clips or expected.method != "pilot-run" or len(pilot.design) < 4:
+    if not pilot.has_rows or not pilot.bound.clips or not expected.simulated or len(pilot.design) < 4:
         return 0.0
     free = attempt(pilot, privacy={"clip": 1e6 * pilot.bound.value})
     if free is None:

@@ -119,9 +119,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     delta = usual_delta(max(header.rows for header in headers)) if wishes.delta is None else wishes.delta
     if missing and not delta > 0:
         raise SettingError(
-            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} are "
-            f"spread, and scales "
-            "are released with one; or give --public, --bounds or --categories"
+            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} "
+            "are spread, and scales are released with one; or give --public, --bounds or --categories"
         )
     content: dict[str, Any] = {
         "title": wishes.title,
@@ -235,9 +234,8 @@ class _Known:
         else:
             raise SettingError(
                 f"--kind: without a public sample nobody looks what {target!r} is: --kind linear-regression for a "
-                f"number, "
-                "--positive NAME for the one of two classes that counts as 1, --kind softmax-regression for several "
-                "classes"
+                "number, --positive NAME for the one of two classes that counts as 1, --kind softmax-regression for "
+                "several classes"
             )
         if MODELS[kind].predicts == "number" and listed and not numeric:
             raise SettingError(
@@ -251,8 +249,7 @@ class _Known:
         if len(listed) != 2:
             raise SettingError(
                 f"--positive: expected the name of the class that counts as 1: the target {self.wishes.target!r} has "
-                f"{len(listed)} of "
-                "them; or --kind softmax-regression"
+                f"{len(listed)} of them; or --kind softmax-regression"
             )
         if self.public is None:
             return listed[1]
@@ -267,8 +264,7 @@ class _Known:
             if untold:
                 raise SettingError(
                     f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C: with one noise for "
-                    f"all no names can be "
-                    "asked for"
+                    "all no names can be asked for"
                 )
             return self.wishes.features
         found = tuple(
@@ -364,20 +360,18 @@ class _Known:
         if self.read:
             said = [
                 f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns "
-                f"hold numbers "
-                f"or names were read: {_list(self.read)}. That much becomes public with the terms; --bounds and "
-                f"--categories spare it."
+                f"hold numbers or names were read: {_list(self.read)}. That much becomes public with the terms; "
+                "--bounds and --categories spare it."
             ]
         if person is not None:
             said.append(
                 "`records` becomes public with the terms. Whoever is replaced by somebody with as many rows, and no "
-                "others in the table, "
-                "leaves it as it is; how many people there are, and how many rows each has, is not protected."
+                "others in the table, leaves it as it is; how many people there are, and how many rows each has, is "
+                "not protected."
             )
         said.append(
-            f"A private row without a target ({printable(self.wishes.target, 60)}) counts among them, and contributes "
-            f"nothing; its owner "
-            "is told how many there are, and nobody else."
+            f"A private row without a target ({printable(self.wishes.target, 60)}) counts among them, and "
+            "contributes nothing; its owner is told how many there are, and nobody else."
         )
         if self.public is not None:
             said.append(
@@ -387,8 +381,8 @@ class _Known:
         elif missing:
             said.append(
                 f"How {_list(missing)} are spread nobody has said: owners will be asked with noise, for "
-                f"{terms.privacy.scale_epsilon} of "
-                "every epsilon. Each column makes all of them noisier: --features names those that matter."
+                f"{terms.privacy.scale_epsilon} of every epsilon. Each column makes all of them noisier: --features "
+                "names those that matter."
             )
         else:
             said.append("Ranges and names of categories are those that were declared.")

@@ -87,7 +87,7 @@ def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None
 def worth_of(expected: Expectation, fitness: float, models: Floats | None = None) -> Worth:
     """The same of a forecast that was made already; `models` [R, P] are what it is the mean of, where it is one."""
     unit = expected.pilot.setup.preparation.target_scale**2
-    runs = np.zeros(0) if models is None or expected.method != "pilot-run" else expected.run_excess(models)
+    runs = np.zeros(0) if models is None else expected.excess_of(models)
     error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
     return Worth(
         joint_cost(expected, fitness), baselines(expected.pilot), float(error), expected.pilot.setup.schedule.waits
@@ -170,7 +170,7 @@ def _quickly(expected: Expectation, pilot: Pilot, seed: int) -> float | None:
     passes = pilot.terms.learning.horizon * len(pilot.terms.owners)
     try:
         found = expect(pilot, expected.here)
-        if found.method == "pilot-run" and FEW * 4.0 * len(pilot.design) * pilot.source.width * passes > QUICK:
+        if found.simulated and FEW * 4.0 * len(pilot.design) * pilot.source.width * passes > QUICK:
             return None
         value = found.fitness(seed, FEW)
     except (SettingError, TermsError, DataError):

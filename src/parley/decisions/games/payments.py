@@ -126,8 +126,7 @@ def what_would_help(target: float, without_noise: float) -> str:
     if without_noise > target:
         return (
             f"{without_noise:.3g} of it is left by the way of training, without any noise: a longer horizon, another "
-            f"step or clip brings "
-            "more, budgets and records do not (parley plan TERMS)"
+            "step or clip brings more, budgets and records do not (parley plan TERMS)"
         )
     return "ask for that or more, or find owners with more records"
 
@@ -303,8 +302,7 @@ def balanced(deal: Deal) -> Deal:
     if surplus.sum() < bill:
         raise NoEquilibriumError(
             f"balanced budget: the members gain {surplus.sum():.4g} with payments of {bill:.4g}, too little to pay "
-            f"those themselves; "
-            f"the learner must bring {bill - surplus.sum():.4g}"
+            f"those themselves; the learner must bring {bill - surplus.sum():.4g}"
         )
     fee = bill * surplus / surplus.sum()
     return replace(deal, fee=fee, payoff=deal.payoff - fee)

@@ -29,8 +29,8 @@ def price_note(terms: Terms, name: str) -> str | None:
     if part.value is None or part.privacy_cost is None:
         missing, other = ("value", "privacy_cost") if part.value is None else ("privacy_cost", "value")
         return (
-            f"owners.{name}.{missing}: missing; its {other} counts for nothing here, since joining has a price "
-            f"only where it has both"
+            f"owners.{name}.{missing}: missing; its {other} counts for nothing here, since joining has a price only "
+            "where it has both"
         )
     if not part.value > 0:
         return f"owners.{name}.value = 0: its privacy_cost counts for nothing here, since a price is cost / value"

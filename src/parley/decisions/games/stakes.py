@@ -11,7 +11,7 @@ from scipy.interpolate import CubicSpline
 from parley.data.sources import Table
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import expect
-from parley.decisions.forecasting.forecast import coalition_cost
+from parley.decisions.forecasting.owner_forecast import coalition_cost
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.sources import Source
 from parley.errors import SettingError, TermsError
@@ -183,9 +183,8 @@ def _known_cost(known: Pilot, seed: int) -> tuple[CoalitionCost, float, tuple[st
     expected = expect(known)
     warnings = expected.warnings
     cost, _ = coalition_cost(expected, expected.fitness(seed))
-    if expected.method == "pilot-run" and expected.moments is not None:
-        curvature_price = float(expected.excess_at(1.0)[-1] - expected.excess_at(0.0)[-1])
-        cost = replace(cost, noise_price=max(cost.noise_price, curvature_price))
+    if expected.curvature_price is not None:
+        cost = replace(cost, noise_price=max(cost.noise_price, expected.curvature_price))
         warnings = (
             *warnings,
             "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess",

@@ -24,7 +24,6 @@ from parley.protocol.queries import Answer, GradientQuery, Query
 from parley.protocol.schedule import Schedule
 from parley.protocol.setup import Setup
 from parley.terms import Terms
-from parley.terms.asynchronous import answers_of
 from parley.validate import LARGEST, Floats
 
 POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"
@@ -64,8 +63,7 @@ class AsynchronousDescent(Algorithm):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        terms, names = setup.terms, setup.schedule.names
-        answers = tuple(answers_of(terms, name) for name in names)
+        terms, names, answers = setup.terms, setup.schedule.names, setup.schedule.own or ()
         records, average = tuple(terms.train_rows(name) for name in names), terms.learning.average or "last"
         step = step_size(setup)
         what = (step, terms.learning.staleness or 0, names, records, answers, average, _follow(setup, step))

@@ -7,30 +7,25 @@ from parley.numerals import number
 INSIDE = "Computed from private rows without safe noise: keep it inside."
 SIMULATION = (
     "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the "
-    "quality figures "
-    f"come from the private tables themselves. Terms that were tuned by looking at them carry what was seen. {INSIDE}"
+    "quality figures come from the private tables themselves. Terms that were tuned by looking at them carry what "
+    f"was seen. {INSIDE}"
 )
 RELEASE = (
     "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
 )
 BY_THEIR_WORD = (
     "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the "
-    "cost that the terms "
-    "say, and no answer was larger than the agreed bound and noise can make it. What an owner computed it from, and "
-    "with which noise, "
-    "only its own people can see."
+    "cost that the terms say, and no answer was larger than the agreed bound and noise can make it. What an owner "
+    "computed it from, and with which noise, only its own people can see."
 )
 SHARED_BY_WORD = (
-    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before its "
-    "shares left, and "
-    "the three hosts opened the same sums, none larger than the agreed bounds and the noise can make it. Nobody saw a "
-    "single owner's "
-    "answer unless two hosts acted together."
+    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before "
+    "its shares left, and the three hosts opened the same sums, none larger than the agreed bounds and the noise "
+    "can make it. Nobody saw a single owner's answer unless two hosts acted together."
 )
 SHARED_HERE = (
     "Release: every answer was debited in the owners' ledgers, and one noise for all was drawn by the protocol of "
-    "three hosts - all three "
-    "in this process, so nothing keeps whoever runs it from looking."
+    "three hosts - all three in this process, so nothing keeps whoever runs it from looking."
 )
 
 

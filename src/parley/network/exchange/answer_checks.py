@@ -19,8 +19,7 @@ TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute 
 
 REMEDY = (
     "answers that left are missing from its books. At the owner: parley owner restore, which with --assume-spent "
-    "counts them as spent; "
-    "these terms are over, go on under new ones"
+    "counts them as spent; these terms are over, go on under new ones"
 )
 
 
@@ -60,9 +59,8 @@ class Scrutiny:
         if not extent.holds(value):
             raise ContradictionError(
                 f"{self.owner}: its answer to round {query.round} is larger than the agreed bound and noise can make "
-                f"it (an honest one is, "
-                f"once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, before anything it sent is "
-                f"used"
+                f"it (an honest one is, once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, "
+                "before anything it sent is used"
             )
 
     def check_statement(
@@ -87,9 +85,8 @@ class Scrutiny:
         latest = self._part.rounds if before is None or not least else max(least, before.answered)
         if not least <= statement.answered <= latest:
             raise ContradictionError(
-                f"{self.owner}: says that the last round it answered is {statement.answered}, after round {least} was "
-                f"asked: another "
-                "learner asks by these terms, or its books are not those of this run"
+                f"{self.owner}: says that the last round it answered is {statement.answered}, after round {least} "
+                "was asked: another learner asks by these terms, or its books are not those of this run"
             )
         if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
             raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back; {REMEDY}")

@@ -112,8 +112,7 @@ def host_keys(
         if key is not None and known.setdefault(key, name) != name:
             raise SettingError(
                 f"{place}: {known[key]} and {name} have the same key, {key[:16]}…: {TWICE}; compare their "
-                f"fingerprints over the phone "
-                "(parley certs show)"
+                "fingerprints over the phone (parley certs show)"
             )
     return keys
 
@@ -125,7 +124,6 @@ def host_key(host: Host, addresses: Mapping[str, str | Pinned], place: str) -> s
     if pin is not None and host.key is not None and pin != host.key:
         raise SettingError(
             f"{place}: {host.name}: the fingerprint is {pin[:16]}…, the terms say {host.key[:16]}…; compare it over "
-            f"the phone "
-            "(parley certs show)"
+            "the phone (parley certs show)"
         )
     return host.key if pin is None else pin

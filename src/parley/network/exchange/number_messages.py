@@ -20,9 +20,8 @@ PIECE = 1 << 20  # numbers in one message
 _MOST_ARRAYS = 100
 _FLOATS = np.dtype("<f8")
 REMEDY = (
-    "nothing was spent for it. Their machines find different numbers for the same public sample, or one runs another "
-    "version: pin them "
-    "(parley pin TERMS --write PINNED), and let everybody accept those terms"
+    "nothing was spent for it. Their machines find different numbers for the same public sample, or one runs "
+    "another version: pin them (parley pin TERMS --write PINNED), and let everybody accept those terms"
 )
 
 

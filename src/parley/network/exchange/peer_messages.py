@@ -104,8 +104,7 @@ def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[
     if not abs(words.length - run.length) <= ROUNDED * run.length:
         raise ContradictionError(
             f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries choose "
-            f"differently; write "
-            "learning.step into the terms"
+            "differently; write learning.step into the terms"
         )
     return _vectors(words, owner, place, shape)
 

@@ -177,8 +177,8 @@ class Journal:
         """The rounds about which something is written and that have no end yet."""
         with self._db.transaction() as db:
             found = db.execute(
-                "SELECT round FROM entries WHERE terms=? AND round>0 GROUP BY round "
-                "HAVING SUM(kind IN ('opened', 'void')) = 0 ORDER BY round",
+                "SELECT round FROM entries WHERE terms=? AND round>0 GROUP BY round HAVING SUM(kind IN ('opened', "
+                "'void')) = 0 ORDER BY round",
                 (terms,),
             ).fetchall()
         return [number for (number,) in found]
@@ -288,7 +288,7 @@ def _link(previous: str, facts: list[object], digest: bytes | None) -> str:
 def _prune(db: sqlite3.Connection, terms: str, size: int) -> None:
     """Let go of the oldest sums beyond what is kept; the last ones always stay."""
     db.execute(
-        "UPDATE entries SET sums=NULL WHERE terms=? AND sums IS NOT NULL AND round NOT IN "
-        "(SELECT round FROM entries WHERE terms=? AND sums IS NOT NULL ORDER BY seq DESC LIMIT ?)",
+        "UPDATE entries SET sums=NULL WHERE terms=? AND sums IS NOT NULL AND round NOT IN (SELECT round FROM "
+        "entries WHERE terms=? AND sums IS NOT NULL ORDER BY seq DESC LIMIT ?)",
         (terms, terms, max(1, KEPT // max(1, size))),
     )

@@ -139,9 +139,7 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     return [
         f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the others are {others}.",
         f"In each of {assignment.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and "
-        f"send your "
-        f"part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
-        "You see two of three shares of every answer, which tell nothing. Whoever sees what two hosts see, sees every "
-        "answer: keep your "
-        "machine, key and journal to yourself.",
+        f"send your part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
+        "You see two of three shares of every answer, which tell nothing. Whoever sees what two hosts see, sees "
+        "every answer: keep your machine, key and journal to yourself.",
     ]

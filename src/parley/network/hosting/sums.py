@@ -41,8 +41,7 @@ class HostedSum:
             if any(owner.ledger.account(setup.hash).answers for owner in owners):
                 raise LedgerError(
                     f"{folder}: the hosts' journals by these terms are not here, but owners have answered: put the "
-                    f"journals back, or agree "
-                    "on new terms"
+                    "journals back, or agree on new terms"
                 )
             for journal in journals:
                 journal.begin(setup.hash)

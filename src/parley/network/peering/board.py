@@ -35,9 +35,8 @@ class Board:
             if place[0] < self._first:
                 raise OutOfOrder(
                     f"round {place[0]} is over here, where round {self._first} is the oldest kept: put the latest "
-                    f"checkpoint back; if it "
-                    "is lost, let all peers move theirs away and begin again, which costs nothing while the owners "
-                    "keep all answers"
+                    "checkpoint back; if it is lost, let all peers move theirs away and begin again, which costs "
+                    "nothing while the owners keep all answers"
                 )
             return None
 

@@ -203,18 +203,16 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
         if terms_hash not in accounts:
             raise LedgerError(
                 f"{acceptances.folder}/{terms_hash}.json: accepted here, but the ledger {ledger.path} does not know "
-                f"it: the ledger was "
-                "rolled back or replaced, and what was answered since is lost to it. Put the latest ledger back with "
-                "its -wal file; if it "
-                "is lost: parley owner restore. A file that nobody here accepted is to be removed"
+                "it: the ledger was rolled back or replaced, and what was answered since is lost to it. Put the "
+                "latest ledger back with its -wal file; if it is lost: parley owner restore. A file that nobody "
+                "here accepted is to be removed"
             )
     for terms_hash, account in accounts.items():
         if not account.used_up and terms_hash not in kept and terms_hash != accepting:
             raise LedgerError(
                 f"{ledger.path}: it holds the terms {terms_hash[:16]}… as accepted, but "
-                f"{acceptances.folder}/{terms_hash}.json is missing. "
-                f"Accept the same terms again, which costs nothing more; or end them: parley owner close "
-                f"{terms_hash[:16]}"
+                f"{acceptances.folder}/{terms_hash}.json is missing. Accept the same terms again, which costs "
+                f"nothing more; or end them: parley owner close {terms_hash[:16]}"
             )
 
 

@@ -79,8 +79,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
             continue  # not an owner's settings, or of a table that is gone
         if same:
             raise SettingError(
-                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with those. "
-                f"Only if they never "
-                f"accepted any terms (parley owner ledger {known}) may they be given up: move {known.parent} out of "
-                f"{known.parent.parent} and init anew"
+                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with "
+                f"those. Only if they never accepted any terms (parley owner ledger {known}) may they be given up: "
+                f"move {known.parent} out of {known.parent.parent} and init anew"
             )

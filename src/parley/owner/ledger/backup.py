@@ -118,9 +118,8 @@ def _require_latest(backup: Path, ledger: Path) -> None:
         row = now.execute("SELECT hash FROM entries WHERE seq=?", (known.entries,)).fetchone()
         if row == (known.hash,) and end.entries > known.entries:
             raise LedgerError(
-                f"{backup}: the ledger in place goes on from this backup and knows {end.entries - known.entries} rows "
-                f"more; nothing needs "
-                f"to be restored. If answers are missing there too, give {ledger} itself"
+                f"{backup}: the ledger in place goes on from this backup and knows {end.entries - known.entries} "
+                f"rows more; nothing needs to be restored. If answers are missing there too, give {ledger} itself"
             )
 
 

@@ -332,10 +332,9 @@ class Ledger:
             if known is None or (known.entries <= end.entries and _hash_at(db, known.entries) == known.hash):
                 continue
             raise BrokenChainError(
-                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there are "
-                f"{end.entries}, and "
-                "they do not go on from those. Put the latest one back with its -wal file; if it is lost: parley "
-                "owner restore"
+                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there "
+                f"are {end.entries}, and they do not go on from those. Put the latest one back with its -wal file; "
+                "if it is lost: parley owner restore"
             )
 
     def _follow(self, verification: Verification) -> None:

@@ -165,9 +165,8 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
     if new.delta > 0 and most[1] == 0:
         raise BudgetExhausted(
             f"{path}: this ledger has a lifetime delta of 0, set for ever when it was made, and these terms need "
-            f"{float(new.delta):g}: "
-            "agree on pure noise (mechanism = 'laplace', each owner's own). A ledger for terms with a delta is made "
-            "with --lifetime-delta"
+            f"{float(new.delta):g}: agree on pure noise (mechanism = 'laplace', each owner's own). A ledger for "
+            "terms with a delta is made with --lifetime-delta"
         )
     if after[0] > most[0] or after[1] > most[1]:
         hint = (
@@ -182,8 +181,7 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
         )
         raise BudgetExhausted(
             f"{path}: accepting these terms would reserve {written(after)} in all: the table's lifetime budget is "
-            f"{written(most)}, for "
-            f"ever, and {room}; agree on terms that cost no more than that{hint}"
+            f"{written(most)}, for ever, and {room}; agree on terms that cost no more than that{hint}"
         )
     return after[0]
 
@@ -192,16 +190,14 @@ def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fr
     if new.rho is None:
         raise LedgerError(
             f"{path}: its lifetime budget is held as zCDP, and what these terms cost in zCDP is not known; agree on "
-            f"laplace or gaussian "
-            "noise that each owner draws itself (noise = 'each-owner'), and on batches that nobody draws in secret "
-            "(sampling = 'partition')"
+            "laplace or gaussian noise that each owner draws itself (noise = 'each-owner'), and on batches that "
+            "nobody draws in secret (sampling = 'partition')"
         )
     after = before + new.rho
     if not (new.rho >= 0 and after <= most):
         raise BudgetExhausted(
             f"accepting these terms would reserve rho = {float(after):g} in all: the table's lifetime budget is "
-            f"{written(lifetime(db))}, "
-            f"which held as zCDP is rho = {float(most):g}"
+            f"{written(lifetime(db))}, which held as zCDP is rho = {float(most):g}"
         )
     return after
 
@@ -254,8 +250,8 @@ def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema:
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
             f"{path}: the terms {terms_hash[:16]}… were accepted with a table that declares other columns, or other "
-            f"types of them, "
-            "than the one that is there now; put that one back and restart the daemon, or agree on new terms"
+            "types of them, than the one that is there now; put that one back and restart the daemon, or agree on "
+            "new terms"
         )
 
 
@@ -267,8 +263,7 @@ def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: b
     elif known != digest:
         raise LedgerError(
             f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one that is there now; "
-            f"put that one back and "
-            "restart the daemon, or agree on new terms"
+            "put that one back and restart the daemon, or agree on new terms"
         )
 
 

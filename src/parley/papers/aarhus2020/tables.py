@@ -164,9 +164,8 @@ class Runs:
                 f"{NO_NOISE['alone']} alone and {NO_NOISE['one noise']} together"
             )
         lines.append(
-            f"softmax: at the same total ε and δ = {DELTA:g}, Gaussian noise, all records in each of {SOFTMAX_EPOCHS} "
-            f"steps, momentum, "
-            f"step {SOFTMAX_STEP:g}, clip {SOFTMAX_CLIP:g}; one run"
+            f"softmax: at the same total ε and δ = {DELTA:g}, Gaussian noise, all records in each of "
+            f"{SOFTMAX_EPOCHS} steps, momentum, step {SOFTMAX_STEP:g}, clip {SOFTMAX_CLIP:g}; one run"
         )
         return lines
 

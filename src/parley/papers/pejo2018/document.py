@@ -57,8 +57,7 @@ def pejo2018(
         typer.Option(
             metavar="NAME",
             help="What the document leaves open: another mechanism for each player (mechanisms); sharing only some "
-            "iterations "
-            "(iterations); a forecast from some public users, judged by the others (forecast).",
+            "iterations (iterations); a forecast from some public users, judged by the others (forecast).",
         ),
     ] = None,
     data: Annotated[
@@ -82,8 +81,8 @@ def pejo2018(
         typer.Option(
             metavar="C/B,...",
             help="Concerns are private, and this is what is known of them: 0.2,1,5 (equally likely) or 0.2:3,5:1 "
-            "(three to one). Twice: "
-            "one for each player. With figure 5 on what was measured, else on the published fits.",
+            "(three to one). Twice: one for each player. With figure 5 on what was measured, else on the published "
+            "fits.",
         ),
     ] = None,
     discount: Annotated[

@@ -56,9 +56,8 @@ def figure(bench: Settings, word: str, progress: Progress) -> Shown:
     if which != 3:
         parts.append(
             "alone: the best of all methods, by its own ratings only; solved: the owner solves its users' factors "
-            "from their own ratings "
-            "in the end; the gain is that of the better. updates hide a user (δ = 1e-5), unbounded noise a rating, "
-            "bounded noise its value."
+            "from their own ratings in the end; the gain is that of the better. updates hide a user (δ = 1e-5), "
+            "unbounded noise a rating, bounded noise its value."
         )
     if bench.game:
         games, again = measured_games(points), repeated_games(points, bench.discount)

@@ -67,8 +67,8 @@ def best(bench: Trials, word: str, progress: Progress) -> Shown:
     rows = [["a difference of 1", "ε", "best α", "E|noise| there", "of Laplace or Gaussian noise"]]
     rows += [[RULES[b.rule], f"{b.epsilon:g}", f"{b.alpha:.4g}", number(b.least), number(b.rival)] for b in found]
     remark = (
-        "Pure, no α comes up to Laplace noise, in one coordinate or in all; spread over ever more coordinates, "
-        "the Gaussian (α = 2) "
+        "Pure, no α comes up to Laplace noise, in one coordinate or in all; spread over ever more coordinates, the "
+        "Gaussian (α = 2) "
     )
     remark += "is best; that ε is the low end of what such noise costs, and no upper bound."
     lines = [(RULES[b.rule], CHOICES, b.distortions / b.rival, False) for b in found if b.epsilon == 1]
@@ -89,9 +89,8 @@ def trained(bench: Trials, word: str, progress: Progress) -> Shown:
         rows.append([*printed, number(row["computed_distortion"]), *epsilons])
     remark = (
         f"{COMPOSITIONS} compositions, sampling {SAMPLING:g}, δ = {DELTA:g}, sensitivity 1, as Z says. Nothing is "
-        f"trained here. "
-        "The printed ε do not come out of that. At scale 5.66, where ε = 3 and ε = 1 are printed, both laws cost one "
-        "coordinate the same."
+        "trained here. The printed ε do not come out of that. At scale 5.66, where ε = 3 and ε = 1 are printed, "
+        "both laws cost one coordinate the same."
     )
     by = {alpha: [row for row in found if row["alpha"] == alpha] for alpha in (2.0, 1.999)}
     keys = (("scale", False),) if word == "4.5" else (("one", False), ("all", True))
@@ -124,7 +123,7 @@ def curves(bench: Trials, word: str, progress: Progress) -> Shown:
             value = float(np.interp(at, curve["x"], curve["y"]))
             rows.append([each["title"], f"{curve['label']}, {spread}", number(value, 3)])
     remark = (
-        "Solid: one coordinate's. Dashed: spread over many, where the law costs what the Gaussian with its "
-        "Fisher information does."
+        "Solid: one coordinate's. Dashed: spread over many, where the law costs what the Gaussian with its Fisher "
+        "information does."
     )
     return bench.shown(word, {"panels": content}, [Titled(f"Figure {word}", rows), remark], (content,))

@@ -58,8 +58,7 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
         except_for = f", except with probability at most {number(failure, side='above')} ({WIDER})" if failure else ""
         said.append(
             f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, "
-            f"after seeing the "
-            f"release, believe it with more than {high} or less than {low}{except_for}."
+            f"after seeing the release, believe it with more than {high} or less than {low}{except_for}."
         )
     said.append(
         "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at "
@@ -80,6 +79,5 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
     return [
         *said,
         "This holds for the worst person and an adversary who knows everybody else's record. Two tables are "
-        "neighbours if one "
-        f"person's records are replaced ({Adjacency.REPLACE_ONE}).",
+        f"neighbours if one person's records are replaced ({Adjacency.REPLACE_ONE}).",
     ]

@@ -46,9 +46,8 @@ class Shares:
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
             raise AbortedRound(
                 "the answer did not come out as it was when it was first shared, to the last digit: another machine "
-                "or another version "
-                "of a library computed it, or the ledger's secret is another one; this round is aborted, its debit "
-                "stands"
+                "or another version of a library computed it, or the ledger's secret is another one; this round is "
+                "aborted, its debit stands"
             )
         return shares
 

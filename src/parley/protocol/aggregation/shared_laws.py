@@ -42,8 +42,7 @@ class SharedLaws:
         if not common <= most:
             raise TermsError(
                 f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e} for noise that hosts "
-                f"draw: so much do "
-                "finitely many random bits cost; fewer rounds or a smaller epsilon cost less"
+                "draw: so much do finitely many random bits cost; fewer rounds or a smaller epsilon cost less"
             )
         promised = common if epsilon is None else min(epsilon, most)
         if (stage, promised) not in self._laws:

@@ -94,6 +94,5 @@ class MinimumQuestion(Question):
     def words(self) -> str:
         return (
             f"the model of {self.size} numbers that fits {self.records:,} records best when a secret random linear "
-            f"term "
-            "is added to the cost"
+            "term is added to the cost"
         )

@@ -211,8 +211,7 @@ def limited(bound: RecordBound | None) -> RecordBound:
     if bound is None:
         raise TermsError(
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public "
-            "sample): "
-            "without either nothing limits what one record can do"
+            "sample): without either nothing limits what one record can do"
         )
     if not bound.value > 0:
         raise TermsError(

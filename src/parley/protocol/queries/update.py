@@ -96,8 +96,7 @@ class UpdateQuestion(Question):
         held = ", held back towards where they begin" if self.local.proximal else ""
         return (
             f"the mean direction of {self.local.steps} local steps{held}, in which {self.records:,} records have "
-            f"their say, "
-            f"as vectors of {self.size} numbers"
+            f"their say, as vectors of {self.size} numbers"
         )
 
 

@@ -106,7 +106,7 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
     elif write is not None:
         waiting = ", ".join(printable(column) for column in result.ready.waits)
         said = (
-            f"{write}  waits for you: declare model.bounds, or model.categories, of {waiting} in it before "
-            f"anything is learned"
+            f"{write}  waits for you: declare model.bounds, or model.categories, of {waiting} in it before anything "
+            "is learned"
         )
         console.print(said, style="yellow", markup=False, soft_wrap=True)

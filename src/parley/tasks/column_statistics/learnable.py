@@ -69,13 +69,10 @@ def _require_sight(terms: Terms, reader: StatisticsReader) -> None:
         return
     rows = sum(part.records for part in terms.owners)
     raise SettingError(
-        f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns "
-        f"of {rows:,} rows, "
-        f"none of which could be read: a bin would need {least * rows:,.0f} of them. Nobody was asked: declare "
-        f"model.bounds or "
-        f"model.categories of some columns, leave some out of model.features, or set "
-        f"{number(1.1 * least * float(terms.scale_epsilon), 2)} "
-        "or more aside"
+        f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} "
+        f"columns of {rows:,} rows, none of which could be read: a bin would need {least * rows:,.0f} of them. "
+        "Nobody was asked: declare model.bounds or model.categories of some columns, leave some out of "
+        f"model.features, or set {number(1.1 * least * float(terms.scale_epsilon), 2)} or more aside"
     )
 
 

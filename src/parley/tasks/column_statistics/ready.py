@@ -123,6 +123,5 @@ def _asks(found: ReleasedColumn, named: bool) -> str:
         )
     return (
         f"{found.column}: nothing stands clear of the noise; declare model.bounds.{found.column} or "
-        f"model.categories.{found.column}, "
-        "or ask again with a larger scale_epsilon"
+        f"model.categories.{found.column}, or ask again with a larger scale_epsilon"
     )

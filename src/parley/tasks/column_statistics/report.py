@@ -54,7 +54,7 @@ def release_note(result: ColumnStatisticsResult) -> tuple[str, ...]:
     )
     return (
         f"Bounds, categories, centres and scales were {kind},",
-        f"under the terms {result.asked.hash[:16]}..., for epsilon = {result.asked.owners[0].epsilon:g} and "
-        f"delta = {result.asked.privacy.delta:g} of every owner. The budgets below are what that left.",
+        f"under the terms {result.asked.hash[:16]}..., for epsilon = {result.asked.owners[0].epsilon:g} and delta = "
+        f"{result.asked.privacy.delta:g} of every owner. The budgets below are what that left.",
         *(f"Look at this: {printable(note, 400)}" for note in result.ready.notes),
     )

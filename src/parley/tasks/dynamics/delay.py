@@ -32,14 +32,12 @@ def continuous(A_d: Floats, period: float) -> Floats:
     if (np.abs(eigenvalues) < 1e-12).any():
         raise DataError(
             "a state forgets its past within one period, so its dynamics in continuous time cannot be told: sample "
-            "faster, or keep "
-            "fewer modes (`rank`)"
+            "faster, or keep fewer modes (`rank`)"
         )
     if ((np.abs(eigenvalues.imag) < 1e-12 * np.abs(eigenvalues)) & (eigenvalues.real < 0)).any():
         raise DataError(
-            "the sampled plant has a negative eigenvalue, which no real continuous plant gives: sample faster, record "
-            "more samples, or "
-            "keep fewer modes (`rank`)"
+            "the sampled plant has a negative eigenvalue, which no real continuous plant gives: sample faster, "
+            "record more samples, or keep fewer modes (`rank`)"
         )
     with warnings.catch_warnings():  # SciPy's own begin at 2e-13: whether one comes hangs on the machine's last bits
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -47,8 +45,7 @@ def continuous(A_d: Floats, period: float) -> Floats:
     if not np.abs(expm(logarithm) - A_d).max() <= INACCURATE * np.abs(A_d).max():
         raise DataError(
             "the sampled plant has no logarithm that can be computed, so its dynamics in continuous time cannot be "
-            "told: sample faster, or "
-            "keep fewer modes (`rank`)"
+            "told: sample faster, or keep fewer modes (`rank`)"
         )
     return logarithm / period
 

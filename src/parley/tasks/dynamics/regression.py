@@ -205,9 +205,8 @@ def require_enough(layout: Layout, rows: float) -> None:
     if rows < unknowns + layout.states + layout.inputs:
         raise DataError(
             f"{rows:.0f} samples with {layout.lags + 1} inputs before them cannot determine {unknowns} coefficients "
-            f"of each state: "
-            f"record at least {unknowns + layout.states + layout.inputs + layout.lags + 2} samples, or lower the "
-            f"largest delay"
+            f"of each state: record at least {unknowns + layout.states + layout.inputs + layout.lags + 2} samples, "
+            "or lower the largest delay"
         )
 
 
@@ -221,6 +220,6 @@ def require_rich(design: Floats) -> None:
         condition = "infinite" if not values[-1] > 0 else f"{values[0] / values[-1]:.1e}"
         raise DataError(
             f"the input was not rich enough: the data matrix has rank {rank} of {design.shape[1]} (condition "
-            f"{condition}); drive every "
-            "input with noise or with several frequencies of its own, or lower the largest delay"
+            f"{condition}); drive every input with noise or with several frequencies of its own, or lower the "
+            "largest delay"
         )

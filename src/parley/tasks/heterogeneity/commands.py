@@ -105,8 +105,8 @@ def clip_note(result: "HeterogeneityResult") -> str | None:
     if not result.clipped > MANY:
         return None
     return (
-        f"The clip scales down {percent(result.clipped)} of the public rows' gradients: owners may differ more "
-        f"than it lets through."
+        f"The clip scales down {percent(result.clipped)} of the public rows' gradients: owners may differ more than "
+        "it lets through."
     )
 
 

@@ -211,8 +211,8 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
     if not count * BYTES <= memory:
         raise GuaranteeError(
             f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, "
-            f"{count * BYTES / 1e9:,.3g} GB of memory; "
-            f"allowed are {memory / 1e9:,.3g} GB: allow more, use bounded DP, or release updates"
+            f"{count * BYTES / 1e9:,.3g} GB of memory; allowed are {memory / 1e9:,.3g} GB: allow more, use bounded "
+            "DP, or release updates"
         )
 
 

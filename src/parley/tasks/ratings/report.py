@@ -55,8 +55,7 @@ def unit_line(result: ItemsResult) -> str:
     words = "Each owner's answers together are" if result.released else "A release by these terms is"
     return (
         f"{words} ε-differentially private, δ = {delta:g}, for replacing one {result.unit} "
-        f"({result.adjacency}){counts}. "
-        "No user's factors left their owner."
+        f"({result.adjacency}){counts}. No user's factors left their owner."
     )
 
 

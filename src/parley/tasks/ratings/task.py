@@ -25,9 +25,8 @@ class Ratings(Task):
     unit = "user"
     record = "user"
     instead = (
-        "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn items "
-        "from ratings; "
-        "parley train and parley learner run them (in Python: parley.train)"
+        "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn "
+        "items from ratings; parley train and parley learner run them (in Python: parley.train)"
     )
     questions: ClassVar = {"item-factors": ItemFactorsQuestion}
     commands: ClassVar[Mapping[str, str]] = {
@@ -44,8 +43,7 @@ class Ratings(Task):
             return None
         return (
             f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for "
-            f"simulations, parley train "
-            "without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
+            "simulations, parley train without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
         )
 
     def preparation(
@@ -72,8 +70,7 @@ class Ratings(Task):
         )
         return [
             f"One user is whoever has one name in {printable(str(terms.model.user))!r}: {most} of a user count, and "
-            f"are protected "
-            "together. Users' own factors are solved here, for every answer anew, and never leave."
+            "are protected together. Users' own factors are solved here, for every answer anew, and never leave."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:

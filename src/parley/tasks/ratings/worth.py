@@ -44,11 +44,9 @@ class ItemsWorth:
         ):  # one owner has nobody to learn from: it releases for others
             return None
         return (
-            f"every owner is expected to learn better items alone: through this noise the ratings of all "
-            f"{everybody:,} users say about "
-            f"as much as those of {number(self.heard, 2, 'above')} without noise, and the smallest owner, "
-            f"{printable(name)}, has "
-            f"{self.users[name]:,} of its own"
+            "every owner is expected to learn better items alone: through this noise the ratings of all "
+            f"{everybody:,} users say about as much as those of {number(self.heard, 2, 'above')} without noise, and "
+            f"the smallest owner, {printable(name)}, has {self.users[name]:,} of its own"
         )
 
 
@@ -71,8 +69,7 @@ def require_items_worth(terms: Terms) -> None:
     if sentence is not None:
         raise BelowBaselineError(
             f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or spend it --anyway "
-            f"(what becomes of it "
-            "then: parley train without --ledgers). Nothing was spent"
+            "(what becomes of it then: parley train without --ledgers). Nothing was spent"
         )
 
 

@@ -38,16 +38,14 @@ class FederatedRules(AlgorithmRules):
         model, algorithm = terms.model, terms.learning.algorithm
         if not MODELS[model.kind].local_updates:
             raise ValueError(
-                f"learning.algorithm|expected another than {algorithm} for {model.kind}: "
-                "how far one record moves a walk on it is not known"
+                f"learning.algorithm|expected another than {algorithm} for {model.kind}: how far one record moves a "
+                "walk on it is not known"
             )
         if not model.smooth:
             raise ValueError(
                 f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a "
-                f"local "
-                "step of any length may drive close points apart, so one record may move a walk further than it moves "
-                "a "
-                "gradient"
+                "local step of any length may drive close points apart, so one record may move a walk further than "
+                "it moves a gradient"
             )
         if model.radius is None:
             raise ValueError(
@@ -58,8 +56,7 @@ class FederatedRules(AlgorithmRules):
             raise ValueError(
                 f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, "
                 "corrected by what that owner released before, which a sum does not show; an owner that kept it to "
-                "itself "
-                "would carry one record from round to round"
+                "itself would carry one record from round to round"
             )
         if terms.noise.summed and terms.uneven:
             raise ValueError(

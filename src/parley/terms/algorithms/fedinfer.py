@@ -18,8 +18,8 @@ class FedInferRules(SufficientStatisticsRules):
         told_apart = any(owner.trust is not None or owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or told_apart):
             raise ValueError(
-                "privacy.noise|expected 'each-owner' beside trust, strides, participation or skip: "
-                "nobody can tell whose answers a sum has"
+                "privacy.noise|expected 'each-owner' beside trust, strides, participation or skip: nobody can tell "
+                "whose answers a sum has"
             )
 
 

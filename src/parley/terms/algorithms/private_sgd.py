@@ -77,13 +77,13 @@ class PrivateSGDRules(AlgorithmRules):
             )
         if privacy.records_per_person > 1:
             raise ValueError(
-                "learning.sampling|expected 'partition' beside records_per_person: "
-                "secret draws of a person's several records hide less"
+                "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's "
+                "several records hide less"
             )
         if terms.noise.summed and privacy.shared_records > 1:
             raise ValueError(
-                "learning.sampling|expected 'partition' beside shared_records and shared noise: "
-                "several owners draw a record independently"
+                "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw "
+                "a record independently"
             )
 
     def tells_heterogeneity(self, norm: str) -> bool:
