@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 from samples import make_terms
 
-from parley.errors import TermsError
+from parley.errors import SettingError, TermsError
 from parley.learning.algorithms.algorithm import Descent
 from parley.learning.algorithms.catalogue import ALGORITHMS as DONE
 from parley.learning.algorithms.catalogue import register
@@ -87,3 +87,31 @@ def test_a_home_without_rules_is_a_mistake_of_the_catalogue(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, "lost", AlgorithmFacts("parley.terms.algorithms.federated"))
     with pytest.raises(AttributeError, match="ALGORITHM"):
         algorithm_rules("lost")
+
+
+@pytest.mark.parametrize(
+    ("asks", "changed", "refusal"),
+    [
+        ("minibatch", {"privacy__records_per_person": 3, "privacy__person": "who"}, "learning.sampling"),
+        ("minibatch", {"learning__batches": 1}, "learning.batches"),
+        ("statistics", {"model__kind": "logistic-regression"}, "learning.algorithm"),
+        ("update", {"model__radius": None}, "model.radius"),
+    ],
+)
+def test_what_a_question_is_proved_for_holds_whichever_algorithm_asks_it(monkeypatch, asks, changed, refusal):
+    keys = ("batches", "epochs", "sampling", "optimiser", "batch_seed", "local_steps")
+    rules = type("RulesOfAnother", (AlgorithmRules,), {"asks": asks, "keys": {f"learning.{key}": "" for key in keys}})
+    monkeypatch.setattr("parley.terms.algorithm_rules._LOADED", {})
+    register("another-of-mine", rules(), Descent)
+    drawn = {"learning__batches": 4, "learning__sampling": "poisson"} if asks == "minibatch" else {}
+    content = {"learning__algorithm": "another-of-mine", **drawn, **changed}
+    try:
+        with pytest.raises(TermsError, match=refusal.replace(".", r"\.")):
+            make_terms(100, 100, **content)
+    finally:
+        del ALGORITHMS["another-of-mine"], DONE["another-of-mine"]
+
+
+def test_a_name_that_is_taken_is_not_registered_again():
+    with pytest.raises(SettingError, match="a name that no algorithm has yet"):
+        register("gossip", AlgorithmRules(), Descent)

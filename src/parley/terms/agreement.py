@@ -29,6 +29,7 @@ from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
 from parley.terms.participation import check_participation, check_stragglers
 from parley.terms.preliminary_releases import check_delta, check_differences, check_scales
+from parley.terms.questions import check_question
 from parley.terms.score import check_score
 from parley.terms.sections import EACH_OWNER, Host, Learning, OwnerTerms, Privacy
 from parley.terms.task_rules import named_rules, require_own_algorithm, rules_of
@@ -94,6 +95,7 @@ class Terms(Section):
         if self.privacy.clip_norm is not None and "privacy.clip_norm" not in learning.rules.keys:
             able = listed(readers("privacy.clip_norm"))
             raise ValueError(f"privacy.clip_norm|expected the mechanism's own norm, or algorithm = {able}")
+        check_question(self)
         learning.rules.check(self)
         boxed = self.model.radius is not None or not learning.rules.iterative or self.model.classifies
         # others bound records by rules of their own

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
+from parley.errors import SettingError
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, AlgorithmFacts
 from parley.terms.keys import listed, looked_up
 
@@ -125,7 +126,9 @@ def algorithm_rules(name: str) -> AlgorithmRules:
 
 
 def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> None:
-    """Let terms name an algorithm of a program's own."""
+    """Let terms name an algorithm of a program's own; a name that is taken already is refused."""
+    if name in ALGORITHMS:
+        raise SettingError(f"algorithm {name!r}: expected a name that no algorithm has yet")
     ALGORITHMS[name] = AlgorithmFacts("", task)
     _LOADED[name] = rules
 

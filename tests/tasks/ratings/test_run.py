@@ -1,6 +1,7 @@
 """Items learned by terms: through the product's own owners, ledgers and hosts; budgets, the law of the noise, and that
 it works."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ import parley
 from parley.errors import BudgetExhausted, GuaranteeError, OutOfOrder, ParleyError, Refusal, TermsError
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms import FastNoise
-from parley.tasks.ratings.measured import worth_to
+from parley.tasks.ratings.measured import measured, worth_to
 from parley.tasks.ratings.own_items import alone, personal
 from parley.tasks.ratings.question import ItemFactorsQuery, ratings_of
 from parley.tasks.ratings.run import ask_items, learned_items
@@ -249,3 +250,10 @@ def test_joint_items_made_ones_own_are_no_worse_than_learning_alone():
     assert deviation <= 0.2
     # no noise is in it, whatever epsilon says
     assert np.array_equal(alone(loud.terms, owner).V, alone(quiet.terms, owner).V)
+
+
+def test_a_release_is_not_measured():
+    """Figures of private ratings would stand beside what was released."""
+    result = parley.train(rating_terms({"a": 40}), [parley.Owner("a", tastes(40, 0))], seed=0)
+    with pytest.raises(GuaranteeError, match="not measured on private ratings"):
+        measured(replace(result, released=True), [])

@@ -2,7 +2,7 @@
 
 Formal guarantee: a cell is read by its own value and by what its source declares of its column (`schema`), never by
 what other cells hold; and a pass over the rows has every row once, at its place, or ends in an error: sensitivities
-count on it.
+count on it. No error of a source quotes a cell (`files.discreet`).
 """
 
 import filecmp

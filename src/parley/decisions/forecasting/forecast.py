@@ -42,6 +42,7 @@ class Forecast:
     models: Floats  # as they may come out [., P]
     differences: Heterogeneity  # how much owners differ
     interval_warnings: tuple[str, ...] = ()
+    coding: CodingCost | None = None  # what names in one column cost, where the terms put them there
 
     @property
     def method(self) -> Method:
@@ -125,11 +126,6 @@ class Forecast:
         """Which targets count as 1 and which as 0, where there are two classes."""
         return self.expected.pilot.setup.preparation.target_words
 
-    @cached_property
-    def coding(self) -> CodingCost | None:
-        """What names in one column cost, where the terms put them there."""
-        return coding_cost(self.terms)
-
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --json` prints."""
         return {
@@ -181,7 +177,7 @@ def forecast(
     doing("resampling the pilot")
     count = expected.resamples if resamples is None else whole(resamples, "resamples")
     interval, failed = _interval(expected, float(path[-1]), seed, count, progress)
-    return Forecast(terms, expected, seed, interval, path, models, differences, tuple(failed))
+    return Forecast(terms, expected, seed, interval, path, models, differences, tuple(failed), coding_cost(terms))
 
 
 def _metrics(known: Pilot, models: Floats) -> Metrics:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from parley.errors import GuaranteeError
 from parley.learning.algorithms.algorithm import Progress
 from parley.owner.owner import Owner
 from parley.tasks.ratings.own_items import alone, personal
@@ -28,6 +29,8 @@ def measured(
 ) -> ItemsResult:
     """The result of a study with every replicate's error on all owners' held-out ratings, and what the first is worth
     to each owner."""
+    if result.released:
+        raise GuaranteeError("a release is not measured on private ratings; parley score shows an owner its own")
     found, errors = [], list[list[Floats]]()
     for place, owner in enumerate(owners):
         progress(place, len(owners))

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from parley.terms.algorithm_rules import AlgorithmRules
-from parley.terms.catalogue import MODELS
-from parley.terms.checkable import CheckableTerms
 from parley.terms.sections import Learning
 
 LOCAL_STEPS = 5  # where the terms do not say
@@ -32,37 +30,6 @@ class FederatedRules(AlgorithmRules):
             raise ValueError(f"proximal|expected a number beside it: {self.keys['learning.proximal']}")
         if learning.horizon % self.rounds_a_step(learning):
             raise ValueError("horizon|expected an even number: a step takes two answers, a gradient and a local update")
-
-    def check(self, terms: CheckableTerms) -> None:
-        """Refuse (ValueError) local updates of which nobody knows how far one record moves them."""
-        model, algorithm = terms.model, terms.learning.algorithm
-        if not MODELS[model.kind].local_updates:
-            raise ValueError(
-                f"learning.algorithm|expected another than {algorithm} for {model.kind}: how far one record moves a "
-                "walk on it is not known"
-            )
-        if not model.smooth:
-            raise ValueError(
-                f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a "
-                "local step of any length may drive close points apart, so one record may move a walk further than "
-                "it moves a gradient"
-            )
-        if model.radius is None:
-            raise ValueError(
-                f"model.radius|expected a number beside {algorithm}: the rounding of an owner's local path is bounded "
-                f"within a box"
-            )
-        if terms.noise.summed and self.corrects_drift:
-            raise ValueError(
-                f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, "
-                "corrected by what that owner released before, which a sum does not show; an owner that kept it to "
-                "itself would carry one record from round to round"
-            )
-        if terms.noise.summed and terms.uneven:
-            raise ValueError(
-                "privacy.noise|expected 'each-owner' beside owners.local_steps or owners.step: a sum does not say who "
-                "walked how far"
-            )
 
     def clip_norm(self, norm: str) -> str:
         return "l2"

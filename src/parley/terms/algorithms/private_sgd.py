@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from parley.terms.algorithm_rules import AlgorithmRules
-from parley.terms.checkable import CheckableTerms
-from parley.terms.holdout import training_records
 from parley.terms.sections import Learning
 
 BATCHES = "others ask all records a round"
@@ -58,33 +56,6 @@ class PrivateSGDRules(AlgorithmRules):
             )
         if learning.poisson and learning.batch_seed is not None:
             raise ValueError("batch_seed|expected none beside sampling = 'poisson': owners draw in secret")
-
-    def check(self, terms: CheckableTerms) -> None:
-        """Refuse batches without records, and draws whose amplification nobody proved."""
-        learning, privacy, batches = terms.learning, terms.privacy, terms.learning.batches or 1
-        if privacy.clip_norm is not None and privacy.clip is None:
-            raise ValueError("privacy.clip|expected a number beside clip_norm")
-        for owner in terms.owners:
-            if batches > training_records(owner.records, terms.model.holdout):
-                raise ValueError(
-                    f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs one"
-                )
-        if not learning.poisson:
-            return
-        if batches < 2:
-            raise ValueError(
-                "learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn"
-            )
-        if privacy.records_per_person > 1:
-            raise ValueError(
-                "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's "
-                "several records hide less"
-            )
-        if terms.noise.summed and privacy.shared_records > 1:
-            raise ValueError(
-                "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw "
-                "a record independently"
-            )
 
     def tells_heterogeneity(self, norm: str) -> bool:
         return True

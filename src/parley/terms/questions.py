@@ -1,0 +1,92 @@
+"""What must hold of terms by the kind of question that owners are asked, whichever algorithm asks it.
+
+Formal guarantee: an owner's sensitivity, and what its noise costs, are proved for a question under these conditions.
+So they are checked by the question, not by the algorithm: one that a program adds cannot leave them out.
+"""
+
+from collections.abc import Callable, Mapping
+
+from parley.terms.catalogue import MODELS
+from parley.terms.checkable import CheckableTerms
+from parley.terms.holdout import training_records
+
+
+def check_batches(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) batches without records, and draws whose amplification nobody proved."""
+    learning, privacy, batches = terms.learning, terms.privacy, terms.learning.batches or 1
+    if privacy.clip_norm is not None and privacy.clip is None:
+        raise ValueError("privacy.clip|expected a number beside clip_norm")
+    for owner in terms.owners:
+        if batches > training_records(owner.records, terms.model.holdout):
+            raise ValueError(
+                f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs one"
+            )
+    if not learning.poisson:
+        return
+    if batches < 2:
+        raise ValueError("learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn")
+    if privacy.records_per_person > 1:
+        raise ValueError(
+            "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's "
+            "several records hide less"
+        )
+    if terms.noise.summed and privacy.shared_records > 1:
+        raise ValueError(
+            "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw "
+            "a record independently"
+        )
+
+
+def check_local_updates(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) local updates of which nobody knows how far one record moves them."""
+    model, algorithm = terms.model, terms.learning.algorithm
+    if not MODELS[model.kind].local_updates:
+        raise ValueError(
+            f"learning.algorithm|expected another than {algorithm} for {model.kind}: how far one record moves a "
+            "walk on it is not known"
+        )
+    if not model.smooth:
+        raise ValueError(
+            f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a "
+            "local step of any length may drive close points apart, so one record may move a walk further than "
+            "it moves a gradient"
+        )
+    if model.radius is None:
+        raise ValueError(
+            f"model.radius|expected a number beside {algorithm}: the rounding of an owner's local path is bounded "
+            f"within a box"
+        )
+    if terms.noise.summed and terms.learning.rules.asks == "corrected":
+        raise ValueError(
+            f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, "
+            "corrected by what that owner released before, which a sum does not show; an owner that kept it to "
+            "itself would carry one record from round to round"
+        )
+    if terms.noise.summed and terms.uneven:
+        raise ValueError(
+            "privacy.noise|expected 'each-owner' beside owners.local_steps or owners.step: a sum does not say who "
+            "walked how far"
+        )
+
+
+def check_moments(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) a model that second moments do not fix."""
+    if not MODELS[terms.model.kind].squared:
+        able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
+        raise ValueError(f"learning.algorithm|expected a gradient method: second moments say enough for {able} only")
+    if terms.model.class_weight:
+        raise ValueError("model.class_weight|expected none beside second moments: every record counts once in them")
+
+
+CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
+    "minibatch": check_batches,
+    "statistics": check_moments,
+    "update": check_local_updates,
+    "corrected": check_local_updates,
+}
+
+
+def check_question(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) terms under which the question that they ask has no proof."""
+    if (check := CHECKS.get(terms.learning.rules.asks)) is not None:
+        check(terms)
