@@ -7,9 +7,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/parley demo
 
-# Two workers on two cores: threads of their own would only get into each other's way. What the tests of a file share is made once.
+# Three workers on two cores, since some tests wait for processes; threads of their own would only get in each other's way.
 test: lint
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile
 
 lint: .venv/ready-dev
 	$(BIN)/ruff format --check .

@@ -117,7 +117,8 @@ def test_the_sentence_says_for_whom(expected):
     (row,) = [row for row in noise.kind_rows(kinds) if row[0] == noise.KINDS["each_owner"]]
     assert noise.kind_rows(kinds)[0][-1] == "expected to gain"
     assert row[-1] == f"{hoped} of 5"
-    nobody = replace(guessed, owners=tuple(replace(owner, verdict="stay") for owner in guessed.owners))
+    nobody = replace(guessed)
+    vars(nobody)["owners"] = tuple(replace(owner, verdict="stay") for owner in guessed.owners)
     assert said.for_whom(nobody) == "Better for none of 5 owners."
     assert "0 to 2 times" in said.assumption(guessed)
     assert "120 rows" in said.assumption(guessed)
