@@ -56,7 +56,7 @@ class Summable(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many rows."""
+        """The number of rows, those without a target included."""
 
     @property
     @abstractmethod
@@ -139,7 +139,7 @@ class Design(Summable):
         return len(self.y)
 
     def empty(self) -> "Design":
-        """No rows of the same width."""
+        """A design of the same width that has no rows."""
         return self.cut(slice(0))
 
     def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Design":
@@ -183,7 +183,7 @@ class Design(Summable):
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which rows have a target."""
+        """Which rows have a target, as truth values [n]."""
         return self.weight > 0
 
     def targeted(self) -> "Design":
@@ -270,7 +270,7 @@ def summation_slack(rows: int, width: int) -> float:
 
 
 def pooled(designs: list[Design]) -> Design:
-    """All rows in one table."""
+    """The rows of several designs, one after the other, as one design."""
     if len(designs) == 1:
         return designs[0]
     return Design(

@@ -47,7 +47,7 @@ class Encoding(ABC):
     @property
     @abstractmethod
     def labels(self) -> tuple[str, ...]:
-        """What its columns are called."""
+        """The names of the columns that the feature becomes."""
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def read(self, rows: Rows, name: str) -> Floats:
-        """The feature, coded."""
+        """The feature's cells in these rows as coded numbers [n]."""
 
     def coded(self, values: Floats) -> Floats:
         """The feature, coded, from an array in which names are their places and NaN is a gap."""
@@ -83,7 +83,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def columns(self, coded: Floats) -> Iterator[Floats]:
-        """Its columns, each [n]."""
+        """The columns that coded numbers become, each [n]."""
 
     def known(self, public: Rows, name: str) -> Floats | None:
         """Numbers of a public sample, where what a gap counts as or what a transform takes hangs on them."""

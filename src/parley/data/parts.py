@@ -50,5 +50,5 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
 
 
 def how_many(table: TableSource, kept: Kept) -> int:
-    """The rows that count."""
+    """The number of rows that count."""
     return len(table) if kept is None else int(np.count_nonzero(kept))

@@ -167,7 +167,7 @@ class Preparation:
 
     @cached_property
     def _target_limits(self) -> tuple[float, float]:
-        """The same for the target."""
+        """What a centred and scaled target is clipped to."""
         low, high = _standard(np.array(self.target_bounds), self.target_centre, self.target_scale)
         return float(low), float(high)
 
@@ -270,7 +270,7 @@ class Preparation:
         return self._gathered(parts_of(source, columns, kept), self._trained_on(rows), name)
 
     def design(self, frame: Rows, name: str) -> Design:
-        """Some rows, prepared."""
+        """A design of these rows, prepared as the terms say."""
         block = self.block(frame, name)
         return Design(np.ascontiguousarray(block.X), block.y, block.weight)
 

@@ -23,7 +23,7 @@ class Elementary(Protocol):
 
 
 class Plain:
-    """NumPy's and SciPy's."""
+    """Exponentials and logistic functions of NumPy and SciPy."""
 
     def exp(self, values: Floats) -> Floats:
         return np.exp(values, out=values)
@@ -44,7 +44,7 @@ class Loss(ABC):
 
     @abstractmethod
     def loss(self, raw: Floats, y: Floats) -> Floats:
-        """The loss of every record."""
+        """The loss of every record, in the shape of its raw predictions."""
 
     @abstractmethod
     def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:

@@ -59,7 +59,7 @@ def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_
 
 
 def targets(block: Design) -> Floats:
-    """y as a column [n, 1]."""
+    """The targets of a block as a column [n, 1]."""
     return block.y[:, None]
 
 

@@ -35,7 +35,7 @@ class Objective(ABC):
         """P: how many numbers a parameter has."""
 
     def start(self, preparation: Preparation) -> Floats:
-        """Where a search begins [P]."""
+        """The parameter at which a search begins [P]."""
         return np.zeros(self.parameters(preparation))
 
     def penalty_gradient(self, theta: Floats) -> Floats:

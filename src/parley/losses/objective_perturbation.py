@@ -104,7 +104,7 @@ class PerturbedCost:
 
     @property
     def numbers(self) -> int:
-        """d: how many numbers phi has."""
+        """The number of random coefficients, d."""
         return int(self.basis.shape[1]) * self.width
 
     @property
@@ -140,7 +140,7 @@ class PerturbedCost:
 
     @cached_property
     def _wide(self) -> Floats:
-        """B for all columns [P, d]."""
+        """The basis B of the random term for all columns [P, d]."""
         return np.kron(self.basis, np.eye(self.width)).astype(np.float64)
 
     def minima(self, design: Summable, seed: bytes, count: int, quiet: bool = False) -> Floats:

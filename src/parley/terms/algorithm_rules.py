@@ -61,7 +61,7 @@ class AlgorithmRules:
         """Refuse terms whose sections do not fit together."""
 
     def rounds_a_step(self, learning: Learning) -> int:
-        """How many rounds make a step."""
+        """The number of rounds that make one step of the algorithm."""
         return 1
 
     def step_unit(self, learning: Learning, horizon: int) -> float:

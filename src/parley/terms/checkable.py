@@ -19,7 +19,7 @@ class CheckableTerms(Protocol):
 
     @property
     def task(self) -> str:
-        """What owners do together."""
+        """The name of what owners do together by these terms."""
         ...
 
     @property

@@ -43,7 +43,7 @@ def listed(names: Collection[str]) -> str:
 
 
 def one_of(known: Collection[str]) -> AfterValidator:
-    """A name from the catalogue."""
+    """A check that a value is a name from the catalogue."""
 
     def check(name: str) -> str:
         if name not in known:

@@ -73,7 +73,7 @@ class Model(Section):
 
     @property
     def predicts(self) -> Predicts:
-        """What the target is."""
+        """What kind of target the model is for."""
         return MODELS[self.kind].predicts
 
     @property

@@ -71,7 +71,7 @@ class Learning(Section):
 
     @property
     def pace(self) -> int:
-        """How many rounds make a step."""
+        """The number of rounds that make one step of the algorithm."""
         return self.rules.rounds_a_step(self)
 
     @property

@@ -7,7 +7,7 @@ from parley.data.sources.parquet_rows import ParquetTable
 
 
 class ParquetFile(ParquetTable):
-    """One .parquet file."""
+    """A table that is one .parquet file."""
 
     kind: ClassVar[bytes] = b"file"
 

@@ -48,7 +48,7 @@ class TableSource(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many rows it has."""
+        """The number of rows that the table has."""
 
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -98,12 +98,12 @@ class TableSource(ABC):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that it lies in."""
+        """The files that the table lies in."""
         return () if self.path is None else (self.path,)
 
     @property
     def where(self) -> str:
-        """What messages call it."""
+        """The name that messages have for the table."""
         return "table" if self.path is None else str(self.path)
 
     @property
@@ -141,7 +141,7 @@ class HeldTable(TableSource):
     @property
     @abstractmethod
     def held(self) -> pd.DataFrame:
-        """All rows."""
+        """All rows of the table as a data frame."""
 
     @cached_property
     def example(self) -> pd.DataFrame:
@@ -154,7 +154,7 @@ class HeldTable(TableSource):
         return self.held
 
     def require_unchanged(self) -> None:
-        """No row is yet to be read."""
+        """Nothing to check: all rows were read when the table was opened."""
 
 
 def same_table(tables: Mapping[str, TableSource]) -> tuple[str, str] | None:

@@ -57,7 +57,7 @@ def on_the_way(here: Landscape) -> Floats:
 
 
 def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
-    """How the clip binds, or None."""
+    """A sentence about how the clip binds; None where it does not."""
     if not pilot.bound.clips:
         return None
     if not pilot.has_rows:

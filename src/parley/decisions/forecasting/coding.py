@@ -28,7 +28,7 @@ class CodingCost:
     rows: int
 
     def words(self) -> str:
-        """One sentence about both."""
+        """A sentence that compares the costs of both codings."""
         costs = f"names as 0, 1, 2, … give a cost of {number(self.integer)}, one-hot columns {number(self.one_hot)}"
         better = "one-hot columns would not be better here"
         if self.one_hot < (1 - MATTERS) * self.integer:

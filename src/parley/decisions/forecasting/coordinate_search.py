@@ -23,7 +23,7 @@ PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None,
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A candidate worth checking."""
+    """A candidate that is worth a closer check."""
 
     label: str
     pilot: Pilot

@@ -44,12 +44,12 @@ class ErrorMoments:
 
     @property
     def bias(self) -> Floats:
-        """[T, p]"""
+        """The mean error in each direction after each round [T, p]."""
         return self.kept * self.start
 
     @property
     def point_bias(self) -> Floats:
-        """[T, p]"""
+        """The mean error of the iterate itself after each round [T, p]."""
         return self.point_kept * self.start
 
 

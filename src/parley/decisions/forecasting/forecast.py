@@ -46,12 +46,12 @@ class Forecast:
 
     @property
     def method(self) -> Method:
-        """How it was found."""
+        """The method by which the forecast was found."""
         return self.expected.method
 
     @property
     def coverage(self) -> str:
-        """What the intervals cover."""
+        """A few words on what the intervals cover."""
         return self.expected.pilot.source.coverage
 
     @property
@@ -99,7 +99,7 @@ class Forecast:
 
     @cached_property
     def best_coalition(self) -> tuple[str, ...]:
-        """Whom it is best to ask."""
+        """The names of the owners whom it is best to ask."""
         cost, noise = self._coalitions
         names = self.expected.pilot.terms.owners
         return tuple(names[place].name for place in np.flatnonzero(cost.best_coalition(noise)))
@@ -116,7 +116,7 @@ class Forecast:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know."""
+        """The sentences that a reader should know beside the figures."""
         known, mean = self.expected.pilot, float(self.path[-1])
         found = (*_worse_than_nothing(self.expected, mean), *_noise_choice(known), *_loud(known))
         return (*self.expected.warnings, *self.interval_warnings, *found)

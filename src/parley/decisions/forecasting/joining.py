@@ -166,5 +166,5 @@ def _but_intercepts(expected: Expectation) -> Floats:
 
 
 def intervals(values: Floats) -> Sequence[Interval]:
-    """Of (mean, low, high) [3, N]."""
+    """An interval for every owner, from its (mean, low, high) [3, N]."""
     return [Interval(*(float(v) for v in column)) for column in values.T]

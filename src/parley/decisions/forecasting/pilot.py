@@ -87,7 +87,7 @@ class Pilot:
 
     @property
     def question(self) -> Question:
-        """What any of them is asked."""
+        """The training question that any of the owners is asked."""
         return self.questions[0]
 
     @property
@@ -119,7 +119,7 @@ class Pilot:
 
     @property
     def rows(self) -> Floats:
-        """n_l of every owner."""
+        """The number of training rows of every owner, n_l [N]."""
         return self.noise.records
 
     @cached_property
@@ -158,7 +158,7 @@ class Pilot:
         return float(self.variances.mean())
 
     def landscape(self) -> Landscape:
-        """The cost around its optimum."""
+        """The cost around its optimum, as the pilot shows it."""
         return self.source.landscape(self.objective, self.setup.limits.radius, self.starts)
 
     @cached_property

@@ -38,7 +38,7 @@ class DescentWay:
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """The keys of `[learning]`."""
+        """The keys of `[learning]` that terms need for it."""
         return {
             "algorithm": self.algorithm,
             "average": self.average,

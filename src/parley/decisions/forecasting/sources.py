@@ -55,7 +55,7 @@ class Landscape:
 
     @property
     def optimum(self) -> Floats:
-        """theta*."""
+        """The parameter of least cost, theta* [P]."""
         return -self.outward(self.starts[0]) if self.best is None else self.best
 
     @property
@@ -68,7 +68,7 @@ class Landscape:
         return away if self.directions is None else np.asarray(away @ self.directions)
 
     def outward(self, error: Floats) -> Floats:
-        """The other way round."""
+        """An error in directions of the curvature, turned back into parameters."""
         return error if self.directions is None else np.asarray(error @ self.directions.T)
 
 
@@ -197,7 +197,7 @@ class Sample(Source):
         )
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """Rows drawn with replacement."""
+        """Other samples: as many rows, drawn with replacement from these."""
         drawn = [rng.integers(len(self.design), size=len(self.design)) for _ in range(count)]
         return [Sample(self.design.where(rows)) for rows in drawn]
 

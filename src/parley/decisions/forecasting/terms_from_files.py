@@ -311,7 +311,7 @@ class _Known:
         return self.public is not None or column in wishes.bounds or bool(wishes.categories.get(column))
 
     def model(self, kind: str, positive: str | None, features: tuple[str, ...], scales: bool) -> dict[str, Any]:
-        """The section of the terms."""
+        """The section `[model]` of the terms."""
         wishes, used = self.wishes, {*features, self.wishes.target}
         content: dict[str, Any] = {
             "kind": kind,

@@ -39,12 +39,12 @@ class OwnersGame:
 
     @property
     def owners(self) -> int:
-        """The number of owners N."""
+        """The number of owners in the game, N."""
         return len(self.value)
 
     @property
     def everyone(self) -> Members:
-        """The coalition of all owners."""
+        """The coalition of all owners, as truth values [N]."""
         return np.ones(self.owners, dtype=bool)
 
     def counted(self, gain: Floats) -> Floats:

@@ -51,7 +51,7 @@ class Game:
 
     @property
     def players(self) -> int:
-        """The number of players N."""
+        """The number of players in the game, N."""
         return len(self.low)
 
     def clipped(self, given: ArrayLike) -> Floats:

@@ -131,7 +131,7 @@ class AsynchronousDescent(Algorithm):
         return np.asarray(steps + self._followed(state.theta))
 
     def _followed(self, theta: Floats) -> Floats | float:
-        """F theta [..., P]."""
+        """F theta [..., P], class by class where there are several."""
         if self.follow is None:
             return 0.0
         return np.asarray((theta.reshape(*theta.shape[:-1], -1, len(self.follow)) @ self.follow).reshape(theta.shape))

@@ -67,7 +67,7 @@ class Gossip(Descent):
 
     @cached_property
     def weights(self) -> Floats:
-        """W [K, K]."""
+        """The mixing weights between owners, W [K, K]."""
         return metropolis(self.names, self.joined)
 
     @cached_property
@@ -77,7 +77,7 @@ class Gossip(Descent):
 
     @property
     def mine(self) -> tuple[str, ...]:
-        """Whose points are kept here."""
+        """The owners whose points are kept by this process."""
         return self.names
 
     def mix(self, said: Floats, number: int, step: int) -> Floats:

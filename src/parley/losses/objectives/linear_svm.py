@@ -24,7 +24,7 @@ class LinearSVM(MarginObjective):
         return self if self.loss.smoothing > 0 else replace(self, loss=self.loss.smoothed())
 
     def hessian(self, design: Summable, theta: Floats) -> Floats:
-        """Of the smoothed hinge."""
+        """The second derivative of the hinge with its corner smoothed."""
         return super(LinearSVM, self.smoothed).hessian(design, theta)
 
     def optimum(

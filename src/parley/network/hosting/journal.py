@@ -203,7 +203,7 @@ class Journal:
         return head.entries == 0 or (found is not None and found[0] == head.hash)
 
     def close(self) -> None:
-        """Close the journal's file."""
+        """Close the file that the journal lies in."""
         self._db.close()
 
 

@@ -81,7 +81,7 @@ class Metrics:
         self.registry.register(_CurrentFigures(owner, sources))
 
     def on_event(self, event: str, facts: dict[str, Any]) -> None:
-        """Count an event of the log."""
+        """Count an event that the daemon's log reports."""
         if event == "answer":
             self._answers.inc()
             self._seconds.observe(facts["ms"] / 1e3)

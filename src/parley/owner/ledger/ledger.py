@@ -278,7 +278,7 @@ class Ledger:
             self._kept = self._verified.head
 
     def close(self) -> None:
-        """Close the ledger's file."""
+        """Close the file that the ledger lies in."""
         for connection in (self._drawing, self._writer, self._reader, self._archivist):
             connection.close()
 
