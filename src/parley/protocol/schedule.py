@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from parley.terms import Learning, Terms
-from parley.terms.asynchronous import answers_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def make_schedule(terms: Terms) -> Schedule:
     names, horizon = tuple(part.name for part in terms.owners), terms.learning.horizon
     pace = terms.learning.pace
     if not terms.learning.waits:
-        return Schedule(names, horizon, own=tuple(answers_of(terms, name) for name in names))
+        return Schedule(names, horizon, own=tuple(part.answers or horizon for part in terms.owners))
     if terms.learning.participation is not None:
         return Schedule(names, horizon, _repeated(_dealt(terms, names, horizon // pace), pace))
     strides = [part.stride or 1 for part in terms.owners]

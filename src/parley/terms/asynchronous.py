@@ -4,12 +4,6 @@ from parley.terms.checkable import CheckableTerms
 from parley.terms.participation import MOST_ROUNDS
 
 
-def answers_of(terms: CheckableTerms, name: str) -> int:
-    """The most answers that an owner gives in asynchronous rounds; the score is not among them."""
-    own = terms.owner(name).answers
-    return terms.learning.horizon if own is None else own
-
-
 def steps_of(terms: CheckableTerms) -> int:
     """How many steps a run takes at most: one a round, or one an answer where answers are used as they come."""
     return terms.learning.horizon if terms.learning.waits else all_answers(terms)
@@ -17,7 +11,7 @@ def steps_of(terms: CheckableTerms) -> int:
 
 def all_answers(terms: CheckableTerms) -> int:
     """How many answers all owners give together at most."""
-    return sum(answers_of(terms, part.name) for part in terms.owners)
+    return sum(part.answers or terms.learning.horizon for part in terms.owners)
 
 
 def check_answers(terms: CheckableTerms) -> None:

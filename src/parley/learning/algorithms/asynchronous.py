@@ -179,7 +179,8 @@ def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
 
 def clocked(exchange: Exchange, schedule: Schedule, speeds: Mapping[str, float] | None = None) -> VirtualClock:
     """The same owners on a virtual clock."""
-    return VirtualClock(exchange, read_speeds(schedule.names, usual_speeds(schedule), speeds))
+    usual = usual_speeds(schedule)
+    return VirtualClock(exchange, read_speeds(schedule.names, usual, speeds))
 
 
 def run_by_terms(
