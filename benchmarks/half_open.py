@@ -44,7 +44,7 @@ def daemon(settings: OwnerSettings, port: Any) -> None:
 
 def strangers(port: int, asked: argparse.Namespace, ready: Any, over: Any, told: Any) -> None:
     """In a process of their own, as far as they may open files."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from flood import half_open
 
     os.nice(5)  # in the field their cores are not the daemon's
@@ -133,7 +133,8 @@ def main() -> None:
         ready, over, told = SPAWN.Event(), SPAWN.Event(), SPAWN.Array("i", 3)
         crowd = SPAWN.Process(target=strangers, args=(port, asked, ready, over, told), daemon=True)
         crowd.start()
-        ready.wait(60)
+        if not ready.wait(60):
+            raise SystemExit("the strangers did not come, so there is nothing to measure")
         report("meanwhile", learner, pid, asked.seconds)
         over.set()
         crowd.join(30)

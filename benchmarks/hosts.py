@@ -231,7 +231,7 @@ def crowd(owners: int, rounds: int = 10) -> None:
 
 def kill(kills: int, seed: int) -> None:
     """The test's torture, longer."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from hosted_consortium import HostedConsortium, torture
 
     with tempfile.TemporaryDirectory() as name:

@@ -223,7 +223,7 @@ def serve_logged(settings: OwnerSettings, log: Path) -> None:
 
 def over_flower(sizes: dict[int, int], rounds: int) -> dict[int, float]:
     """Seconds a round over a Flower federation (SuperLink with TLS, SuperNodes with keys), by the daemons' own logs."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from flower_federation import Flower
 
     from parley.learning.over_flower import write_app

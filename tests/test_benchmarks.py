@@ -15,6 +15,7 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "forecast_intervals": ("--runs 1 --public 100", {"OWNERS": 2, "ROWS": 50, "ROUNDS": 2}),
     "clipped_least_squares": ("--rows 2000 --columns 3 --replicates 2 --rounds 2", {}),
     "credible_intervals": ("--runs 2 --mechanism gaussian", {}),
+    "half_open": ("--lines 60 --addresses 4 --again 0 --seconds 0.4", {}),
     "gossip": ("", {"RECORDS": 50, "ANSWERS": 2, "RUNS": 2}),
     "identification": ("--part coverage --runs 1", {}),
     "long_run": ("3 10", {}),
