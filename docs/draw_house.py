@@ -5,7 +5,7 @@ looks them up and does not import them. A room is a folder, or what lies loose i
 lines it has.
 """
 
-import sys
+import argparse
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -116,4 +116,6 @@ def draw(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images" / "house.png")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, default=ROOT / "docs" / "images" / "house.png")
+    draw(parser.parse_args().file)
