@@ -30,10 +30,12 @@ START = "0" * 64
 # bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
 KEPT = 1 << 26
 
-# kind       body                                    noise                     sums begin      nothing; round 0: this
-# journal is that of these terms from their first question on proposal   what this host held (JSON) record     what all
-# three agreed on (JSON)         its session and number    two shares of the sum, one after the other opened
-# nothing: the sums may leave, and are repeated for ever void       why the round was aborted (text)
+# kind       body                               noise                    sums
+# begin      nothing; round 0: this journal is that of these terms from their first question on
+# proposal   what this host held (JSON)
+# record     what all three agreed on (JSON)    its session and number   two shares of the sum, one after the other
+# opened     nothing: the sums may leave, and are repeated for ever
+# void       why the round was aborted (text)
 SCHEMA = (
     """CREATE TABLE entries (
   seq INTEGER PRIMARY KEY, terms TEXT NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,

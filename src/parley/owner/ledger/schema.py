@@ -25,17 +25,22 @@ APPLICATION = 0x5061726C
 VERSION = 1
 VERSIONS: dict[Rule, int] = {"simple": VERSION, "zcdp": 2}
 
-# kind     epsilon, delta                     balance                               besides open     the lifetime budget
-# 0                                     event: the rule and its rho; none: simple sums accept   what the terms reserve
-# epsilon reserved so far, all terms    content: the table's sealed digest; event: whether
-# rounds may be skipped, rho, the digest of what the
-# table declares of its columns; none: none of it answer   what it cost                       epsilon spent so far,
-# these terms     content: the question's digest; pruned: the answer's
-# (in older files once it is no longer kept) table    0                                  0
-# content: the table's sealed digest, learnt late close    what was left of the reservation   all of it
-# event: why restore  what else counts as reserved       epsilon reserved so far, all terms    event: what is known; rho
-# upgrade  0                                  0                                     event: from which version As zCDP:
-# accept's and restore's balance is the rho reserved so far.
+# kind     epsilon, delta                     balance                              besides
+# open     the lifetime budget                0                                    event: the rule and its rho;
+#                                                                                  none: simple sums
+# accept   what the terms reserve             epsilon reserved so far, all terms   content: the table's sealed digest;
+#                                                                                  event: whether rounds may be
+#                                                                                  skipped, rho, the digest of what the
+#                                                                                  table declares of its columns
+# answer   what it cost                       epsilon spent so far, these terms    content: the question's digest;
+#                                                                                  pruned: the answer's (in older files
+#                                                                                  once it is no longer kept)
+# table    0                                  0                                    content: the table's sealed digest,
+#                                                                                  learnt late
+# close    what was left of the reservation   all of it                            event: why
+# restore  what else counts as reserved       epsilon reserved so far, all terms   event: what is known; rho
+# upgrade  0                                  0                                    event: from which version
+# As zCDP: accept's and restore's balance is the rho reserved so far.
 SCHEMA = (
     """CREATE TABLE {name} (
   seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL,
