@@ -80,6 +80,13 @@ def init_command(
     features: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Columns to learn from; left out: all that can be used.")
     ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="WAY",
+            help="What columns become: lines, bins, trees (grown on --public), or best: whatever public rows say.",
+        ),
+    ] = "best",
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
         float | None,
@@ -101,7 +108,9 @@ def init_command(
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
     from parley.data.headers import read_header
+    from parley.decisions.forecasting.column_choice import wanted_columns
     from parley.decisions.forecasting.terms_from_files import Wishes, draft, planned, usual_delta
+    from parley.report.columns import columns_line
     from parley.report.noise import plan_beside
     from parley.report.terms_comments import head_lines, next_steps, with_hosts
 
@@ -146,6 +155,7 @@ def init_command(
         hosts=_words(hosts),
         holdout=holdout,
         score_epsilon=score_epsilon,
+        columns=wanted_columns(columns),
         title=title,
     )
     with progress_bar("planning") as progress:
@@ -155,10 +165,14 @@ def init_command(
     if as_json:
         plan = None if made.proposal is None else made.proposal.to_json()
         places = {"written": str(write), "pinned": None if pins is None else str(pins)}
-        print_json({**places, "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan}, inside=False)
+        tried = [each.to_json() for each in made.tried]
+        said = {"said": list(made.said), "columns": tried, "plan": plan}
+        print_json({**places, "terms_hash": made.terms.hash, **said}, inside=False)
         return
     for sentence in made.said:
         console.print(sentence, markup=False)
+    if len(made.tried) > 1:
+        console.print(columns_line(made.tried, made.terms.model.columns), markup=False)
     if made.proposal is not None:
         show_plan(made.proposal)
         for sentence in (*plan_beside(made.proposal.to_json()), *with_hosts(made)):

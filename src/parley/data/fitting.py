@@ -14,6 +14,7 @@ import pandas as pd
 
 from parley.data.cells import TRUTH
 from parley.data.design import Design
+from parley.data.growing import with_forest
 from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
 from parley.data.sources import read_table
@@ -39,15 +40,15 @@ def fit_preparation(
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None
-    public = None if model.public is None else _read_public(model)
+    public = None if model.public is None else read_public(model)
     features = chosen_features(terms, example, public)
     if public is not None:
         require_columns(public, [*features, model.target], PUBLIC)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
-        found = _with_basis(plain, None)
+        found = with_forest(_with_basis(plain, None), None, pins)
         return (found if pins is None else pinned(found, pins)), None
-    fitted = _with_basis(_fit_on_public(plain, public, redraw, pins), public)
+    fitted = with_forest(_with_basis(_fit_on_public(plain, public, redraw, pins), public), public, pins)
     fitted = fitted if pins is None else pinned(fitted, pins)
     return fitted, fitted.design(public, PUBLIC)
 
@@ -182,7 +183,7 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None,
     """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there
     are), whitening."""
     model = plain.model
-    raw = np.column_stack([column for e in plain.encodings for column in e.columns(e.read(public, PUBLIC))])
+    raw = plain.coded(public, PUBLIC).T
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
     high = np.where(np.isfinite(plain.high), plain.high, raw.max(axis=0))
     _require_bearable(plain.labels, np.array([low, high]))
@@ -307,7 +308,8 @@ def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
         )
 
 
-def _read_public(model: Model) -> pd.DataFrame:
+def read_public(model: Model) -> pd.DataFrame:
+    """The rows of the terms' public sample that have a target, if it is the file that all parties agreed on."""
     path = Path(str(model.public))
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:

@@ -46,7 +46,7 @@ def pinned_text(preparation: Preparation) -> str:
 def hangs_on_machine(model: Model) -> bool:
     """Whether machines may find different numbers for these terms, and not by rounding alone: directions, and points
     seen along them."""
-    return model.components is not None or model.whitening is not None or model.basis is not None
+    return any(key is not None for key in (model.components, model.whitening, model.basis, model.trees))
 
 
 def read_pins(model: Model) -> Pins | None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from parley.data import rowwise, two_classes
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
+from parley.data.forest import Forest
 from parley.data.parts import counted_rows, how_many, parts_of
 from parley.data.rounding import settle
 from parley.data.sources import Rows, Table, TableSource, open_table
@@ -51,6 +52,7 @@ class Preparation:
     component_high: Floats | None = None
     fills: Mapping[str, float] = field(default_factory=dict)  # what a missing number counts as
     basis: Floats | None = None  # [points, columns or components] that features say the nearness to
+    forest: Forest | None = None  # whose leaves are the features
 
     @cached_property
     def encodings(self) -> tuple[Encoding, ...]:
@@ -65,7 +67,9 @@ class Preparation:
 
     @cached_property
     def width(self) -> int:
-        """p: columns, components or points of a basis, plus the constant if there is one."""
+        """p: columns, leaves, components or points of a basis, plus the constant if there is one."""
+        if self.forest is not None:
+            return self.forest.leaves + self.model.has_intercept
         columns = len(self.labels) if self.rotation is None else self.rotation.shape[1]
         return (columns if self.basis is None else len(self.basis)) + self.model.has_intercept
 
@@ -86,9 +90,11 @@ class Preparation:
 
         Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`):
         such a group measures what that one does, in every norm, so it has one number, its largest. A nearness lies
-        between 0 and 1, whatever the columns hold.
+        between 0 and 1, whatever the columns hold; of a tree's leaves one is 1.
         """
-        if self.basis is not None:
+        if self.forest is not None:
+            bound = np.ones(self.forest.trees)
+        elif self.basis is not None:
             bound = np.ones(len(self.basis))
         elif self.component_low is not None and self.component_high is not None:
             bound = _sizes(self.component_low, self.component_high)
@@ -114,11 +120,16 @@ class Preparation:
         """(names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, the constant
         last.
 
-        What is clipped on the way is not seen by it. Features of a basis have no units, and remain as they are.
+        What is clipped on the way is not seen by it. Features of a basis, and leaves, have no units, and remain as they
+        are.
         """
         labels, constant = self.labels, self.model.has_intercept
-        if self.basis is not None:
+        names: tuple[str, ...] | None = None
+        if self.forest is not None:
+            names = self.forest.labels(labels)
+        elif self.basis is not None:
             names = tuple(f"near point {place + 1}" for place in range(len(self.basis)))
+        if names is not None:
             m = np.append(np.zeros(len(names)), [self.target_centre] * constant)
             return (*names, *["(constant)"] * constant), self.target_scale * np.eye(len(m)), m
         turn = np.eye(len(labels)) if self.rotation is None else self.rotation
@@ -190,10 +201,25 @@ class Preparation:
         coded = (encoding.coded(values) for encoding, values in zip(self.encodings, raw.T, strict=True))
         return np.ascontiguousarray(self._prepared(coded, len(raw)).T)
 
+    def coded(self, frame: Rows, name: str) -> Floats:
+        """The columns that features become [columns, n], before they are clipped and scaled."""
+        require_columns(frame, self.features, name)
+        return np.array([column for e in self.encodings for column in e.columns(e.read(frame, name))])
+
+    @cached_property
+    def origin(self) -> Floats | None:
+        """The public model [P] from which training begins, and towards which a penalty pulls; None: zero."""
+        if self.forest is None or not self.forest.values.any():
+            return None
+        constant = np.zeros((len(self.forest.values), int(self.model.has_intercept)))
+        return np.concatenate([self.forest.values, constant], axis=1).ravel()
+
     def _prepared(self, features: Iterable[Floats], rows: int, secret: bool = False) -> Floats:
         """Prepared columns [p, n] of coded raw features [n], each in one go while it is in the cache."""
-        made = np.empty((len(self.low) + 1, rows))  # and one for the constant
         columns = (column for e, coded in zip(self.encodings, features, strict=True) for column in e.columns(coded))
+        if self.forest is not None:
+            return self.leaf_columns(np.array(list(columns)).reshape(len(self.low), rows))
+        made = np.empty((len(self.low) + 1, rows))  # and one for the constant
         with np.errstate(over="ignore"):  # clipped next
             for x, column, centre, scale, low, high in zip(
                 made, columns, self.centre, self.scale, *self._interval, strict=False
@@ -212,6 +238,11 @@ class Preparation:
             made = np.vstack([self.near(made[:-1], secret), made[-1:]])
         made[-1] = 1.0
         return made[: self.width]
+
+    def leaf_columns(self, coded: Floats) -> Floats:
+        """The leaves [p, n] of coded columns [columns, n], and the constant; without trees, none of them."""
+        leaves = np.empty((0, coded.shape[1])) if self.forest is None else self.forest.indicators(coded)
+        return np.concatenate([leaves, np.ones((int(self.model.has_intercept), coded.shape[1]))])
 
     def near(self, columns: Floats, secret: bool = False) -> Floats:
         """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1; without

@@ -110,7 +110,8 @@ def preparation_numbers(preparation: Preparation) -> dict[str, Floats]:
         "component_high": p.component_high,
         "basis": p.basis,
     }
-    return found | {name: array for name, array in turned.items() if array is not None}
+    found |= {name: array for name, array in turned.items() if array is not None}
+    return found if p.forest is None else found | p.forest.arrays
 
 
 def preparation_names(preparation: Preparation) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""What is minimised: f(theta) = g1(theta) + mean over records of w loss(theta, record), g1 = r/2 |theta|^2 (W section
-II).
+"""What is minimised: f(theta) = g1(theta) + mean over records of w loss(theta, record), g1 = r/2 |theta - theta0|^2 (W
+section II, where theta0 = 0).
 
 Every objective knows how many parameters it has and where a search begins. An empirical risk knows records' losses and
 gradients, and how much one record can do to them. What only some can do beside that is a class of its own, asked for
@@ -10,8 +10,8 @@ in the cost (`perturbed.Perturbable`).
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -24,23 +24,48 @@ from parley.validate import Floats
 LARGEST_HESSIAN = 600  # parameters up to which the second derivative of several classes is written out
 
 
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The parameter [P] that costs no penalty."""
+
+    theta: Floats
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Origin) and np.array_equal(self.theta, other.theta)
+
+    def __hash__(self) -> int:
+        return hash(self.theta.tobytes())
+
+
 @dataclass(frozen=True)
 class Objective(ABC):
     """A cost of parameters theta [..., P]; "..." are replicates."""
 
     regularisation: float = 0.0
+    origin: Origin | None = None  # theta0; None: zero
 
     @abstractmethod
     def parameters(self, preparation: Preparation) -> int:
         """P: how many numbers a parameter has."""
 
     def start(self, preparation: Preparation) -> Floats:
-        """The parameter at which a search begins [P]."""
-        return np.zeros(self.parameters(preparation))
+        """The parameter at which a search begins [P]: the public model that the columns bring along, else zero."""
+        return np.zeros(self.parameters(preparation)) if preparation.origin is None else preparation.origin
+
+    def around(self, preparation: Preparation) -> Self:
+        """The same with its penalty pulling towards the public model that the columns bring along, where they do."""
+        return self if preparation.origin is None else replace(self, origin=Origin(preparation.origin))
+
+    def penalty(self, theta: Floats) -> Floats:
+        """g1 at every parameter of a batch [..., P] -> [...]."""
+        return np.asarray(0.5 * self.regularisation * np.sum(self._away(theta) ** 2, axis=-1))
 
     def penalty_gradient(self, theta: Floats) -> Floats:
         """The gradient of g1, which the learner adds itself."""
-        return self.regularisation * theta
+        return self.regularisation * self._away(theta)
+
+    def _away(self, theta: Floats) -> Floats:
+        return theta if self.origin is None else theta - self.origin.theta
 
 
 @dataclass(frozen=True)
@@ -108,8 +133,8 @@ class EmpiricalRisk(Objective):
     def curvature(self, design: Summable) -> float:
         """A bound on the largest eigenvalue of f's Hessian at any parameter (for the hinge: of its natural
         smoothing)."""
-        moments = design.statistics[0]
-        return self.loss.largest_curvature * float(np.linalg.eigvalsh(moments)[-1]) + self.regularisation
+        largest = design.derived("largest moment", lambda: float(np.linalg.eigvalsh(design.statistics[0])[-1]))
+        return self.loss.largest_curvature * largest + self.regularisation
 
     def largest_curvature(self, preparation: Preparation) -> float | None:
         """L: the largest curvature of the cost of any table within the bounds, in any direction; None if some feature

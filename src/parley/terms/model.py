@@ -28,6 +28,22 @@ class Basis(Section):
         return self
 
 
+class Trees(Section):
+    """Boosted trees that are grown on the public sample: each leaf is a column of 0 and 1."""
+
+    count: Annotated[int, Field(ge=1, le=1000, strict=True)] = 100
+    leaves: Annotated[int, Field(ge=2, le=64, strict=True)] = 8  # of a tree, at most
+    smallest: Count = 10  # rows of the public sample in a leaf, at least
+    rate: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.05  # what share of its own best each tree adds
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
+
+
+class Bins(Section):
+    """Columns of 0 and 1: a number's place between public cut points, a name."""
+
+    count: Annotated[int, Field(ge=2, le=100, strict=True)] = 20  # for each column of numbers, at most
+
+
 class Model(Section):
     """What is learned, from which columns."""
 
@@ -52,6 +68,9 @@ class Model(Section):
     components: Count | None = None
     whitening: Literal["public"] | None = None
     basis: Basis | None = None
+    columns: Literal["bins", "trees"] | None = None
+    bins: Bins | None = None
+    trees: Trees | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     intercept: Annotated[bool, Field(strict=True)] | None = None
     states: tuple[Name, ...] | None = None  # from here on: of a plant, learned from trajectories
@@ -69,7 +88,11 @@ class Model(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        return named_rules(content).usual_model(content) if isinstance(content, dict) else content
+        if not isinstance(content, dict):
+            return content
+        usual = named_rules(content).usual_model(content)
+        drawn = usual.get("columns")  # left out, a section about them is that with everything usual
+        return {**usual, drawn: usual.get(drawn) or {}} if drawn in ("bins", "trees") else usual
 
     @property
     def predicts(self) -> Predicts:
@@ -143,11 +166,32 @@ class Model(Section):
             )
         self._can_read()
         self._can_scale()
+        self._can_bend()
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
                 "whitening|expected a `public` sample beside it, whose second moments it takes, and no `components`"
             )
         return self
+
+    def _can_bend(self) -> None:
+        """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
+        for key in ("bins", "trees"):
+            if getattr(self, key) is not None and self.columns != key:
+                raise ValueError(f"{key}|expected only beside columns = {key!r}")
+        if self.columns is None:
+            return
+        if self.components is not None or self.whitening is not None or self.basis is not None:
+            raise ValueError(
+                f"columns|expected neither components, whitening nor a basis beside {self.columns!r}: a row's 0s and "
+                "1s say where it lies, and their size is known"
+            )
+        if self.columns == "trees" and self.public is None:
+            raise ValueError(
+                "columns|expected a `public` sample beside 'trees', on which they are grown: nobody's private rows "
+                "decide where a tree splits; 'bins' take declared bounds"
+            )
+        if self.columns == "trees" and not MODELS[self.kind].smooth:
+            raise ValueError("columns|expected a regression beside 'trees': linear, logistic or softmax")
 
     def _can_scale(self) -> None:
         """Refuse centres and scales of columns that a public sample, or nothing, is scaled by."""

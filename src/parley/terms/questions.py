@@ -86,7 +86,23 @@ CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
 }
 
 
+def check_trees(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) what does not begin at the public leaf values, or pulls away from them."""
+    if terms.model.columns != "trees":
+        return
+    if terms.learning.rules.asks not in ("gradient", "minibatch"):
+        raise ValueError(
+            "learning.algorithm|expected one that asks for gradients beside columns = 'trees', such as "
+            "'gradient-descent': training begins at the public leaf values and moves them"
+        )
+    if terms.learning.start is not None:
+        raise ValueError(
+            "learning.start|expected none beside columns = 'trees': training begins at the public leaf values"
+        )
+
+
 def check_question(terms: CheckableTerms) -> None:
     """Refuse (ValueError) terms under which the question that they ask has no proof."""
+    check_trees(terms)
     if (check := CHECKS.get(terms.learning.rules.asks)) is not None:
         check(terms)

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.decisions.forecasting.pilot import open_pilot
 from parley.errors import SettingError
 from parley.learning.start import folds
 from parley.losses import LogisticRegression
@@ -43,7 +44,7 @@ def terms(tmp_path):
 
 def test_halves_of_the_public_sample_that_separate_do_not_stop_a_plan(terms):
     """Every candidate that clips was called infinitely bad, and so the terms as written were chosen among equals."""
-    design = parley.decisions.forecasting.pilot.open_pilot(terms).design
+    design = open_pilot(terms).design
     for held in folds(len(design), 2):
         with pytest.raises(SettingError, match="no finite minimum"):
             LogisticRegression().optimum([design.where(held)])

@@ -45,7 +45,7 @@ def baselines(pilot: Pilot) -> Baselines:
     """Both baselines for these terms. No private record is looked at."""
     unit, model = pilot.setup.preparation.target_scale**2, public_sample_model(pilot)
     if pilot.has_rows:
-        zero = float(pilot.objective.cost(pilot.design, pilot.objective.start(pilot.setup.preparation)))
+        zero = float(pilot.objective.cost(pilot.design, np.zeros(pilot.setup.parameters)))
     else:
         zero = pilot.landscape().start_cost
     return Baselines(zero * unit, None if model is None else model.expected_cost)
@@ -76,6 +76,9 @@ def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
     nothing = np.zeros(0), None
     if pilot.terms.model.public is None or pilot.apart:
         return nothing
+    if pilot.grown is not None:
+        here = pilot.landscape()
+        return 0.5 * here.starts**2 @ (here.curvature + pilot.objective.regularisation), pilot.own_fit
     try:
         there = pilot.under(pilot.terms.changed(learning=FROM_THE_FIT))
         seen = there.landscape()

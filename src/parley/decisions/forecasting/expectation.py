@@ -95,9 +95,11 @@ class Expectation(ABC):
         """How much of the owners' own estimation error the model takes over: all of it, but for one that hardly leaves
         its public start."""
         begun = self.here.start_cost - self.here.least_cost
-        if self.pilot.terms.learning.start != "public" or not begun > 0:
+        if not self.pilot.starts_publicly or not begun > 0:
             return 1.0
-        return float((1 - min(1.0, self.bias() / begun) ** 0.5) ** 2)
+        left = min(1.0, self.bias() / begun)
+        # Leaf values err alike in all directions, of which some are learned; a fit's error shrinks in all together.
+        return float(1 - left if self.pilot.grown is not None else (1 - left**0.5) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +243,7 @@ class ByRuns(Expectation):
 
 def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     """Choose the method: exact moments for a squared loss whose clip and box do not bind, else a pilot run, else
-    curvature alone.
+    curvature alone, as for public trees.
 
     `here` is the pilot's landscape where the caller has it already.
     """
@@ -258,7 +260,8 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     binds, warnings = binding(pilot, here, moments)
     exact = pilot.objective.quadratic and not binds
     told = None if moments is None else ByMoments(pilot, here, warnings, moments, exact)
-    if told is not None and (told.exact or not pilot.has_rows):
+    # rows that trees were grown on cannot run in the place of others
+    if told is not None and (told.exact or not pilot.has_rows or pilot.grown is not None):
         return told
     return ByRuns(pilot, here, warnings, told)
 

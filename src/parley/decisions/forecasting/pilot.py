@@ -12,6 +12,7 @@ from parley.data import Design, read_table
 from parley.data.sources import Table
 from parley.data.targets import listed_classes, with_target
 from parley.decisions.forecasting.assumed import AssumedSample
+from parley.decisions.forecasting.public_trees import CrossFit, GrownSample, cross_fit
 from parley.decisions.forecasting.sources import Landscape, Sample, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
@@ -168,6 +169,8 @@ class Pilot:
         from the population."""
         if self.drawn is not None:
             return self.source.landscape(self.objective, self.setup.limits.radius).optimum + self.drawn
+        if self.grown is not None:
+            return self.design.derived(("leaf values", self.objective), partial(_drawn_leaves, self, self.grown))
         if self.terms.learning.start != "public" or self.apart:
             return starting_point(self.setup)[None]
         if not self.has_rows:
@@ -176,15 +179,30 @@ class Pilot:
             )
         return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
 
+    @property
+    def starts_publicly(self) -> bool:
+        """Whether training begins at what public rows teach: their best fit, or the trees that were grown on them."""
+        return self.terms.learning.start == "public" or self.terms.model.trees is not None
+
     @cached_property
     def own_fit(self) -> PublicFit | None:
         """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is
         none."""
         if not self.has_rows:
             return None
+        if self.grown is not None:
+            return PublicFit(starting_point(self.setup), 0.0, self.grown.cost, self.grown.spread)
         return public_fit(
             self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation)
         )
+
+    @cached_property
+    def grown(self) -> CrossFit | None:
+        """What the public sample says of trees that were grown without it; None where terms have none, or no rows."""
+        if self.terms.model.trees is None or not self.has_rows:
+            return None
+        grow = partial(cross_fit, replace(self.setup, objective=replace(self.setup.risk, regularisation=0.0)))
+        return self.design.derived(("cross-fit", type(self.objective)), grow)
 
     def leaning(self) -> "Pilot":
         """The same with its rows' cost tilted, so that its minimum lies where their best fit with a ridge does.
@@ -193,7 +211,7 @@ class Pilot:
         seen from there, a start at the public fit would look worse than it is. Only gradients can be tilted: algorithms
         that ask for other things stay.
         """
-        if self.own_fit is None or self.terms.learning.rules.asks != "gradient":
+        if self.own_fit is None or (self.grown is None and self.terms.learning.rules.asks != "gradient"):
             return self
         return replace(self, source=self.source.leaning(self.own_fit.theta))
 
@@ -202,14 +220,14 @@ class Pilot:
         setup, source, drawn = self.setup.under(terms), self.source, self.drawn
         if terms.learning.start != self.terms.learning.start:
             return _with(setup, source, self.apart)
-        if terms.learning.rules.asks != "gradient":
+        if terms.learning.rules.asks != "gradient" and self.grown is None:
             source = source.leaning(None)
         return Pilot(setup, source, make_algorithm(setup), self.apart, drawn=drawn)
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
         """The pilot as it might have come out; a start at its public fit too, once for each."""
         others = self.source.others(rng, count)
-        if self.terms.learning.start != "public" or self.apart:
+        if not self.starts_publicly or self.apart:
             return [replace(self, source=source) for source in others]
         away = self.starts - self.landscape().optimum
         pilots = [replace(self, source=source, drawn=away[[b % len(away)]]) for b, source in enumerate(others)]
@@ -219,6 +237,8 @@ class Pilot:
         """These rows leaning towards their best fit with another fit's ridge."""
         if fit is None or not self.has_rows:
             return self
+        if self.grown is not None:
+            return replace(self, source=self.source.leaning(fit.theta))
         best = ridge_fit(self.objective, self.design, fit.ridge, self.setup.limits.radius, fit.theta)
         return self if best is None else replace(self, source=self.source.leaning(best))
 
@@ -264,7 +284,7 @@ def _source(setup: Setup, example: pd.DataFrame | None) -> Source:
         rows = with_target(example, model.target, listed_classes(model), "pilot")
         return Sample(setup.preparation.design(rows, "pilot").for_studies())
     if setup.public is not None:
-        return Sample(setup.public.for_studies())
+        return (Sample if model.trees is None else GrownSample)(setup.public.for_studies())
     if model.scales or (model.categories and model.coding == "one-hot"):
         return AssumedSample.of(setup)
     raise DataError(
@@ -277,7 +297,31 @@ def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
     pilot = Pilot(setup, source.leaning(None), make_algorithm(setup), apart)
     if not pilot.questions:
         raise DataError("owners: expected at least one")
+    if pilot.grown is not None:
+        return _seen_from_outside(pilot.leaning(), pilot.grown)
     return pilot.leaning() if setup.terms.learning.start == "public" and not apart else pilot
+
+
+def _seen_from_outside(pilot: Pilot, grown: CrossFit) -> Pilot:
+    """The same with costs as rows have them that no tree was grown on."""
+    if pilot.apart or not isinstance(pilot.source, GrownSample):
+        return pilot
+    source = replace(pilot.source, flatness=grown.curvature)
+    here, own = (
+        replace(pilot, source=source).landscape(),
+        pilot.objective.cost(pilot.design, starting_point(pilot.setup)),
+    )
+    above = here.start_cost - here.least_cost
+    return replace(pilot, source=replace(source, optimism=grown.cost - above - float(own)))
+
+
+def _drawn_leaves(pilot: Pilot, grown: CrossFit) -> Floats:
+    """Leaf values [B, P] as they may come out around the best, which the pilot's rows lean towards."""
+    here = pilot.source.landscape(pilot.objective, pilot.setup.limits.radius)
+    if here.directions is None:
+        raise SettingError("model.columns: too many leaves for a forecast; take fewer trees")
+    public = len(pilot.design) if pilot.setup.public is None else len(pilot.setup.public)
+    return here.optimum + grown.draws(here.curvature, here.directions, public)
 
 
 def _drawn_fits(pilot: Pilot) -> Floats:

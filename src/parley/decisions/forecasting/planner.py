@@ -28,6 +28,7 @@ from parley.decisions.forecasting.coordinate_search import (
 )
 from parley.decisions.forecasting.noise_kinds import shared_terms
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
+from parley.decisions.forecasting.refits import refits
 from parley.decisions.forecasting.responses import DESCENTS
 from parley.decisions.forecasting.search import (
     DIVERGES,
@@ -176,7 +177,12 @@ def plan(
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
     """The best of all choices that keep where noise is drawn."""
     terms, judged = known.terms, known.leaning()
-    looked = _swept(judged, delta, seed, progress) if _sweeps(judged) else climbed(known, delta, seed, progress)
+    if known.grown is not None:
+        looked = refits(judged, delta)
+    elif _sweeps(judged):
+        looked = _swept(judged, delta, seed, progress)
+    else:
+        looked = climbed(known, delta, seed, progress)
     found = [each for each in looked if isinstance(each, Found)]
     least = min((each.value for each in found), default=math.inf)
     shown = [each for each in found if each.value <= WORTH_SHOWING * least or each is _first(found, each)]
@@ -211,7 +217,9 @@ def _first(found: list[Found], like: Found) -> Found:
 
 def _published(known: Pilot) -> list[Found]:
     """A hundred rounds with the automatic step, to compare with, where the terms are not that."""
-    there = attempt(known, learning={"horizon": 100, "step": "auto"}) if asks_gradients(known.terms) else None
+    if known.grown is not None or not asks_gradients(known.terms):
+        return []
+    there = attempt(known, learning={"horizon": 100, "step": "auto"})
     return [] if there is None or there.terms == known.terms else [Found("100 rounds, automatic step", there, 0.0)]
 
 
@@ -278,7 +286,7 @@ def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
     """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind, or why there is
     none."""
     model = known.terms.model
-    free = model.public is not None and model.components is None and model.whitening is None
+    free = model.public is not None and all(each is None for each in (model.components, model.whitening, model.columns))
     plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
     for mechanism in mechanisms_for(delta):
         base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
@@ -361,7 +369,7 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
 
 def _moved(pilot: Pilot) -> float:
     """How much of the owners' own estimation error the model takes over (`Expectation.moved`)."""
-    return expect_quickly(pilot).moved() if pilot.terms.learning.start == "public" else 1.0
+    return expect_quickly(pilot).moved() if pilot.starts_publicly else 1.0
 
 
 def _with_step(terms: Terms, best: Choice) -> Terms:

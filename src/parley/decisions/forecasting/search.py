@@ -162,7 +162,7 @@ def expect_quickly(pilot: Pilot) -> Expectation:
 
 def quickly_told(pilot: Pilot) -> bool:
     """Whether moments may tell: without rows, or for a squared loss whose clip does not bind on the way."""
-    if not pilot.has_rows:
+    if not pilot.has_rows or pilot.grown is not None:
         return True
     binds = pilot.bound.clips and scaled_share(pilot, on_the_way(pilot.landscape())) > RARELY
     return pilot.objective.quadratic and not binds
@@ -185,6 +185,8 @@ def hidden_bias(expected: Expectation) -> float:
     """
     pilot = expected.pilot
     if not pilot.has_rows or not pilot.bound.clips or not expected.simulated or len(pilot.design) < 4:
+        return 0.0
+    if pilot.grown is not None:  # training begins where public rows end: halves of them would begin somewhere else
         return 0.0
     free = attempt(pilot, privacy={"clip": 1e6 * pilot.bound.value})
     if free is None:

@@ -189,17 +189,21 @@ class Sample(Source):
             start_cost=first,
             curvature=np.maximum(curvature, 0.0),
             directions=directions,
-            estimation=float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2,
+            estimation=self._estimation(hessian, spread),
             records=len(design),
             warnings=few,
             best=theta,
             tilt=self.tilt(objective),
         )
 
+    def _estimation(self, hessian: Floats, spread: Floats) -> float:
+        """c = tr(H^-1 G)/2."""
+        return float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2
+
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """Other samples: as many rows, drawn with replacement from these."""
         drawn = [rng.integers(len(self.design), size=len(self.design)) for _ in range(count)]
-        return [Sample(self.design.where(rows)) for rows in drawn]
+        return [replace(self, design=self.design.where(rows), towards=None) for rows in drawn]
 
 
 @dataclass(frozen=True, eq=False)

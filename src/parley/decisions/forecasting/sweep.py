@@ -61,7 +61,7 @@ def survey(pilot: Pilot) -> list[Candidate]:
     seen = [clipped_landscape(pilot.objective, pilot.design, here, bound) for bound in _bounds(pilot, here)]
     known = [each for each in seen if each is not None]
     noise, sizes = (
-        _Noise.of(pilot),
+        ClipNoise.of(pilot),
         [pilot.objective.record_norms(pilot.design, t, pilot.bound.norm) for t in on_the_way(here)],
     )
     # at the goal, or before
@@ -76,14 +76,14 @@ def survey(pilot: Pilot) -> list[Candidate]:
 
 
 @dataclass(frozen=True)
-class _Noise:
+class ClipNoise:
     """v(T, clip) = at * T^power * clip^2: exactly so for each owner's noise, nearly for one noise of all."""
 
     at: float
     power: float
 
     @classmethod
-    def of(cls, pilot: Pilot) -> "_Noise":
+    def of(cls, pilot: Pilot) -> "ClipNoise":
         least = max(16, fewest_rounds(pilot.terms))
         few, many = (
             pilot.under(pilot.terms.changed(learning={**DESCENTS[0].learning, "horizon": T}))
@@ -114,7 +114,7 @@ def _bounds(pilot: Pilot, here: Landscape) -> list[Any]:
     )
 
 
-def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: _Noise) -> Candidate | None:
+def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: ClipNoise) -> Candidate | None:
     """Horizons are raised until nothing gains by it; of those that are as good as the best, the fewest rounds."""
     if not seen:
         return None
@@ -158,7 +158,7 @@ class _Place:
 
 
 def _look(
-    place: _Place, way: DescentWay, horizon: int, noise: _Noise
+    place: _Place, way: DescentWay, horizon: int, noise: ClipNoise
 ) -> tuple[float, int, DescentWay, float, ClippedLandscape]:
     """The best step of a way of descending for so many rounds under one clip."""
     each = place.under

@@ -12,16 +12,19 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from parley.data.fitting import read_public
 from parley.data.headers import Header, Kind, column_kinds, read_header
 from parley.data.sources import find_source, read_table
 from parley.data.table import codes, names, numbers, require_columns
 from parley.data.targets import dropped_words, with_target
+from parley.decisions.forecasting.column_choice import Tried, Wanted, choose_columns, open_ways
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.planner import Proposal, plan
@@ -61,6 +64,7 @@ class Wishes:
     hosts: tuple[str, ...] = ()
     holdout: float = 0.2
     score_epsilon: float | None = None
+    columns: Wanted = "best"
     title: str = ""
 
 
@@ -71,6 +75,8 @@ class Draft:
     terms: Terms
     said: tuple[str, ...]
     proposal: Proposal | None = None  # None: they wait for scales
+    columns: Wanted = "best"  # what they shall become
+    tried: tuple[Tried, ...] = ()  # ways for columns, with what each would give
 
 
 def owner_names(files: Sequence[Path]) -> list[str]:
@@ -134,7 +140,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
         **({"hosts": [{"name": name} for name in wishes.hosts]} if wishes.hosts else {}),
     }
     terms = Terms.from_dict(content, "init")
-    return Draft(terms, tuple(known.sentences(terms, features, missing)))
+    return Draft(terms, tuple(known.sentences(terms, features, missing)), columns=wishes.columns)
 
 
 def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total: None) -> Draft:
@@ -142,13 +148,11 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     terms = made.terms
     if terms.privacy.scale_epsilon is not None:
         return made
-    try:
-        clip = _fitting_clip(terms)
-    except (DataError, SettingError):  # its rows have no optimum without a box: classes that separate
-        terms = terms.changed(model={"radius": RADIUS})
-        clip = _fitting_clip(terms)
-    terms = terms.changed(privacy={"clip": clip})
-    proposal = plan(terms, None, None, seed, progress)
+    rows = None if terms.model.public is None else len(read_public(terms.model))
+    ways = list(open_ways(terms, rows, made.columns))
+    best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), progress)
+    if best.proposal is None:
+        raise SettingError(f"--columns: nothing could be planned: {best.why}")
     said = made.said
     if terms.model.public is None:
         said = (
@@ -156,7 +160,19 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
             "Planned on invented rows within the declared ranges: a public sample would tell what the model will be "
             "worth.",
         )
-    return replace(made, terms=proposal.terms, said=said, proposal=proposal)
+    return replace(made, terms=best.proposal.terms, said=said, proposal=best.proposal, tried=tried)
+
+
+def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
+    """The best plan for terms whose columns are settled, from a clip that fits."""
+    if terms.model.columns == "trees":  # gradients at public leaf values say where to clip
+        return plan(terms, None, None, seed, progress)
+    try:
+        clip = _fitting_clip(terms)
+    except (DataError, SettingError):  # its rows have no optimum without a box: classes that separate
+        terms = terms.changed(model={"radius": RADIUS})
+        clip = _fitting_clip(terms)
+    return plan(terms.changed(privacy={"clip": clip}), None, None, seed, progress)
 
 
 def _fitting_clip(terms: Terms) -> float:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
+from parley.data.forest import Forest
 from parley.data.two_classes import class_names
 from parley.errors import ModelError
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
@@ -24,7 +26,17 @@ from parley.validate import Floats
 
 FORMAT = "parley-model-1"
 # Keys of the terms whose outcome the saved numbers are.
-KEPT_OUT = {"public", "public_sha256", "preparation", "preparation_sha256", "components", "whitening"}
+KEPT_OUT = {
+    "public",
+    "public_sha256",
+    "preparation",
+    "preparation_sha256",
+    "components",
+    "whitening",
+    "columns",
+    "bins",
+    "trees",
+}
 _ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
 
 
@@ -108,6 +120,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "target_scale": p.target_scale,
             **{name: _rows(getattr(p, name)) for name in _ARRAYS},
         }
+        if p.forest is not None:
+            content["forest"] = {name: array.tolist() for name, array in p.forest.arrays.items()}
         if self.posterior_ is not None:
             content["posterior"] = self.posterior_.to_json()
         Path(path).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -251,6 +265,10 @@ def load_model(path: str | Path) -> JointModel:
             fills={k: float(v) for k, v in content.get("fills", {}).items()},  # earlier files have none
             **arrays,  # type: ignore[arg-type]
         )
+        if (forest := content.get("forest")) is not None:  # only columns that bend have one
+            trees = {name: _array(values) for name, values in forest.items()}
+            grown = Forest.of_arrays(trees, len(preparation.labels), preparation.outcomes)
+            preparation = replace(preparation, forest=grown)
         theta = _array(content["theta"])
         expected = make(preparation.model).parameters(preparation)
         if theta.shape != (expected,):

@@ -59,7 +59,7 @@ class ClassesObjective(EmpiricalRisk):
             return np.asarray(self.loss.loss(class_margins(block, flat), block.y) @ block.weight)
 
         total = batched(part, design, theta)
-        return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+        return np.asarray(total / len(design) + self.penalty(theta))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
         losses = self.loss.loss(class_margins(design, theta.reshape(-1, theta.shape[-1])), design.y)

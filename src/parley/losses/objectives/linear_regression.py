@@ -38,7 +38,7 @@ class LinearRegression(MarginObjective, SufficientMoments):
         best, residual, gradient = best_fit(design)
         away = theta - best
         fit = residual + np.sum((away @ design.statistics[0] + gradient) * away, axis=-1)
-        return np.asarray(fit + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+        return np.asarray(fit + self.penalty(theta))
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         if bound is not None and bound.clips:

@@ -42,7 +42,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
             return np.asarray(self.loss.loss(block.margins(flat), block.y) @ block.weight)
 
         total = batched(part, design, theta)
-        return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+        return np.asarray(total / len(design) + self.penalty(theta))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
         return np.asarray(self.loss.loss(self.scores(design.X, theta), design.y) * design.weight)

@@ -1,0 +1,102 @@
+"""Boosted trees of rows that everybody may see: scikit-learn grows them, numbers are what is kept (`forest`)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from parley.data.cut_points import cut
+from parley.data.forest import Forest
+from parley.data.preparation import Preparation
+from parley.errors import DataError
+from parley.terms.model import Trees
+from parley.validate import Floats
+
+# of rows, and of columns, that a tree or a split looks at: of trees that differ, leaves say more when fitted again
+ROWS = COLUMNS = 0.5
+PUBLIC = "public sample"
+FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
+
+
+def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
+    """The preparation with the leaves that the terms ask for: pinned, grown on the public sample, or cut."""
+    model, outcomes = fitted.model, fitted.outcomes
+    if model.columns is None:
+        return fitted
+    if pins is not None:
+        return replace(fitted, forest=Forest.of_arrays(pins, len(fitted.labels), outcomes))
+    known = None if public is None else fitted.coded(public, PUBLIC)
+    if model.bins is not None:
+        made = cut(fitted.encodings, model.bins.count, (fitted.low, fitted.high), known, outcomes)
+    elif model.trees is not None and public is not None and known is not None:
+        y = fitted.target(public, PUBLIC)
+        made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies)
+    else:
+        raise DataError("model.columns: expected a public sample to grow trees on")
+    return replace(fitted, forest=made)
+
+
+def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int, classifies: bool) -> Forest:
+    """Trees of this size for public rows: coded columns [columns, n] and prepared targets [n] (-1 and 1, places of
+    classes, or numbers). Of several classes each has its own."""
+    from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor  # not for those without trees
+
+    kind = GradientBoostingClassifier if classifies else GradientBoostingRegressor
+    grower = kind(
+        n_estimators=size.count,
+        learning_rate=size.rate,
+        max_leaf_nodes=size.leaves,
+        max_depth=None,
+        min_samples_leaf=size.smallest,
+        subsample=ROWS,
+        max_features=COLUMNS,
+        random_state=size.seed,
+    )
+    named = _every_class(y, outcomes) if classifies else y
+    fitted = grower.fit(np.clip(columns, -FLOAT32, FLOAT32).T, named, sample_weight=weight)
+    return _kept(fitted, size.rate, outcomes)
+
+
+def _every_class(y: Floats, outcomes: int) -> Floats:
+    """The targets, if every class has a row among them."""
+    present = np.unique(y).size
+    if present < max(outcomes, 2):
+        raise DataError(
+            "model.columns: expected every class among the public rows that trees are grown on; take 'bins', or a "
+            "larger public sample"
+        )
+    return y
+
+
+def _kept(fitted: Any, rate: float, outcomes: int) -> Forest:
+    """The numbers of a fitted ensemble; where it begins is added to each class's first tree."""
+    columns, thresholds, lefts, rights, roots, values = [], [], [], [], [], []
+    begin = _begin(fitted.init_)
+    nodes = leaves = 0
+    for round_, trees in enumerate(fitted.estimators_):
+        for outcome, each in enumerate(trees):
+            tree = each.tree_
+            leaf = tree.children_left < 0
+            places = leaves + np.cumsum(leaf) - 1
+            columns.append(np.where(leaf, -1, tree.feature))
+            thresholds.append(np.where(leaf, 0.0, tree.threshold))
+            lefts.append(np.where(leaf, places, tree.children_left + nodes))
+            rights.append(np.where(leaf, 0, tree.children_right + nodes))
+            roots.append(nodes)
+            added = np.zeros((outcomes, int(leaf.sum())))
+            added[outcome] = rate * tree.value[leaf, 0, 0] + (begin[outcome] if round_ == 0 else 0.0)
+            values.append(added)
+            nodes, leaves = nodes + tree.node_count, leaves + added.shape[1]
+    column, left, right = (np.concatenate(each).astype(np.intp) for each in (columns, lefts, rights))
+    first, said = np.array(roots, dtype=np.intp), np.concatenate(values, axis=1)
+    return Forest(column, np.concatenate(thresholds), left, right, first, said)
+
+
+def _begin(constant: Any) -> Floats:
+    """What an ensemble says of every row before its first tree: log-odds, a logarithm for each class, or a number."""
+    if not hasattr(constant, "class_prior_"):
+        return np.ravel(constant.constant_)
+    logarithms = np.log(constant.class_prior_)
+    return np.array([logarithms[1] - logarithms[0]]) if len(logarithms) == 2 else logarithms - logarithms.mean()
