@@ -2,13 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench clean
+# Byte code is kept: the many processes that tests start need not compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo test suite lint format bench clean
 
 demo: .venv/ready
 	$(BIN)/parley demo
 
+# The tests and, beside them, what lint says: both run to their end, and either fails the whole.
+test: .venv/ready-dev
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 suite lint
+
 # Three workers on two cores, since some tests wait for processes; threads of their own would only get in each other's way.
-test: lint
+suite: .venv/ready-dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile
 
 lint: .venv/ready-dev
@@ -37,6 +44,6 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
-.venv/ready-dev: .venv/ready
+.venv/ready-dev: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	@touch $@
+	@touch .venv/ready $@

@@ -9,21 +9,13 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "docs" / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_a_worked_example_runs_and_is_short(example):
-    run = subprocess.run([sys.executable, "-W", "error", str(example)], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    assert len(example.read_text().splitlines()) < 80
-
-
-def test_the_task_that_only_counts_can_be_accepted(tmp_path):
-    """It has no bound on a record and no figures of its own: acceptance says what moves an answer."""
-    accepting = f"""
+# It has no bound on a record and no figures of its own: acceptance says what moves an answer.
+ACCEPTED = """
 import json
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.warnings import figures, find_warnings
 
-ledger = parley.Ledger({str(tmp_path / "bank.ledger")!r}, lifetime=3.0)
+ledger = parley.Ledger("bank.ledger", lifetime=3.0)
 owner = parley.Owner("bank", book.drop(columns=[c for c in book if "id" in c]), ledger=ledger)
 agreement = owner.prepare(terms)
 found = figures(agreement)
@@ -35,11 +27,17 @@ assert "A person moves an answer by at most 0.00025; the noise has scale" in sai
 assert "counts at most" not in said
 assert find_warnings(owner, agreement) == []
 """
-    [example] = [path for path in EXAMPLES if path.stem == "add_a_task"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_a_worked_example_runs_and_is_short(example, tmp_path):
+    """And the task that only counts can be accepted."""
+    code = example.read_text() + (ACCEPTED if example.stem == "add_a_task" else "")
     run = subprocess.run(
-        [sys.executable, "-c", example.read_text() + accepting], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+    assert len(example.read_text().splitlines()) < 80
 
 
 def test_there_is_one_for_each_thing_that_can_be_added():

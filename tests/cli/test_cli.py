@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from newcomer import typed
 from samples import regression_table
 from typer.testing import CliRunner
 
@@ -46,16 +47,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-def parley_command(*arguments):
-    """The real command in a real process."""
-    code = "from parley.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-
-
 def test_json_holds_the_names_that_programs_rely_on(folder):
-    run = parley_command("train", folder / "terms.toml", "--replicates", 4, "--seed", 1, "--json")
+    """And in a process of its own nothing else is printed beside them."""
+    words = ["train", str(folder / "terms.toml"), "--replicates", "4", "--seed", "1", "--json"]
+    code = "from parley.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     content = json.loads(run.stdout)
     assert set(content["relative_fitness"]) == {"mean", "median", "q25", "q75"}
@@ -132,9 +128,9 @@ def test_other_terms_do_not_refill_the_ledger(folder):
         app, ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"]
     )
     (folder / "more.toml").write_text(TERMS.replace("horizon = 10", "horizon = 11"))
-    run = parley_command("train", folder / "more.toml", "--ledgers", folder / "ledgers")
-    assert run.returncode == 2
-    assert "lifetime budget is 1" in run.stderr
+    run = typed("train", folder / "more.toml", "--ledgers", folder / "ledgers")
+    assert run.code == 2
+    assert "lifetime budget is 1" in run.err
 
 
 @pytest.mark.parametrize(
@@ -149,22 +145,22 @@ def test_other_terms_do_not_refill_the_ledger(folder):
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(folder, change, message):
     (folder / "terms.toml").write_text(TERMS.replace(*change))
-    run = parley_command("train", folder / "terms.toml")
-    assert run.returncode == 2
-    assert message in run.stderr
-    assert "Traceback" not in run.stderr
-    assert len(run.stderr.strip().splitlines()) == 1
-    assert run.stdout == ""
+    run = typed("train", folder / "terms.toml")
+    assert run.code == 2
+    assert message in run.err
+    assert "Traceback" not in run.err
+    assert len(run.err.strip().splitlines()) == 1
+    assert run.out == ""
 
 
 def test_a_ledger_is_made_only_on_request_and_terms_are_accepted_by_all_or_none(folder):
-    run = parley_command("train", folder / "terms.toml", "--ledgers", folder / "ledgers")
-    assert run.returncode == 2
-    assert "--lifetime 1, or more, makes it" in run.stderr
+    run = typed("train", folder / "terms.toml", "--ledgers", folder / "ledgers")
+    assert run.code == 2
+    assert "--lifetime 1, or more, makes it" in run.err
     (folder / "wrong.toml").write_text(TERMS.replace("records = 200", "records = 201"))
     arguments = ["--ledgers", folder / "ledgers", "--lifetime", 1]
-    assert parley_command("train", folder / "wrong.toml", *arguments).returncode == 2
-    assert parley_command("train", folder / "terms.toml", *arguments).returncode == 0
+    assert typed("train", folder / "wrong.toml", *arguments).code == 2
+    assert typed("train", folder / "terms.toml", *arguments).code == 0
 
 
 def test_a_ledger_that_could_never_hold_the_terms_is_not_made(folder):
@@ -179,22 +175,22 @@ def test_a_ledger_that_could_never_hold_the_terms_is_not_made(folder):
 
 def test_outputs_that_cannot_be_written_are_refused_before_anything_is_spent(folder):
     arguments = ["train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1]
-    run = parley_command(*arguments, "--save", folder / "none" / "m.json")
-    assert run.returncode == 2
-    assert "folder does not exist" in run.stderr
+    run = typed(*arguments, "--save", folder / "none" / "m.json")
+    assert run.code == 2
+    assert "folder does not exist" in run.err
     assert not (folder / "ledgers").exists()
-    run = parley_command("train", folder / "terms.toml", "--ledgers", folder / "a.csv", "--lifetime", 1)
-    assert run.returncode == 2
-    assert "Traceback" not in run.stderr
+    run = typed("train", folder / "terms.toml", "--ledgers", folder / "a.csv", "--lifetime", 1)
+    assert run.code == 2
+    assert "Traceback" not in run.err
 
 
 def test_a_plot_of_a_release_or_of_an_unknown_kind_is_refused_before_anything_runs(folder):
-    run = parley_command("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--plot", "f.png")
-    assert run.returncode == 2
+    run = typed("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--plot", "f.png")
+    assert run.code == 2
     assert not (folder / "ledgers").exists()
-    run = parley_command("train", folder / "terms.toml", "--plot", folder / "f.xyz")
-    assert run.returncode == 2
-    assert ".png" in run.stderr
+    run = typed("train", folder / "terms.toml", "--plot", folder / "f.xyz")
+    assert run.code == 2
+    assert ".png" in run.err
 
 
 def test_version_and_help_teach():

@@ -143,15 +143,16 @@ CODINGS = [
 ]
 
 
-def answers(agreement, rows, frame, query):
-    """The bounded answers of all tables that hold one of `rows` in the place of the first."""
+def neighbouring(agreement, rows, frame):
+    """All tables that hold one of `rows` in the place of the first."""
     found = []
     for row in rows:
         other = frame.astype(object)
         for column, cell in zip(("age", "income", "home", "paid"), row, strict=True):
             other.at[0, column] = cell
-        tables = agreement.tables.__class__(*agreement.setup.preparation.designs(other, agreement.setup.terms, "a"))
-        found.append(agreement.part.training.question.bounded(query, tables))
+        found.append(
+            agreement.tables.__class__(*agreement.setup.preparation.designs(other, agreement.setup.terms, "a"))
+        )
     return found
 
 
@@ -169,6 +170,8 @@ def farthest(agreement, frame, seed=0):
     )
     cells.append(targets)
     worst = 0.0
+    ends = itertools.product([1e300, -1e300], [1e300, -1e300], ["own", "tent"], targets[:2])
+    always = neighbouring(agreement, map(list, ends), frame)
     corners = [np.full(size, 2.0), np.full(size, -2.0), *rng.choice([-2.0, 2.0], (2, size)), np.zeros(size)]
     for theta in corners:
         if agreement.setup.terms.learning.algorithm == "sufficient-statistics":
@@ -176,8 +179,8 @@ def farthest(agreement, frame, seed=0):
         else:
             query = GradientQuery.ask(agreement.hash, "learner", 1, theta)
         rows = [[column[rng.integers(len(column))] for column in cells] for _ in range(14)]
-        ends = itertools.product([1e300, -1e300], [1e300, -1e300], ["own", "tent"], targets[:2])
-        bounded = answers(agreement, [*rows, *map(list, ends)], frame, query)
+        tables = [*neighbouring(agreement, rows, frame), *always]
+        bounded = [agreement.part.training.question.bounded(query, each) for each in tables]
         values = np.array([b.value for b in bounded])
         assert np.isfinite(values).all()
         order = 1 if bounded[0].norm == "l1" else 2

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ P = TypeVar("P")
 def sum_blocks(part: Callable[[P], Floats], blocks: Sequence[P]) -> Floats:
     """The sum of part(block), added up in the order of the blocks whatever thread computed them."""
     # blocks are small: BLAS threads would cost more than they bring, and fight ours
-    with _blas().limit(limits=1, user_api="blas"):
+    with _one_blas_thread():
         return add(_pool(os.getpid()).map(part, blocks) if len(blocks) > 1 and _cores() > 1 else map(part, blocks))
 
 
@@ -31,7 +31,7 @@ def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
 
     readers = _cores() + 1  # one of them waits for the disk while the others compute
     work = joblib.Parallel(n_jobs=readers, prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
-    with _blas().limit(limits=1, user_api="blas"):
+    with _one_blas_thread():
         return add(work(joblib.delayed(part)(piece) for piece in pieces))
 
 
@@ -82,6 +82,13 @@ def _pool(pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_cores(), thread_name_prefix="parley-blocks")
 
 
+def _one_blas_thread() -> AbstractContextManager[Any]:
+    """While it lasts, BLAS computes on one thread. Setting that takes longer than a small sum, asking does not."""
+    libraries = _blas()
+    already = all(library.num_threads == 1 for library in libraries.lib_controllers)
+    return nullcontext() if already else libraries.limit(limits=1)
+
+
 @cache
 def _blas() -> Any:
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")

@@ -73,7 +73,7 @@ def public_case(tmp_path, kind, rows=3000, **overrides):
 
 @pytest.mark.parametrize("kind", ["linear-svm", "logistic-regression"])
 def test_a_pilot_run_forecasts_classifiers(tmp_path, kind):
-    settings = {"privacy__clip": 6.0, "learning__horizon": 40, "model__regularisation": 0.5, "learning__step": "auto"}
+    settings = {"privacy__clip": 6.0, "learning__horizon": 20, "model__regularisation": 0.5, "learning__step": "auto"}
     terms = public_case(tmp_path, kind, **settings)
     expected = forecast(terms)
     assert expected.method == "pilot-run"
@@ -221,7 +221,7 @@ def test_on_the_real_card_data_the_truth_lies_in_the_interval(tmp_path, kind):
                 "public": str(tmp_path / f"{draw}.parquet"),
                 "regularisation": 1.0 if kind == "linear-svm" else 0.05,
             },
-            "learning": {"horizon": 10},
+            "learning": {"horizon": 5},
             "privacy": {"clip": 30.0},
             "owners": [{"name": name, "records": 3_000, "epsilon": epsilon} for name in "ab"],
         }

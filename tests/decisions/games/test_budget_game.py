@@ -41,9 +41,9 @@ def as_game(c):
             n = rows[members].sum()
             noise = sum(NOISE / epsilon[i] ** 2 for i in np.flatnonzero(members))
             together = cost.estimation / n + cost.bias + cost.noise_price * noise / n**2
+            lost = c.privacy_cost(np.where(members, epsilon, 1.0))
             for i in np.flatnonzero(members):
-                lost = c.privacy_cost(np.where(members, epsilon, 1.0))[i]
-                result[row, i] = c.value[i] * (cost.estimation / rows[i] - together) - lost
+                result[row, i] = c.value[i] * (cost.estimation / rows[i] - together) - lost[i]
         return result.reshape(profiles.shape)
 
     return Game(payoff, np.zeros(c.owners), np.full(c.owners, c.budget_range[1]))

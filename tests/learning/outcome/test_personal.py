@@ -96,16 +96,16 @@ def test_what_cross_validation_says_of_the_gain_has_the_cost_of_choosing_in_it(m
     """On average it is the true gain; a mutant that judges rows by shares which they helped to choose promises too
     much."""
     monkeypatch.setattr(parley.learning.outcome.ridge, "FAR", 0.01)  # the sharper the choice, the more it costs
-    honest = np.diff(simulated_gains(300), axis=1)
-    assert abs(honest.mean()) < 3.5 * honest.std() / np.sqrt(300)
+    honest = np.diff(simulated_gains(150), axis=1)
+    assert abs(honest.mean()) < 3.5 * honest.std() / np.sqrt(150)
     seen = {}
 
     def of_all(losses, unit, names):
         return seen.setdefault((unit, len(names)), _shares(losses, unit, names))  # the first are those of all rows
 
     monkeypatch.setattr(parley.learning.outcome.ridge, "_shares", of_all)
-    eager = np.diff(simulated_gains(300), axis=1)
-    assert eager.mean() < -3.5 * eager.std() / np.sqrt(300)
+    eager = np.diff(simulated_gains(150), axis=1)
+    assert eager.mean() < -3.5 * eager.std() / np.sqrt(150)
 
 
 def test_averages_of_several_sets_are_those_of_each():

@@ -211,7 +211,7 @@ def test_classes_that_separate_have_no_optimum_and_the_message_says_what_to_do()
 # --- How far one record moves it
 
 
-def hill_climb(value, size, seed, tries=700, restarts=2):
+def hill_climb(value, size, seed, tries=400, restarts=2):
     """The largest value found from random beginnings: steps in some coordinates, longer after a success, shorter after
     a failure."""
     rng, best = np.random.default_rng(seed), -np.inf
@@ -264,7 +264,7 @@ LABELS = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0)]
 def test_no_neighbours_move_the_mean_gradient_further_than_claimed(norm, clip, bound):
     found = [farthest(norm, clip, bound, labels, seed) for seed, labels in enumerate(LABELS)]
     assert max(found) <= 1
-    assert max(found) > (0.9 if clip else 0.6)  # the search does look where it hurts
+    assert max(found) > (0.9 if clip else 0.75)  # the search does look where it hurts
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
@@ -372,7 +372,7 @@ def test_no_neighbours_move_a_local_update_further_than_claimed(norm, clip):
         farthest(norm, clip, 2.0 if clip else 1.0, labels, seed, update=True) for seed, labels in enumerate(LABELS[:2])
     ]
     assert max(found) <= 1
-    assert max(found) > (0.5 if norm == "l2" else 0.3)
+    assert max(found) > 0.6
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision on this machine")

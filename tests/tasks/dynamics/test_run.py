@@ -31,6 +31,13 @@ def rms(errors):
     return float(np.sqrt(np.mean(errors**2)))
 
 
+@pytest.fixture(scope="module")
+def sixty(tables):
+    """(a study of eight owners, what is identified from each of its releases): run once, looked at by two."""
+    result = study(tables, 8, 6.0, replicates=60)
+    return result, [release.identify() for release in result.releases]
+
+
 def test_with_a_budget_that_hides_nothing_the_plant_comes_back(tables):
     result = study(tables, 2, 1e6, replicates=1)
     found = result.identified()
@@ -49,9 +56,8 @@ def test_errors_fall_with_owners_and_faster_with_one_noise(tables):
     assert error[8, "shared"] < error[8, "each-owner"] / 1.8
 
 
-def test_standard_errors_count_the_noise(tables):
-    result = study(tables, 8, 6.0, replicates=60)
-    found = [release.identify() for release in result.releases]
+def test_standard_errors_count_the_noise(sixty):
+    result, found = sixty
     errors = np.array([f.plant.delays[0] for f in found]) - 2.5
     inside = np.mean([abs(e) < 1.645 * f.delay_std[0] for e, f in zip(errors, found, strict=True)])
     assert abs(inside - 0.9) < 3 * np.sqrt(0.09 / len(errors))
@@ -61,10 +67,10 @@ def test_standard_errors_count_the_noise(tables):
     assert np.median([s.delay_std[0] for s in silent]) < rms(errors) / 2  # forgetting the noise would be caught
 
 
-def test_the_forecast_says_beforehand_how_well(tables):
+def test_the_forecast_says_beforehand_how_well(sixty):
     terms = plant_terms(8, RUNS, 6.0, **CLIP)
     expected = forecast_plant(terms, trajectories(60, 99))
-    measured = rms(study(tables, 8, 6.0, replicates=60).errors(2.5))
+    measured = rms(np.array([f.plant.delays[0] for f in sixty[1]]) - 2.5)
     assert expected.together == pytest.approx(measured, rel=0.35)
     assert expected.without_noise < min(expected.alone.values())
     assert expected.gainers == []  # 300 trajectories with little noise say more than eight owners under this one

@@ -6,7 +6,8 @@ and of one unit of noise, is found by running the algorithm itself for that roun
 rule is written a second time, any algorithm that is linear in its answers can be forecast, and T rounds cost O(T).
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,8 +71,56 @@ def error_moments(
     >>> float(once.bias[0, 0]), float(once.gain[0, 0])
     (0.0, 0.25)
     """
+    free, T, p = replace(algorithm, radius=None), algorithm.horizon, len(curvature)
+    kept, gain, point_kept, point_gain = np.empty((4, T, p))
+    steps = []
+    for k, after in enumerate(_rounds(free, curvature, noise, voices)):
+        kept[k], gain[k] = after.of_model(free)
+        point_kept[k], point_gain[k] = _widest(free.asked(after.ahead), after.mean, after.spread)
+        if T <= TRACED and voices is None:
+            steps.append((after.inner, after.noisy))
+    unit = _traced(steps, after.model(free)) if steps else None
+    return ErrorMoments(start, kept, gain, point_kept, point_gain, unit)
+
+
+def end_moments(algorithm: Descent, curvature: Floats) -> tuple[Floats, Floats]:
+    """Of the same moments those after the last round alone, (`kept`, `gain`) [p]: most of the work is in the others.
+
+    >>> from parley.learning.algorithms.gradient_descent import GradientDescent
+    >>> from parley.losses import LinearRegression
+    >>> end_moments(GradientDescent(LinearRegression(), 1, None, 0.5), np.array([2.0]))
+    (array([0.]), array([0.25]))
+    """
     free = replace(algorithm, radius=None)
-    T, p = algorithm.horizon, len(curvature)
+    return deque(_rounds(free, curvature), maxlen=1).pop().of_model(free)
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """Mean [p, part, 1] and covariance [p, part, part] of the error and what is remembered after a round, what the
+    round makes of a unit of each and of noise, and the state in which the next one asks."""
+
+    mean: Floats
+    spread: Floats
+    inner: Floats
+    noisy: Floats
+    ahead: State
+
+    def model(self, free: Descent) -> Floats:
+        """What the model is made of [p, 1, part]."""
+        return free.model(self.ahead)[: self.mean.shape[1]].T[:, None]
+
+    def of_model(self, free: Descent) -> tuple[Floats, Floats]:
+        """The model's mean and variance [p]."""
+        model = self.model(free)
+        return (model @ self.mean)[:, 0, 0], (model @ self.spread @ model.transpose(0, 2, 1))[:, 0, 0]
+
+
+def _rounds(
+    free: Descent, curvature: Floats, noise: Floats | None = None, voices: SingleVoices | None = None
+) -> Iterator[_Round]:
+    """Round after round, from the mean and covariance before it."""
+    T, p = free.horizon, len(curvature)
     loudness = np.ones(T) if noise is None else np.sqrt(noise)
     begin = free.start(np.ones(p))
     names = list(begin.memory)
@@ -79,8 +128,6 @@ def error_moments(
     basis = np.eye(size, size + noises)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
     mean = np.stack([begin.theta, *begin.memory.values()], axis=1)[:, :, None]  # [p, part, 1]
     spread = np.zeros((p, size, size))
-    kept, gain, point_kept, point_gain = np.empty((4, T, p))
-    steps = []
     for k in range(1, T + 1):
         state = _state(k, basis, names)
         if voices is None:
@@ -91,16 +138,10 @@ def error_moments(
             answers = _heard(free, state, curvature, voices, size)
             after = free.update(state, weighted_mean(answers), answers)
         step = _parts(after, names)  # [p, part, unit]
-        ahead = _state(k + 1, basis, names)
-        model = free.model(ahead)[:size].T[:, None]  # [p, 1, part]
         inner, noisy = step[:, :, :size], step[:, :, size:]
         mean = inner @ mean
         spread = inner @ spread @ inner.transpose(0, 2, 1) + noisy @ noisy.transpose(0, 2, 1)
-        kept[k - 1], gain[k - 1] = (model @ mean)[:, 0, 0], (model @ spread @ model.transpose(0, 2, 1))[:, 0, 0]
-        point_kept[k - 1], point_gain[k - 1] = _widest(free.asked(ahead), mean, spread)
-        if T <= TRACED and voices is None:
-            steps.append((inner, noisy))
-    return ErrorMoments(start, kept, gain, point_kept, point_gain, _traced(steps, model) if steps else None)
+        yield _Round(mean, spread, inner, noisy, _state(k + 1, basis, names))
 
 
 def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.decisions.forecasting.error_moments import error_moments
+from parley.decisions.forecasting.error_moments import end_moments
 from parley.learning.algorithms.algorithm import Descent
 from parley.learning.algorithms.averaged_subgradient import AveragedSubgradient
 from parley.learning.algorithms.gradient_descent import GradientDescent
@@ -86,6 +86,6 @@ class Response:
 def response(way: DescentWay, horizon: int) -> Response:
     """The table of one way of descending for so many rounds; infinite where it runs away."""
     with np.errstate(over="ignore", invalid="ignore"):
-        moments = error_moments(way.make(horizon), POINTS, np.ones(len(POINTS)))
-    gain = np.nan_to_num(moments.gain[-1], nan=np.inf)
-    return Response(np.nan_to_num(np.clip(moments.kept[-1], -1e30, 1e30), nan=1e30), np.minimum(gain, 1e30))
+        kept, gain = end_moments(way.make(horizon), POINTS)
+    gain = np.nan_to_num(gain, nan=np.inf)
+    return Response(np.nan_to_num(np.clip(kept, -1e30, 1e30), nan=1e30), np.minimum(gain, 1e30))

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,8 +20,20 @@ from parley.papers.pejo2018.games.joint_learning import (
 from parley.papers.pejo2018.games.joint_learning_theorems import assumptions, theorem_1, theorem_2, theorem_3, theorem_4
 
 
+@cache
+def solved(mechanism, concern, participation=False):
+    """The equilibrium of a published game, found once for all who look at it."""
+    return solve(published(mechanism, concern, participation))
+
+
+@cache
+def equilibria(mechanism, concern):
+    """All equilibria of a published game in which nobody has to take part."""
+    return tuple(pure_equilibria(published(mechanism, concern, participation=True)))
+
+
 def test_the_uneven_game_of_section_7_to_four_digits():
-    found = solve(published("bDP", concern=(5, 0.2)))
+    found = solved("bDP", (5, 0.2))
     np.testing.assert_allclose(found.privacy, [0.31501, 0.10741], atol=5e-6)
     np.testing.assert_allclose(found.epsilon, [2.1745, 8.3102], atol=5e-5)
     np.testing.assert_allclose(found.improvement, [0.5852, 0.9062], atol=5e-5)
@@ -31,7 +44,7 @@ def test_the_uneven_game_of_section_7_to_four_digits():
 
 
 def test_the_even_game_of_section_7_to_four_digits():
-    found = solve(published("bDP", concern=(1, 1)))
+    found = solved("bDP", (1, 1))
     np.testing.assert_allclose(found.privacy, 0.14608, atol=5e-6)
     np.testing.assert_allclose(found.epsilon, 5.8456, atol=5e-5)
     np.testing.assert_allclose(found.payoff, 0.2277, atol=5e-5)
@@ -42,13 +55,13 @@ def test_the_even_game_of_section_7_to_four_digits():
 def test_the_closed_form_of_equation_28():
     """p = 0.105373 - 0.001272 C_m/B_m + 0.041978 C_n/B_n, with the rounding of P's printed coefficients."""
     for first, second in ((5, 0.2), (0, 0), (3, 7), (20, 1)):
-        found = solve(published("bDP", concern=(first, second))).privacy
+        found = solved("bDP", (first, second)).privacy
         expected = [0.105373 - 0.001272 * b + 0.041978 * a for a, b in ((first, second), (second, first))]
         np.testing.assert_allclose(found, expected, atol=3e-5)
 
 
 def test_the_published_payoffs_follow_from_the_other_sign_and_exchanged_improvements():
-    equilibrium = solve(published("bDP", concern=(5, 0.2))).privacy
+    equilibrium = solved("bDP", (5, 0.2)).privacy
     other_sign = replace(PUBLISHED["bDP"], eta1=0.7225)
     exchanged = other_sign(equilibrium, equilibrium[::-1])  # f(own, other) instead of f(other, own)
     np.testing.assert_allclose(exchanged - np.array([5, 0.2]) * (1 - equilibrium), [-2.470, 0.456], atol=1e-3)
@@ -90,7 +103,7 @@ def test_table_6_of_hide_and_udp_by_hand():
 def test_training_alone_is_always_an_equilibrium(mechanism, concern):
     game = published(mechanism, concern, participation=True)
     assert largest_gain(game, np.ones(2)) < 1e-12
-    assert any(np.allclose(profile, 1) for profile in pure_equilibria(game))
+    assert any(np.allclose(profile, 1) for profile in equilibria(mechanism, concern))
     assert game.price_of_privacy(np.ones(2)) == pytest.approx(1)
 
 
@@ -99,11 +112,11 @@ def test_without_participation_training_alone_is_none():
 
 
 def test_whoever_is_very_concerned_stays_out():
-    found = solve(published("bDP", concern=(5, 0.2), participation=True))
+    found = solved("bDP", (5, 0.2), participation=True)
     np.testing.assert_array_equal(found.privacy, [1, 1])
     np.testing.assert_array_equal(found.payoff, [0, 0])
     assert found.price_of_privacy == 1
-    together = solve(published("bDP", concern=(1, 1), participation=True))
+    together = solved("bDP", (1, 1), participation=True)
     np.testing.assert_allclose(together.privacy, 0.14608, atol=5e-6)
     assert together.unique is False  # training alone is the other one
     assert 0 <= together.price_of_privacy <= 1
@@ -111,15 +124,15 @@ def test_whoever_is_very_concerned_stays_out():
 
 @pytest.mark.parametrize("mechanism", PUBLISHED)
 def test_unconcerned_players_protect_nothing(mechanism):
-    found = solve(published(mechanism, concern=(0, 0), participation=True))
+    found = solved(mechanism, (0, 0), participation=True)
     np.testing.assert_array_equal(found.privacy, [0, 0])
     assert found.price_of_privacy == 0
     assert found.largest_gain < 1e-12
 
 
 def test_hiding_has_no_epsilon():
-    assert solve(published("hide", (0, 0), participation=True)).epsilon is None
-    assert np.isinf(solve(published("uDP", (0, 0), participation=True)).epsilon).all()
+    assert solved("hide", (0, 0), participation=True).epsilon is None
+    assert np.isinf(solved("uDP", (0, 0), participation=True).epsilon).all()
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0, 1))
@@ -182,7 +195,7 @@ def test_theorem_4_gives_an_equilibrium_of_the_unclamped_game(mechanism, concern
 
 def test_theorem_4_promises_more_than_there_is():
     """With the clamped benefit, at (5, 0.2), training alone is the only equilibrium: none is non-trivial."""
-    assert len(pure_equilibria(published("bDP", (5, 0.2), participation=True))) == 1
+    assert len(equilibria("bDP", (5, 0.2))) == 1
 
 
 def test_a_fit_recovers_its_coefficients_and_reports_its_error():
@@ -207,10 +220,10 @@ def test_concave_where_p_says_and_not_for_hiding():
 
 def test_prices_of_anarchy_and_stability_of_the_even_game():
     game = published("bDP", (1, 1), participation=True)
-    prices = welfare(game, [solve(game).strategies])
+    prices = welfare(game, [solved("bDP", (1, 1), participation=True).strategies])
     assert prices.price_of_anarchy == prices.price_of_stability
     assert prices.price_of_anarchy > 1
-    assert welfare(game, pure_equilibria(game)).price_of_anarchy is None  # the worst equilibrium is worth nothing
+    assert welfare(game, equilibria("bDP", (1, 1))).price_of_anarchy is None  # the worst equilibrium is worth nothing
 
 
 def test_impossible_settings_are_refused():

@@ -12,6 +12,7 @@ which is p = 1) and never raised by more privacy (eq. 14: the least such functio
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -51,11 +52,16 @@ class Interpolation:
         points = [(a, b) for a in (x, one) for b in (y, one)]
         points += [(a, np.clip(self._peak_own(a), y, 1)) for a in (x, one)]
         points += [(np.clip(self._peak_other(b), x, 1), b) for b in (y, one)]
+        if self._peak is not None:
+            points.append((np.clip(self._peak[0], x, 1), np.clip(self._peak[1], y, 1)))
+        others, owns = (np.stack(each) for each in zip(*points, strict=True))
+        return np.asarray(np.maximum(0.0, self(others, owns).max(axis=0)))
+
+    @cached_property
+    def _peak(self) -> Floats | None:
+        """Where f is stationary; None where that is no one point."""
         hessian = np.array([[2 * self.beta1, self.eta1], [self.eta1, 2 * self.beta2]])
-        if abs(np.linalg.det(hessian)) > 0:
-            peak = np.linalg.solve(hessian, [-self.alpha1, -self.alpha2])
-            points.append((np.clip(peak[0], x, 1), np.clip(peak[1], y, 1)))
-        return np.asarray(np.maximum(0.0, np.max([self(a, b) for a, b in points], axis=0)))
+        return np.linalg.solve(hessian, [-self.alpha1, -self.alpha2]) if abs(np.linalg.det(hessian)) > 0 else None
 
     def _peak_own(self, x: Floats) -> Floats:
         """Where f(x, .) is stationary; 0 where it is straight."""
