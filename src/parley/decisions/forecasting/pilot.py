@@ -226,6 +226,7 @@ class Pilot:
 def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
     """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source;
     `speeds` (asynchronous terms) as `train` takes them."""
+    check_speeds(terms, speeds)
     require_prediction(terms)
     example = read_table(known) if isinstance(known, Table) else None
     setup = resolve(terms, example)
@@ -242,19 +243,19 @@ def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mappin
 def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
     """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they
     were there."""
-    check_speeds(pilot.terms, speeds)
-    silent = tuple(name for name in pilot.setup.schedule.names if speeds.get(name) == 0)
-    heard = {name: speed for name, speed in speeds.items() if name not in silent}
-    if not silent:
+    never = {name for name, speed in speeds.items() if speed == 0}
+    heard = {name: speed for name, speed in speeds.items() if name not in never}
+    if not never:
         return replace(pilot, speeds=heard)
     terms, algorithm = pilot.terms, pilot.algorithm
-    names = [part.name for part in terms.owners if part.name not in silent]
+    names = [part.name for part in terms.owners if part.name not in never]
     if not isinstance(algorithm, AsynchronousDescent) or len(names) < terms.privacy.shared_records:
         raise SettingError(
             f"speeds: expected at least {terms.privacy.shared_records} owners that answer, with speeds above 0"
         )
     fewer = pilot.under(terms.changed(only=names, learning={"quorum": None, "straggler": "wait"}))
-    return replace(fewer, algorithm=algorithm.heard_only(names), speeds=heard, silent=silent)
+    silent = tuple(name for name in pilot.setup.schedule.names if name in never)
+    return replace(fewer, algorithm=algorithm.without(never), speeds=heard, silent=silent)
 
 
 def _source(setup: Setup, example: pd.DataFrame | None) -> Source:
