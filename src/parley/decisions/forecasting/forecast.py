@@ -147,6 +147,7 @@ class Forecast:
             "differences": self.joining.differences.to_json(),
             "best_coalition": list(self.best_coalition),
             "baselines": self.worth.to_json(),
+            "public_alone_model": self.worth.baselines.public_model,
             "expected_cost": self.worth.together,
             "plan_gain": self.plan_gain,
             "warnings": list(self.warnings),

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-import pandas as pd
 
 from parley.data import Design, read_table
 from parley.data.sources import Table
-from parley.data.targets import listed_classes, with_target
-from parley.decisions.forecasting.assumed import AssumedSample
-from parley.decisions.forecasting.sources import Landscape, Sample, Source
+from parley.decisions.forecasting.known_rows import known_rows
+from parley.decisions.forecasting.sources import Landscape, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_speeds, clocked
@@ -236,7 +234,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mappin
             f"the pilot describes {given.width} parameters, the terms have {setup.parameters} (with the constant, if "
             f"any)"
         )
-    pilot = _with(setup, _source(setup, example) if given is None else given, apart=example is not None)
+    pilot = _with(setup, known_rows(setup, example) if given is None else given, apart=example is not None)
     return pilot if speeds is None else _at_speeds(pilot, speeds)
 
 
@@ -256,22 +254,6 @@ def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
     fewer = pilot.under(terms.changed(only=names, learning={"quorum": None, "straggler": "wait"}))
     silent = tuple(name for name in pilot.setup.schedule.names if name in never)
     return replace(fewer, algorithm=algorithm.without(never), speeds=heard, silent=silent)
-
-
-def _source(setup: Setup, example: pd.DataFrame | None) -> Source:
-    """The pilot's rows: of this table, of the terms' public sample, or drawn by what was released of the columns."""
-    model = setup.terms.model
-    if example is not None:
-        rows = with_target(example, model.target, listed_classes(model), "pilot")
-        return Sample(setup.preparation.design(rows, "pilot").for_studies())
-    if setup.public is not None:
-        return Sample(setup.public.for_studies())
-    if model.scales or (model.categories and model.coding == "one-hot"):
-        return AssumedSample.of(setup)
-    raise DataError(
-        "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), "
-        "released moments or stated assumptions"
-    )
 
 
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
