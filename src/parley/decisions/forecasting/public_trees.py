@@ -29,7 +29,7 @@ from parley.learning.start import PublicFit, ridge_fit
 from parley.validate import Floats
 
 PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
-FEW_FOLDS = 3  # in which they are judged
+FEW_FOLDS = 2  # in which they are judged
 
 
 @dataclass(frozen=True, eq=False)
