@@ -34,6 +34,15 @@ class ClassLoss(ABC):
         """d^2 loss/d raw_c d raw_d of raw predictions [classes, n] as (c, d, [n]), c <= d; pairs that are left out are
         zero."""
 
+    def raw_at(self, chances: Floats) -> Floats:
+        """The raw predictions [classes, n] for records whose classes have these probabilities [classes, n], above 0 and
+        below 1: those of least expected loss where the loss knows them; left so, the logarithms."""
+        return np.asarray(np.log(chances))
+
+    def comparable(self, raw: Floats) -> Floats:
+        """Raw predictions [..., classes, n] as they are judged beside those of a model of another kind."""
+        return raw
+
     @abstractmethod
     def largest_derivative(self, norm: ClipNorm, classes: int, reach: float) -> float:
         """sup of the gradient's norm over the classes, for raw predictions up to this size; infinite if they are and it
@@ -76,6 +85,12 @@ class EachClass(ClassLoss):
     def hessian(self, raw: Floats, y: Floats) -> Iterator[tuple[int, int, Floats]]:
         for place, curvature in enumerate(self.of.hessian(raw, self.targets(y, len(raw)))):
             yield place, place, curvature
+
+    def raw_at(self, chances: Floats) -> Floats:
+        return self.of.raw_at(chances, self.own, self.other)
+
+    def comparable(self, raw: Floats) -> Floats:
+        return self.of.comparable(raw)
 
     def largest_derivative(self, norm: ClipNorm, classes: int, reach: float) -> float:
         over: dict[ClipNorm, float] = {"l1": float(classes), "l2": math.sqrt(classes) * (1 + 1e-12), "linf": 1.0}

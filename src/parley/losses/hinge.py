@@ -38,6 +38,15 @@ class Hinge(Loss):
         gap = 1 - y * raw
         return ((gap > 0) & (gap < self.smoothing)) / max(self.smoothing, np.finfo(np.float64).tiny)
 
+    def raw_at(self, chance: Floats, own: float = 1.0, other: float = -1.0) -> Floats:
+        """The sign of the likelier class."""
+        return self.comparable(chance - 0.5)
+
+    def comparable(self, raw: Floats) -> Floats:
+        """The signs, -1 and 1: no linear score can be flat beyond a margin, as the best score is. So what counts is
+        what is decided, and the loss is twice the share of mistakes."""
+        return np.where(raw > 0, 1.0, -1.0)
+
     def largest_derivative(self, reach: float, target_bound: float) -> float:
         return 1.0
 

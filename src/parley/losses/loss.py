@@ -59,6 +59,16 @@ class Loss(ABC):
     def hessian(self, raw: Floats, y: Floats) -> Floats:
         """d^2 loss/d raw^2, zero where it does not exist."""
 
+    def raw_at(self, chance: Floats, own: float = 1.0, other: float = -1.0) -> Floats:
+        """The raw prediction for a record whose target is `own` with this probability, above 0 and below 1, and else
+        `other`: that of least expected loss where the loss knows it; left so, the log-odds."""
+        return np.asarray(np.log(chance) - np.log1p(-chance))
+
+    def comparable(self, raw: Floats) -> Floats:
+        """Raw predictions as they are judged beside those of a model of another kind: themselves, unless the loss asks
+        of them what only one kind can do."""
+        return raw
+
     @abstractmethod
     def largest_derivative(self, reach: float, target_bound: float) -> float:
         """sup |gradient| over all raw predictions and targets up to these sizes; infinite if they are and it is."""

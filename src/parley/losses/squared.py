@@ -30,5 +30,9 @@ class Squared(Loss):
     def hessian(self, raw: Floats, y: Floats) -> Floats:
         return np.full_like(raw, 2.0)
 
+    def raw_at(self, chance: Floats, own: float = 1.0, other: float = -1.0) -> Floats:
+        """The mean target."""
+        return np.asarray(other + (own - other) * chance)
+
     def largest_derivative(self, reach: float, target_bound: float) -> float:
         return 2 * (reach + target_bound)

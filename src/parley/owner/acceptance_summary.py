@@ -15,6 +15,12 @@ from parley.terms.catalogue import PREDICTION
 from parley.terms.topology import edges
 from parley.validate import printable
 
+# of a decision by a look at own rows (`parley forecast --inside`), which no noise protects
+DECIDING = (
+    "Whether you join is seen by others: a decision that you base on your own rows tells something about them, and no "
+    "budget covers that."
+)
+
 
 def acceptance_summary(
     owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False, peer: str | None = None
@@ -55,6 +61,7 @@ def acceptance_summary(
         f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. Who believed something about a "
         f"{task.unit} with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}."
         + task.several,
+        *([DECIDING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),
     ]
 

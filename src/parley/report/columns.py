@@ -7,6 +7,10 @@ from parley.decisions.forecasting.column_choice import Tried
 
 def columns_line(tried: Sequence[Tried], taken: str | None) -> str:
     """What each way for columns would give, in a sentence; `taken` is what the terms say."""
-    costs = [f"{each.way.label} {'cannot be judged' if each.why is not None else f'{each.cost:.4g}'}" for each in tried]
-    words = {None: "straight lines", "bins": "bins", "trees": "public trees"}[taken]
-    return f"Columns become {words}: expected cost of the joint model as {', '.join(costs)}."
+    costs = []
+    for each in tried:
+        alone = None if each.proposal is None else each.proposal.public_fit
+        known = f"{each.cost:.4g}" if each.why is None else "cannot be judged"
+        costs.append(f"{each.way.label} {known}" + ("" if alone is None else f" (the public sample alone {alone:.4g})"))
+    words = {None: "straight lines", "bins": "bins", "trees": "leaves of public trees"}[taken]
+    return f"Columns become {words}. Expected cost of the joint model by {', by '.join(costs)}."

@@ -7,6 +7,7 @@ import numpy as np
 
 from parley.decisions.forecasting import Forecast, Proposal, Worth
 from parley.numerals import number
+from parley.owner.acceptance_summary import DECIDING
 from parley.privacy.adjacency import Adjacency
 
 if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
@@ -50,7 +51,8 @@ def details(result: Forecast) -> list[str]:
 def baseline_line(worth: Worth) -> str:
     """What a model costs for which nobody is asked, beside the joint one."""
     zero, public = worth.baselines.zero, worth.baselines.public_sample
-    alone = "" if public is None else f", the public sample alone gives {number(public, 5)}"
+    by = " (boosted trees)" if worth.baselines.public_model == "boosted trees" else ""
+    alone = "" if public is None else f", the public sample alone gives {number(public, 5)}{by}"
     return f"Expected test cost together {number(worth.together, 5)}; the zero model has {number(zero, 5)}{alone}."
 
 
@@ -212,7 +214,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
     """What three models would cost one owner's customers."""
     rows = [[f"{view.rows:,} own rows of {view.owner}, each judged by models it is not in", "expected cost", "90 %"]]
     words = {
-        "alone": "alone",
+        "alone": "alone" if view.alone_model == "linear" else f"alone ({view.alone_model})",
         "together": "the joint model as it is",
         "personal": "its personal model, from the joint one",
     }
@@ -253,4 +255,7 @@ def inside_sentences(view: "InsideView") -> list[str]:
         if view.law.differs
         else f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
     )
-    return [advice, law]
+    trees = (
+        "Boosted trees of own rows are ahead of a linear model alone: joining is judged beside them, by own rows alone."
+    )
+    return [advice, law, *([trees] if view.alone_model == "boosted trees" else []), DECIDING]

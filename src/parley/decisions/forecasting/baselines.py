@@ -1,14 +1,17 @@
-"""What a model costs that asks nobody: zero, and the best fit of the public sample alone.
+"""What a model costs that asks nobody: zero, and the best model of the public sample alone, linear or of boosted trees.
 
 Whoever has public rows can fit them without any owner and at no privacy cost. A joint model that does worse is not
 worth a budget.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from parley.decisions.forecasting.learning_curve import LearningCurve
 from parley.decisions.forecasting.pilot import Pilot
+from parley.decisions.forecasting.public_trees import public_trees
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.start import PublicFit
 from parley.validate import Floats
@@ -18,10 +21,13 @@ FROM_THE_FIT = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "au
 )
 
 
+AloneModel = Literal["linear", "boosted trees"]
+
+
 @dataclass(frozen=True, eq=False)
 class PublicSampleModel:
-    """The best model of the public sample alone. `cost` is in prepared units, `expected_cost` in the target's own, as
-    in a `Proposal`."""
+    """The best linear model of the public sample alone. `cost` is in prepared units, `expected_cost` in the target's
+    own, as in a `Proposal`."""
 
     theta: Floats  # fitted on all public rows
     ridge: float  # beside the terms' own regularisation, by cross-validation
@@ -35,6 +41,8 @@ class Baselines:
 
     zero: float
     public_sample: float | None  # None: the forecast rests on no sample, or it has no optimum
+    public_model: AloneModel | None = None  # whose cost that is
+    error: float = 0.0  # standard error of what trees save beside the linear fit, where it is theirs
 
     def to_json(self) -> dict[str, float | None]:
         """The object under `baselines` in `parley forecast --json`."""
@@ -43,16 +51,20 @@ class Baselines:
 
 def baselines(pilot: Pilot) -> Baselines:
     """Both baselines for these terms. No private record is looked at."""
-    unit, model = pilot.setup.preparation.target_scale**2, public_sample_model(pilot)
+    unit, model, trees = pilot.setup.preparation.target_scale**2, public_sample_model(pilot), public_trees(pilot)
     if pilot.has_rows:
         zero = float(pilot.objective.cost(pilot.design, np.zeros(pilot.setup.parameters)))
     else:
         zero = pilot.landscape().start_cost
-    return Baselines(zero * unit, None if model is None else model.expected_cost)
+    if model is None:
+        return Baselines(zero * unit, None)
+    if trees is None:
+        return Baselines(zero * unit, model.expected_cost, "linear")
+    return Baselines(zero * unit, (model.cost - trees.gain) * unit, "boosted trees", trees.error * unit)
 
 
 def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
-    """The model that the pilot's rows alone give, its ridge chosen and its cost measured on rows held back
+    """The linear model that the pilot's rows alone give, its ridge chosen and its cost measured on rows held back
     (`learning.start.public_fit`).
 
     None without rows, where they are invented, or where no ridge gives an optimum.
@@ -68,6 +80,13 @@ def best_cost(pilot: Pilot) -> float:
     what it lies above the best, so that joint model and public sample compare; else as a forecast has it."""
     excess, there = fitted_excess(pilot)
     return pilot.landscape().test_cost if there is None else there.cost - float(excess.mean())
+
+
+def trees_alone(pilot: Pilot) -> LearningCurve | None:
+    """What boosted trees of an owner's own rows would cost above the best linear model, by their number, as public
+    rows show it; None where nothing speaks for trees."""
+    trees = public_trees(pilot)
+    return None if trees is None else trees.curve.above(best_cost(pilot))
 
 
 def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parley.decisions.forecasting.learning_curve import LearningCurve
 from parley.errors import SettingError
 from parley.protocol.aggregation import CoalitionNoise, EachOwnerNoise, Members
 from parley.validate import Floats, finite
@@ -34,6 +35,7 @@ class CoalitionCost:
     bias: float
     noise_price: float  # K
     nobody: float  # excess cost of the model that asks nobody
+    trees: LearningCurve | None = None  # what boosted trees of own rows cost above the best linear model
 
     def at(self, records: Floats, variance: Floats | float) -> Floats:
         """The cost of a model from so many records whose combined answers have this variance."""
@@ -47,8 +49,10 @@ class CoalitionCost:
         return self.at(noise.size(members), noise.variance(members))
 
     def alone(self, records: Floats) -> Floats:
-        """The cost of each owner's own model, trained without noise."""
-        return np.asarray(self.estimation / records)
+        """The cost of each owner's own model, trained without noise: linear, or trees where they are expected to be
+        better."""
+        linear = np.asarray(self.estimation / records)
+        return linear if self.trees is None else self.trees.best(records, linear)
 
     def privacy_error(self, variance: Floats | float) -> Floats:
         """What the noise and the way of training add to the cost of the best model on the same records."""
@@ -56,7 +60,8 @@ class CoalitionCost:
 
     def in_units(self, unit: float) -> "CoalitionCost":
         """The same with costs counted in another unit, `unit` of which make one of these."""
-        return CoalitionCost(self.estimation * unit, self.bias * unit, self.noise_price * unit, self.nobody * unit)
+        trees, nobody = None if self.trees is None else self.trees.in_units(unit), self.nobody * unit
+        return CoalitionCost(self.estimation * unit, self.bias * unit, self.noise_price * unit, nobody, trees)
 
     def best_coalition(self, noise: CoalitionNoise) -> Members:
         """The coalition of least cost: exact, in O(N log N)."""

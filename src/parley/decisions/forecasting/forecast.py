@@ -42,7 +42,6 @@ class Forecast:
     models: Floats  # as they may come out [., P]
     differences: Heterogeneity  # how much owners differ
     interval_warnings: tuple[str, ...] = ()
-    coding: CodingCost | None = None  # what names in one column cost, where the terms put them there
 
     @property
     def method(self) -> Method:
@@ -75,6 +74,11 @@ class Forecast:
     def metrics(self) -> Metrics:
         """The task's own, expected of the joint model; empty without a sample."""
         return _metrics(self.expected.pilot, self.models[:SCORED])
+
+    @cached_property
+    def coding(self) -> CodingCost | None:
+        """What names in one column cost, where the terms put them there."""
+        return coding_cost(self.terms)
 
     @property
     def published_bounds(self) -> PublishedBounds:
@@ -143,6 +147,7 @@ class Forecast:
             "differences": self.joining.differences.to_json(),
             "best_coalition": list(self.best_coalition),
             "baselines": self.worth.to_json(),
+            "public_alone_model": self.worth.baselines.public_model,
             "expected_cost": self.worth.together,
             "plan_gain": self.plan_gain,
             "warnings": list(self.warnings),
@@ -177,7 +182,7 @@ def forecast(
     doing("resampling the pilot")
     count = expected.resamples if resamples is None else whole(resamples, "resamples")
     interval, failed = _interval(expected, float(path[-1]), seed, count, progress)
-    return Forecast(terms, expected, seed, interval, path, models, differences, tuple(failed), coding_cost(terms))
+    return Forecast(terms, expected, seed, interval, path, models, differences, tuple(failed))
 
 
 def _metrics(known: Pilot, models: Floats) -> Metrics:

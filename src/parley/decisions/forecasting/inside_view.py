@@ -3,7 +3,8 @@ leaves.
 
 The forecast assumes that owners' rows follow one law, that of the public sample. Inside, an owner can do better. Joint
 models as they may come out are drawn from the forecast; with each of them the owner makes its personal model, and all
-are judged on own rows that they were not made of, beside the model alone. Everything that `parley refine` would do is
+are judged on own rows that they were not made of, beside the model alone: a ridge, or boosted trees where own rows show
+them ahead. Everything that `parley refine` would do is
 done again without the rows that judge, its choice of weights too, so that what choosing costs is in the figure. That is
 honest but coarse: own rows are few. Where they do not visibly differ from the public sample's law it is weighed against
 moments (`personal_gain`), which assume that law; where they do, own rows alone decide. What stays an assumption: that
@@ -21,14 +22,16 @@ from scipy.stats import norm
 
 from parley.data import Design
 from parley.data.sources import Table
+from parley.decisions.forecasting.baselines import AloneModel
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.sources import Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
+from parley.learning.outcome.own_trees import own_trees
 from parley.learning.outcome.personal import centres, nothing
-from parley.learning.outcome.ridge import Ridge
+from parley.learning.outcome.ridge import Ridge, RidgeModel
 from parley.learning.outcome.verdict import CONFIDENCE, Estimate
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Agreement, Owner
@@ -76,6 +79,7 @@ class InsideView:
     draws: int
     worth: float = 0.0  # what joining must save to be worth it, as a share of the cost alone
     price: float = 0.0  # and in the target's own units: what its privacy costs the owner
+    alone_model: AloneModel = "linear"  # whose cost `alone` is, by own rows
 
     @property
     def verdict(self) -> Advice:
@@ -107,7 +111,7 @@ class InsideView:
             for name in ("gain", "gain_of_rows", "gain_of_moments", "alone", "together", "personal")
         }
         law = {"p_value": self.law.p_value, "level": LEVEL, "differs": self.law.differs}
-        head = {"owner": self.owner, "rows": self.rows, "verdict": self.verdict}
+        head = {"owner": self.owner, "rows": self.rows, "verdict": self.verdict, "alone_model": self.alone_model}
         must = {"worth": self.worth, "price": self.price, "least": self.least}
         return {**head, **estimates, **must, "law": law, "draws": self.draws}
 
@@ -138,10 +142,13 @@ class Outlook:
         models = self.models[: max(2, MOST // len(rows))]
         unit = self.known.setup.preparation.target_scale**2
         # [n], [draws, n], [draws, n]
-        own, joint, personal = (unit * each for each in _judged(agreement, rows, models, progress))
+        ridge, joint, personal = _judged(agreement, rows, models, progress)
+        trees = own_trees(owner, agreement, ridge)
+        own, joint, personal = (unit * each for each in ((trees or ridge).losses, joint, personal))
         of_rows, of_moments = _estimate(own - personal), _by_moments(self.known, rows, models, owner.name)
         law = _law(self.known, rows)
-        gain = of_rows if law.differs else _weighed(of_rows, of_moments)
+        # moments know nothing of trees
+        gain = of_rows if law.differs or trees is not None else _weighed(of_rows, of_moments)
         return InsideView(
             owner=owner.name,
             rows=len(rows),
@@ -155,6 +162,7 @@ class Outlook:
             draws=len(models),
             worth=worth,
             price=price,
+            alone_model="linear" if trees is None else "boosted trees",
         )
 
 
@@ -203,14 +211,16 @@ def _law(known: Pilot, rows: Design) -> LawTest:
     return law_test(known.objective, known.design, known.landscape().optimum, rows)
 
 
-def _judged(agreement: Agreement, rows: Design, models: Floats, progress: Progress) -> tuple[Floats, Floats, Floats]:
-    """Losses of own rows [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went
-    into."""
+def _judged(
+    agreement: Agreement, rows: Design, models: Floats, progress: Progress
+) -> tuple[RidgeModel, Floats, Floats]:
+    """The ridge alone, and losses of own rows by each joint model [draws, n] and by each personal one, none of which
+    the row went into."""
     setup, none = agreement.setup, nothing(agreement.setup)
     ridge = Ridge(setup.risk, setup.preparation, rows)
     alone, *personal = ridge.averages([[none], *(centres(setup, theta, none) for theta in models)], progress)
     joint = ridge.plain.record_losses(rows, models)
-    return alone.losses, joint, np.array([each.losses for each in personal])
+    return alone, joint, np.array([each.losses for each in personal])
 
 
 def _estimate(losses: Floats) -> Estimate:

@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import Expectation
 from parley.decisions.forecasting.heterogeneity import Heterogeneity
+from parley.decisions.forecasting.learning_curve import LearningCurve
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.validate import Floats
 
@@ -47,10 +48,16 @@ class Joining:
     bias: Floats
     price: Floats
     differences: Heterogeneity
+    trees: LearningCurve | None = None  # what boosted trees of own rows cost above the best linear model
 
     def alone(self) -> Floats:
         """Of the model alone, where differences are as thought most likely [N]."""
-        return self.owners.alone(self._between(self.differences.mean))
+        return self._alone(self.owners, self._between(self.differences.mean))
+
+    def by_trees(self) -> Floats:
+        """For which owners the model alone is one of boosted trees [N]."""
+        linear = self.owners.alone(self._between(self.differences.mean))
+        return np.zeros(len(linear), bool) if self.trees is None else self.trees.ahead(self.owners.records, linear)
 
     def together(self) -> Floats:
         return self.owners.together(self._between(self.differences.mean))
@@ -64,10 +71,13 @@ class Joining:
         return np.asarray(COUNTS * 0.5 * self.owners.curvature @ self.owners.scatter / self.owners.records)
 
     def gains(self, worse: float = 1.0, better: float = 1.0) -> Floats:
-        """(mean, low, high) of every owner's gain [3, N]: low where owners differ most and the joint model's error is
-        `worse` times what is expected, high where they differ least and it is `better` times that."""
+        """(mean, low, high) of every owner's gain [3, N]: low where owners differ most, the joint model's error is
+        `worse` times what is expected and trees of own rows are as good as they may be, high where they differ least,
+        it is `better` times that and trees are as bad."""
         known = self.differences
-        ends = np.array([self._gain(known.mean, 1.0), self._gain(known.high, worse), self._gain(known.low, better)])
+        ends = np.array(
+            [self._gain(known.mean, 1.0), self._gain(known.high, worse, -1), self._gain(known.low, better, 1)]
+        )
         return np.array([ends[0], ends.min(axis=0), ends.max(axis=0)])
 
     @cached_property
@@ -88,9 +98,14 @@ class Joining:
     def _counts(self, variance: Floats) -> Floats:
         return np.asarray(self.at(variance[:, None])._gain(self.differences.mean, 1.0) > self.least)
 
-    def _gain(self, difference: float, times: float) -> Floats:
+    def _gain(self, difference: float, times: float, side: int = 0) -> Floats:
         between, owners = self._between(difference), replace(self.owners, error=self.owners.error * times)
-        return owners.alone(between) - owners.personal(between)
+        return self._alone(owners, between, side) - owners.personal(between)
+
+    def _alone(self, owners: Owners, between: Floats, side: int = 0) -> Floats:
+        """The cost of the better model alone; `side` as in `LearningCurve.best`."""
+        linear = owners.alone(between)
+        return linear if self.trees is None else self.trees.best(owners.records, linear, side)
 
     def _between(self, multiple: float) -> Floats:
         return np.asarray(multiple * self.owners.scatter / np.median(self.owners.records))
@@ -114,7 +129,7 @@ def joining(
         optimum=here.inward(_but_intercepts(expected)),
         moved=math.sqrt(expected.moved()),
     )
-    return Joining(owners, bias, price, differences)
+    return Joining(owners, bias, price, differences, cost.trees)
 
 
 def verdict(gain: Interval, least: float) -> Verdict:

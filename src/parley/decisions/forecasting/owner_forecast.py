@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.decisions.forecasting.baselines import best_cost
+from parley.decisions.forecasting.baselines import AloneModel, best_cost, trees_alone
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import Expectation
 from parley.decisions.forecasting.joining import Interval, Joining, Verdict, intervals, least_epsilon, verdict
@@ -24,7 +24,7 @@ class OwnerForecast:
     """What joining means for one owner: expected test costs for its own customers, in the target's own units."""
 
     name: str
-    alone: float  # a ridge of its own rows
+    alone: float  # a ridge of its own rows, or boosted trees where public rows say that they would be better
     together: float  # the joint model as it is
     personal: float  # the joint model, combined with its own rows
     gain: Interval  # alone less personal: from where owners differ most to where they differ least
@@ -34,6 +34,7 @@ class OwnerForecast:
     marginal_value: float  # what the coalition loses without this owner
     shapley_value: float
     shapley_error: float
+    alone_model: AloneModel = "linear"  # whose cost `alone` is
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "gain": vars(self.gain)}
@@ -47,7 +48,8 @@ def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost
     excess = fitness * expected.unit
     bias = min(expected.bias(), excess)
     price = (excess - bias) / pilot.combined_variance()
-    return CoalitionCost(here.estimation, bias, price, here.start_cost - here.least_cost), noise
+    nobody = here.start_cost - here.least_cost
+    return CoalitionCost(here.estimation, bias, price, nobody, trees_alone(pilot)), noise
 
 
 def owner_forecasts(
@@ -65,6 +67,7 @@ def owner_forecasts(
     found = intervals(
         unit * gains.gains(*(end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low)))
     )
+    by_trees = gains.by_trees()
     result, known = [], dict[object, float | None]()
     tried = dict[float, float]() if isinstance(noise, OneNoise) else None  # one law for all owners
     score, variance_at = float(pilot.terms.score_epsilon), _variances(pilot, noise)
@@ -86,6 +89,7 @@ def owner_forecasts(
                 marginal_value=float(marginal[place]) * unit,
                 shapley_value=float(shapley[place]) * unit,
                 shapley_error=float(error[place]) * unit,
+                alone_model="boosted trees" if by_trees[place] else "linear",
             )
         )
     return tuple(result)

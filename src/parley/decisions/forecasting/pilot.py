@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-import pandas as pd
 
 from parley.data import Design, read_table
 from parley.data.sources import Table
-from parley.data.targets import listed_classes, with_target
-from parley.decisions.forecasting.assumed import AssumedSample
-from parley.decisions.forecasting.public_trees import CrossFit, GrownSample, cross_fit
-from parley.decisions.forecasting.sources import Landscape, Sample, Source
+from parley.decisions.forecasting.known_rows import known_rows
+from parley.decisions.forecasting.leaf_values import CrossFit, GrownSample, cross_fit
+from parley.decisions.forecasting.sources import Landscape, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_speeds, clocked
@@ -246,6 +244,7 @@ class Pilot:
 def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
     """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source;
     `speeds` (asynchronous terms) as `train` takes them."""
+    check_speeds(terms, speeds)
     require_prediction(terms)
     example = read_table(known) if isinstance(known, Table) else None
     setup = resolve(terms, example)
@@ -255,42 +254,26 @@ def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mappin
             f"the pilot describes {given.width} parameters, the terms have {setup.parameters} (with the constant, if "
             f"any)"
         )
-    pilot = _with(setup, _source(setup, example) if given is None else given, apart=example is not None)
+    pilot = _with(setup, known_rows(setup, example) if given is None else given, apart=example is not None)
     return pilot if speeds is None else _at_speeds(pilot, speeds)
 
 
 def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
     """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they
     were there."""
-    check_speeds(pilot.terms, speeds)
-    silent = tuple(name for name in pilot.setup.schedule.names if speeds.get(name) == 0)
-    heard = {name: speed for name, speed in speeds.items() if name not in silent}
-    if not silent:
+    never = {name for name, speed in speeds.items() if speed == 0}
+    heard = {name: speed for name, speed in speeds.items() if name not in never}
+    if not never:
         return replace(pilot, speeds=heard)
     terms, algorithm = pilot.terms, pilot.algorithm
-    names = [part.name for part in terms.owners if part.name not in silent]
+    names = [part.name for part in terms.owners if part.name not in never]
     if not isinstance(algorithm, AsynchronousDescent) or len(names) < terms.privacy.shared_records:
         raise SettingError(
             f"speeds: expected at least {terms.privacy.shared_records} owners that answer, with speeds above 0"
         )
     fewer = pilot.under(terms.changed(only=names, learning={"quorum": None, "straggler": "wait"}))
-    return replace(fewer, algorithm=algorithm.heard_only(names), speeds=heard, silent=silent)
-
-
-def _source(setup: Setup, example: pd.DataFrame | None) -> Source:
-    """The pilot's rows: of this table, of the terms' public sample, or drawn by what was released of the columns."""
-    model = setup.terms.model
-    if example is not None:
-        rows = with_target(example, model.target, listed_classes(model), "pilot")
-        return Sample(setup.preparation.design(rows, "pilot").for_studies())
-    if setup.public is not None:
-        return (Sample if model.trees is None else GrownSample)(setup.public.for_studies())
-    if model.scales or (model.categories and model.coding == "one-hot"):
-        return AssumedSample.of(setup)
-    raise DataError(
-        "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), "
-        "released moments or stated assumptions"
-    )
+    silent = tuple(name for name in pilot.setup.schedule.names if name in never)
+    return replace(fewer, algorithm=algorithm.without(never), speeds=heard, silent=silent)
 
 
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:

@@ -104,6 +104,7 @@ class Proposal:
     terms: Terms
     expected_cost: float | None  # of the best choice's joint model on new rows, in the target's own units
     baselines: Baselines  # models for which nobody is asked
+    public_fit: float | None = None  # what the public sample alone gives in these columns, on rows held back
     shared: "Proposal | None" = (
         None  # the same with one noise for all, if three hosts can be found; None: these terms have it, or cannot
     )
@@ -196,13 +197,15 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
     unjudged += [Unjudged(choice.label, choice.unjudged) for choice, _ in rows if choice.unjudged is not None]
     best, best_terms = min(rows, key=lambda row: row[0].relative_fitness)
     asks_nobody, here = baselines(known), known.landscape()
-    unit = known.setup.preparation.target_scale**2
+    unit, fit = known.setup.preparation.target_scale**2, known.own_fit
+    alone = None if fit is None else fit.cost * unit
     nobody = (asks_nobody.zero / unit - here.least_cost) / here.least_at(float(known.rows.sum()))
     choices = tuple(choice for choice, _ in rows)
     if best.unjudged is not None:
-        return Proposal(choices, None, nobody, terms, None, asks_nobody, unjudged=tuple(unjudged))
+        return Proposal(choices, None, nobody, terms, None, asks_nobody, alone, unjudged=tuple(unjudged))
     written = best_terms if best_terms == terms else _with_step(best_terms, best)
-    return Proposal(choices, best, nobody, written, best.expected_cost, asks_nobody, unjudged=tuple(unjudged))
+    cost = best.expected_cost
+    return Proposal(choices, best, nobody, written, cost, asks_nobody, alone, unjudged=tuple(unjudged))
 
 
 def _first(found: list[Found], like: Found) -> Found:

@@ -1,145 +1,104 @@
-"""What public trees are worth on rows they were not grown on, and how far their leaf values lie from the best.
+"""What boosted trees cost those who ask nobody, from public rows alone: at the sample's own size, and at any owner's.
 
-Trees fit the rows they were grown on far too well, so these cannot judge them. Public rows judge by folds: trees are
-grown anew without each fold, and its rows say what the trees cost, which way the cost falls there, and by how much.
-
-Around a public fit of n rows the best parameter theta* lies about as a likelihood has it, away by a normal vector of
-covariance c(h) s/(n h) in a direction of curvature h, s being the noise of one record's gradient in units of the
-curvature. Boosting stops early, so it errs less where the cost is flat: c(h) = c (1/4 + 3/4 h/(h + r)), r a hundredth
-of the largest curvature. c and s are measured on the folds: a fold's mean gradient g is H (theta0 - theta*) and noise,
-and sums over pairs of different rows tell the first from the second without bias. Curvature is that of rows that were
-not grown on, too: probabilities of the others lie too close to 0 and 1.
+Trees and the linear fit are judged on the same rows, none of which either was made of. What trees save there is taken
+off the linear fit's cost, so that they, the linear fit and the joint model are counted from one level, a penalty of the
+terms included.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse.linalg import eigsh
 
 from parley.data import Design
-from parley.data.fitting import PUBLIC, read_public
-from parley.data.growing import grow
-from parley.decisions.forecasting.sources import Landscape, Sample
-from parley.errors import DataError, SettingError
-from parley.learning.start import folds
-from parley.losses import EmpiricalRisk
-from parley.losses.loss import Loss
-from parley.protocol.setup import Setup
+from parley.decisions.forecasting.learning_curve import LearningCurve
+from parley.decisions.forecasting.pilot import Pilot
+from parley.learning.outcome.boosting import (
+    FOLDS,
+    LEAST_ROWS,
+    BoostedTrees,
+    TreeRows,
+    boosted,
+    chosen_by_others,
+    folds,
+    lead,
+    looked_at,
+    tree_losses,
+)
+from parley.learning.start import PublicFit, ridge_fit
 from parley.validate import Floats
 
-FOLDS = 5
-SETTLED = 1e-3  # of the largest curvature: in flatter directions nothing is learned, whatever lies there
-HEARD = 1e-2  # of the largest curvature: r
-FLAT = 0.25  # of c, where the cost is flat
-USUAL, SURE = 0.8, 1.0  # the c that such trees mostly have, and how many measurements that counts for
-LEAST, MOST = 0.1, 3.0  # what c may come out as
-DRAWN = 16  # leaf values as they may come out
-
-
-@dataclass(frozen=True)
-class CrossFit:
-    """What rows say of trees that were grown without them."""
-
-    cost: float  # of the trees alone, prepared
-    spread: float  # its standard error
-    noise: float  # s
-    share: float  # c
-    curvature: float  # of rows that no tree was grown on, in units of that of the others
-
-    def draws(self, curvature: Floats, directions: Floats, records: int) -> Floats:
-        """How far leaf values grown on so many rows may lie from the best [B, P], in opposite pairs; curvature [P] and
-        its directions [P, P] are those of the cost."""
-        largest = float(curvature.max())
-        told = curvature > SETTLED * largest
-        share = self.share * (FLAT + (1 - FLAT) * curvature / (curvature + HEARD * largest))
-        deviation = np.sqrt(share * self.noise / records / np.where(told, curvature, 1.0)) * told
-        drawn = np.random.default_rng(0).standard_normal((DRAWN // 2, len(curvature))) * deviation
-        return np.concatenate([drawn, -drawn]) @ directions.T
+PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
+FEW_FOLDS = 2  # in which they are judged
 
 
 @dataclass(frozen=True, eq=False)
-class GrownSample(Sample):
-    """Public rows in columns that were grown on them: their own cost is too small, and most directions are too flat to
-    be learned in."""
+class PublicTrees:
+    """Boosted trees of the public sample, where they are better than the linear fit by a standard error or more; costs
+    in prepared units."""
 
-    optimism: float = 0.0  # by how much the rows cost too little
-    flatness: float = 1.0  # what their curvature is to be multiplied with
-
-    def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
-        seen = super().landscape(objective, radius, origin)
-        curvature, least = seen.curvature * self.flatness, seen.least_cost + self.optimism
-        above = 0.5 * float(np.mean(seen.starts**2 @ (curvature + objective.regularisation)))
-        return replace(seen, least_cost=least, start_cost=least + above, curvature=curvature, records=None)
-
-    def _estimation(self, hessian: Floats, spread: Floats) -> float:
-        """The same in directions that are not flat."""
-        curvature, directions = np.linalg.eigh(hessian)
-        told = curvature > SETTLED * float(curvature[-1])
-        turned = np.einsum("ij,ij->j", directions[:, told], spread @ directions[:, told])
-        return float((turned / curvature[told]).sum()) / 2
+    gain: float  # what they save a row
+    error: float  # its standard error
+    curve: LearningCurve
 
 
-def cross_fit(setup: Setup) -> CrossFit:
-    """The trees of these terms, grown anew without each fold of their public sample, which judges them."""
-    found = [_judged(*fold) for fold in _folds(setup)]
-    if len(found) < 2:
-        raise DataError("model.columns: expected more public rows, and of every class, to tell what trees are worth")
-    costs, noises, signals, curvatures = np.array(found).T
-    noise, curvature = float(noises.mean()), float(curvatures.mean())
-    measured = float(signals.mean()) / noise
-    share = float(np.clip((measured + SURE * USUAL) / (1 + SURE), LEAST, MOST))
-    spread = float(costs.std(ddof=1)) / len(costs) ** 0.5
-    return CrossFit(float(costs.mean()), spread, noise / curvature, share, curvature)
+def public_trees(pilot: Pilot) -> PublicTrees | None:
+    """Trees of the pilot's rows, found once for them; None without rows, where those are invented or too few, or where
+    trees are not better. Then nobody is thought to use any: that more rows would turn it, no public row shows."""
+    fit = pilot.own_fit
+    if fit is None or pilot.source.invented:
+        return None
+    key = "public trees", pilot.objective, pilot.setup.limits.radius
+    return pilot.design.derived(key, partial(_public_trees, pilot, fit))
 
 
-def _folds(setup: Setup) -> Iterator[tuple[EmpiricalRisk, Floats, Design, Design]]:
-    """(objective, public leaf values, rows that trees were grown on, rows that judge them) for each fold."""
-    preparation, size = setup.preparation, setup.terms.model.trees
-    if size is None:
-        raise DataError("model.columns: expected 'trees'")
-    public = read_public(setup.terms.model)
-    columns, y = preparation.coded(public, PUBLIC), preparation.target(public, PUBLIC)
-    weight = preparation.weights(y)
-    for held in folds(len(y), FOLDS):
-        try:
-            forest = grow(
-                size, columns[:, ~held], y[~held], weight[~held], preparation.outcomes, preparation.model.classifies
-            )
-        except DataError:  # a class is missing there
-            continue
-        there = replace(preparation, forest=forest)
-        design = Design(there.leaf_columns(columns).T, y, weight)
-        objective = replace(setup.risk, origin=None).around(there)
-        yield objective, objective.start(there), design.where(~held), design.where(held)
+def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
+    columns, design = pilot.source.columns, pilot.design
+    if columns is None or len(design) < LEAST_ROWS:
+        return None
+    some = looked_at(len(design), columns.shape[1])
+    rows = TreeRows.of(pilot.objective, pilot.setup.preparation, design.where(some), columns[some])
+    linear: Floats | None = None
+    if pilot.grown is not None and len(pilot.grown.scores) == len(design):
+        linear = rows.scored(pilot.grown.scores[some])  # the terms' own trees stand in the place of the linear fit
+    elif pilot.grown is None and rows.enough:
+        linear = _linear_losses(pilot, fit, design.where(some), rows)
+    trees = None if linear is None else boosted(rows, linear)
+    if linear is None or trees is None:
+        return None
+    gain, error = lead(linear, trees.losses)
+    if pilot.grown is not None:
+        gain = max(gain, 0.0)
+    elif not gain > error:
+        return None
+    most = len(rows) * (FOLDS - 1) / FOLDS
+    sizes = [int(most / part) for part in PARTS]
+    rises = [_rise(rows, trees, part) for part in PARTS]
+    means, errors = zip(*rises, strict=True)
+    return PublicTrees(gain, error, LearningCurve.through(most, fit.cost - gain, error, sizes, means, errors))
 
 
-def _judged(objective: EmpiricalRisk, theta: Floats, grown: Design, held: Design) -> tuple[float, float, float, float]:
-    """(cost, s, c s, curvature in units of that of the rows grown on) as the rows of one fold show them."""
-    curvature = objective.hessian(grown, theta)
-    if curvature is None:
-        raise SettingError(
-            "model.columns: how far leaf values are from the best cannot be told of so many parameters; take fewer "
-            "trees, or train without a forecast"
-        )
-    gradients, rows = objective.record_gradients(held, theta), len(held)
-    ridge = HEARD * float(eigsh(curvature, 1, return_eigenvectors=False, tol=1e-2)[0])
-    factor = cho_factor(curvature + ridge * np.eye(len(theta)))
-    turned = cho_solve(factor, gradients.T)
-    inverse = ridge * cho_solve(factor, np.eye(len(theta)))
-    told = len(theta) - float(np.trace(inverse))  # tr A, A = (H + r)^-1 H
-    both = told - float(np.trace(inverse)) + float(np.einsum("ij,ij->", inverse, inverse))  # tr A^2
-    each = float(np.einsum("ij,ji->", gradients, turned))
-    pairs = float(gradients.sum(axis=0) @ turned.sum(axis=1)) - each
-    signal = pairs / (rows * (rows - 1)) / (FLAT * told + (1 - FLAT) * both) * len(grown)
-    outside, inside = (float(np.mean(_curvatures(objective, design, theta))) for design in (held, grown))
-    return float(objective.cost(held, theta)), each / rows / told, signal, outside / inside
+def _linear_losses(pilot: Pilot, fit: PublicFit, design: Design, rows: TreeRows) -> Floats | None:
+    """The losses of these rows [n] by linear fits that they are not in, with the public fit's ridge; None where some
+    fold has no fit."""
+    fold, losses = folds(len(rows)), np.empty(len(rows))
+    for k in range(FOLDS):
+        theta = ridge_fit(pilot.objective, design.where(fold != k), fit.ridge, pilot.setup.limits.radius, fit.theta)
+        if theta is None:
+            return None
+        losses[fold == k] = rows.where(fold == k).scored(pilot.objective.scores(design.X[fold == k], theta))
+    return losses if np.isfinite(losses).all() else None
 
 
-def _curvatures(objective: EmpiricalRisk, design: Design, theta: Floats) -> Floats:
-    """The weighted curvature of each row's loss in its own margin."""
-    loss = objective.loss
-    if not isinstance(loss, Loss):
-        return np.ones(1)
-    return loss.hessian(design.X @ theta, design.y) * design.weight
+def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]:
+    """(by how much more trees cost that are made of one in `part` of a fold's rows, its standard error)."""
+    fold = folds(len(rows))
+    order = np.concatenate([np.flatnonzero(fold == k) for k in range(FEW_FOLDS)])
+    ways = np.concatenate(
+        [
+            tree_losses(rows.where(np.flatnonzero(fold != k)[::part]), rows.where(fold == k), trees.leaves)
+            for k in range(FEW_FOLDS)
+        ],
+        axis=1,
+    )
+    return lead(chosen_by_others(ways, fold[order]), trees.losses[order])

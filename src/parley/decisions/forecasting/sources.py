@@ -7,6 +7,7 @@ import json
 import math
 import tomllib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -89,6 +90,11 @@ class Source(ABC):
         return None
 
     @property
+    def columns(self) -> Floats | None:
+        """The rows' columns [n, columns] before any rotation or basis, as trees take them; None where it has none."""
+        return None
+
+    @property
     def towards(self) -> Floats | None:
         """theta* [p] where the rows' cost is tilted to have it; None: it is as it is."""
         return None
@@ -124,6 +130,7 @@ class Sample(Source):
 
     design: Design
     towards: Floats | None = None  # where the rows' own optimum is thought to lie too far out
+    unturned: Callable[[], Floats] | None = None  # its columns before a rotation or a basis, where it has one
     coverage: ClassVar[str] = "90%"
 
     @property
@@ -133,6 +140,10 @@ class Sample(Source):
     @property
     def rows(self) -> Design:
         return self.design
+
+    @property
+    def columns(self) -> Floats:
+        return self.design.X if self.unturned is None else self.design.derived("unturned", self.unturned)
 
     def leaning(self, theta: Floats | None) -> "Sample":
         return replace(self, towards=theta)

@@ -60,7 +60,8 @@ class Worth:
                 f"nobody's data"
             )
         if public is not None and not self.together - ALLOWED * self.error < public:
-            words = f"{found} is no better than {public:.5g}, that of the model which the public sample alone gives"
+            by = " (boosted trees)" if self.baselines.public_model == "boosted trees" else ""
+            words = f"{found} is no better than {public:.5g}, that of the model{by} which the public sample alone gives"
             return (
                 f"{words} (by more than {ALLOWED:g} standard errors of {self.error:.2g})" if self.error > 0 else words
             )
@@ -89,9 +90,8 @@ def worth_of(expected: Expectation, fitness: float, models: Floats | None = None
     unit = expected.pilot.setup.preparation.target_scale**2
     runs = np.zeros(0) if models is None else expected.excess_of(models)
     error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
-    return Worth(
-        joint_cost(expected, fitness), baselines(expected.pilot), float(error), expected.pilot.setup.schedule.waits
-    )
+    nobody, waits = baselines(expected.pilot), expected.pilot.setup.schedule.waits
+    return Worth(joint_cost(expected, fitness), nobody, float(np.hypot(error, nobody.error)), waits)
 
 
 def joint_cost(expected: Expectation, fitness: float) -> float:

@@ -69,10 +69,10 @@ class AsynchronousDescent(Algorithm):
         what = (step, terms.learning.staleness or 0, names, records, answers, average, _follow(setup, step))
         return cls(setup.objective, sum(answers), terms.model.radius, *what)
 
-    def heard_only(self, names: Collection[str]) -> Self:
-        """The same run where only these owners ever answer: who never does counts for nothing, but the average waits
-        for its answers."""
-        kept = [place for place, name in enumerate(self.names) if name in names]
+    def without(self, never: Collection[str]) -> Self:
+        """The same run where these owners never answer: they count for nothing, but the average waits for their
+        answers."""
+        kept = [place for place, name in enumerate(self.names) if name not in never]
         records, answers = (tuple(each[place] for place in kept) for each in (self.records, self.answers))
         return replace(self, names=tuple(self.names[place] for place in kept), records=records, answers=answers)
 

@@ -48,12 +48,14 @@ class Centre:
 
 @dataclass(frozen=True, eq=False)
 class RidgeModel:
-    """An average of models, the shares of the centres they were pulled to, and the loss of each row (of `MOST_ROWS` at
-    most, shuffled) by what the same way of averaging makes of rows among which it is not."""
+    """An average of models, the shares of the centres they were pulled to, and the loss of each row (`judged_rows`) by
+    what the same way of averaging makes of rows among which it is not: `without` has that model for each fold [folds,
+    P]."""
 
     theta: Floats
     shares: dict[str, float]
     losses: Floats
+    without: Floats
 
     @property
     def loss(self) -> float:
@@ -91,8 +93,7 @@ class Ridge:
     ) -> list[RidgeModel]:
         """The average of each set of centres; together they take less time, since the models of a centre in several
         sets are made once."""
-        some = np.random.default_rng(0).permutation(len(self.rows))[:MOST_ROWS]
-        fold = np.arange(len(some)) % min(FOLDS, len(some))
+        some, fold = judged_rows(len(self.rows))
         unlike = {id(centre): centre for centres in sets for centre in centres}
         ways, place = list(unlike.values()), {key: place for place, key in enumerate(unlike)}
         final = self._models(self.rows, ways)
@@ -122,13 +123,14 @@ class Ridge:
         seen = losses[chosen].reshape(-1, len(some))
         each = np.repeat(names, len(WEIGHTS) + 1)
         unit = 2 * float(seen.mean(axis=1).min()) if self.objective.quadratic else 1.0
-        share, own = _shares(seen, unit, each), np.empty(len(some))
+        share, own, without = _shares(seen, unit, each), np.empty(len(some)), np.empty((len(tried), tried.shape[-1]))
         for k, models in enumerate(tried):
             others = _shares(seen[:, fold != k], unit, each).reshape(len(chosen), -1)
-            own[fold == k] = self._losses(some[fold == k], np.einsum("cw,cwp->p", others, models[chosen]))
+            without[k] = np.einsum("cw,cwp->p", others, models[chosen])
+            own[fold == k] = self._losses(some[fold == k], without[k])
         by_centre = {name: float(share[each == name].sum()) for name in dict.fromkeys(names)}
         theta = np.einsum("cw,cwp->p", share.reshape(len(chosen), -1), final[chosen])
-        return RidgeModel(theta, by_centre, own)
+        return RidgeModel(theta, by_centre, own, without)
 
     def _losses(self, places: Places, thetas: Floats) -> Floats:
         """The losses of rows at these places by models [..., P] -> [..., n]."""
@@ -185,6 +187,12 @@ class Ridge:
         if self.preparation.model.has_intercept:
             constant[-1] = 1.0
         return np.tile(constant, parameters // width)
+
+
+def judged_rows(count: int) -> tuple[Places, Places]:
+    """(the places of the rows that are judged, shuffled, and the fold of each), of so many rows."""
+    some = np.random.default_rng(0).permutation(count)[:MOST_ROWS]
+    return some, np.arange(len(some)) % min(FOLDS, len(some))
 
 
 def _shares(losses: Floats, unit: float, names: Names) -> Floats:

@@ -1,0 +1,146 @@
+"""What public trees are worth on rows they were not grown on, and how far their leaf values lie from the best.
+
+Trees fit the rows they were grown on far too well, so these cannot judge them. Public rows judge by folds: trees are
+grown anew without each fold, and its rows say what the trees cost, which way the cost falls there, and by how much.
+
+Around a public fit of n rows the best parameter theta* lies about as a likelihood has it, away by a normal vector of
+covariance c(h) s/(n h) in a direction of curvature h, s being the noise of one record's gradient in units of the
+curvature. Boosting stops early, so it errs less where the cost is flat: c(h) = c (1/4 + 3/4 h/(h + r)), r a hundredth
+of the largest curvature. c and s are measured on the folds: a fold's mean gradient g is H (theta0 - theta*) and noise,
+and sums over pairs of different rows tell the first from the second without bias. Curvature is that of rows that were
+not grown on, too: probabilities of the others lie too close to 0 and 1.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse.linalg import eigsh
+
+from parley.data import Design
+from parley.data.fitting import PUBLIC, read_public
+from parley.data.growing import grow
+from parley.decisions.forecasting.sources import Landscape, Sample
+from parley.errors import DataError, SettingError
+from parley.learning.start import folds
+from parley.losses import EmpiricalRisk
+from parley.losses.loss import Loss
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+FOLDS = 5
+SETTLED = 1e-3  # of the largest curvature: in flatter directions nothing is learned, whatever lies there
+HEARD = 1e-2  # of the largest curvature: r
+FLAT = 0.25  # of c, where the cost is flat
+USUAL, SURE = 0.8, 1.0  # the c that such trees mostly have, and how many measurements that counts for
+LEAST, MOST = 0.1, 3.0  # what c may come out as
+DRAWN = 16  # leaf values as they may come out
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """What rows say of trees that were grown without them."""
+
+    cost: float  # of the trees alone, prepared
+    spread: float  # its standard error
+    noise: float  # s
+    share: float  # c
+    curvature: float  # of rows that no tree was grown on, in units of that of the others
+    scores: Floats  # [n]: what trees say of each row that were grown without it
+
+    def draws(self, curvature: Floats, directions: Floats, records: int) -> Floats:
+        """How far leaf values grown on so many rows may lie from the best [B, P], in opposite pairs; curvature [P] and
+        its directions [P, P] are those of the cost."""
+        largest = float(curvature.max())
+        told = curvature > SETTLED * largest
+        share = self.share * (FLAT + (1 - FLAT) * curvature / (curvature + HEARD * largest))
+        deviation = np.sqrt(share * self.noise / records / np.where(told, curvature, 1.0)) * told
+        drawn = np.random.default_rng(0).standard_normal((DRAWN // 2, len(curvature))) * deviation
+        return np.concatenate([drawn, -drawn]) @ directions.T
+
+
+@dataclass(frozen=True, eq=False)
+class GrownSample(Sample):
+    """Public rows in columns that were grown on them: their own cost is too small, and most directions are too flat to
+    be learned in."""
+
+    optimism: float = 0.0  # by how much the rows cost too little
+    flatness: float = 1.0  # what their curvature is to be multiplied with
+
+    def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
+        seen = super().landscape(objective, radius, origin)
+        curvature, least = seen.curvature * self.flatness, seen.least_cost + self.optimism
+        above = 0.5 * float(np.mean(seen.starts**2 @ (curvature + objective.regularisation)))
+        return replace(seen, least_cost=least, start_cost=least + above, curvature=curvature, records=None)
+
+    def _estimation(self, hessian: Floats, spread: Floats) -> float:
+        """The same in directions that are not flat."""
+        curvature, directions = np.linalg.eigh(hessian)
+        told = curvature > SETTLED * float(curvature[-1])
+        turned = np.einsum("ij,ij->j", directions[:, told], spread @ directions[:, told])
+        return float((turned / curvature[told]).sum()) / 2
+
+
+def cross_fit(setup: Setup) -> CrossFit:
+    """The trees of these terms, grown anew without each fold of their public sample, which judges them."""
+    found, scores = list[tuple[float, float, float, float]](), np.empty(0)
+    for objective, theta, design, held in _folds(setup):
+        scores = np.zeros(len(held)) if not scores.size else scores
+        scores[held] = objective.scores(design.X[held], theta)
+        found.append(_judged(objective, theta, design.where(~held), design.where(held)))
+    costs, noises, signals, curvatures = np.array(found).T
+    noise, curvature = float(noises.mean()), float(curvatures.mean())
+    measured = float(signals.mean()) / noise
+    share = float(np.clip((measured + SURE * USUAL) / (1 + SURE), LEAST, MOST))
+    spread = float(costs.std(ddof=1)) / len(costs) ** 0.5
+    return CrossFit(float(costs.mean()), spread, noise / curvature, share, curvature, scores)
+
+
+def _folds(setup: Setup) -> Iterator[tuple[EmpiricalRisk, Floats, Design, NDArray[np.bool_]]]:
+    """(objective, public leaf values, rows, which of them judge trees that were grown on the others) for each fold."""
+    preparation, size = setup.preparation, setup.terms.model.trees
+    if size is None:
+        raise DataError("model.columns: expected 'trees'")
+    public = read_public(setup.terms.model)
+    columns, y = preparation.coded(public, PUBLIC), preparation.target(public, PUBLIC)
+    weight = preparation.weights(y)
+    for held in folds(len(y), FOLDS):
+        forest = grow(
+            size, columns[:, ~held], y[~held], weight[~held], preparation.outcomes, preparation.model.classifies
+        )
+        there = replace(preparation, forest=forest)
+        design = Design(there.leaf_columns(columns).T, y, weight)
+        objective = replace(setup.risk, origin=None).around(there)
+        yield objective, objective.start(there), design, held
+
+
+def _judged(objective: EmpiricalRisk, theta: Floats, grown: Design, held: Design) -> tuple[float, float, float, float]:
+    """(cost, s, c s, curvature in units of that of the rows grown on) as the rows of one fold show them."""
+    curvature = objective.hessian(grown, theta)
+    if curvature is None:
+        raise SettingError(
+            "model.columns: how far leaf values are from the best cannot be told of so many parameters; take fewer "
+            "trees, or train without a forecast"
+        )
+    gradients, rows = objective.record_gradients(held, theta), len(held)
+    ridge = HEARD * float(eigsh(curvature, 1, return_eigenvectors=False, tol=1e-2)[0])
+    factor = cho_factor(curvature + ridge * np.eye(len(theta)))
+    turned = cho_solve(factor, gradients.T)
+    inverse = ridge * cho_solve(factor, np.eye(len(theta)))
+    told = len(theta) - float(np.trace(inverse))  # tr A, A = (H + r)^-1 H
+    both = told - float(np.trace(inverse)) + float(np.einsum("ij,ij->", inverse, inverse))  # tr A^2
+    each = float(np.einsum("ij,ji->", gradients, turned))
+    pairs = float(gradients.sum(axis=0) @ turned.sum(axis=1)) - each
+    signal = pairs / (rows * (rows - 1)) / (FLAT * told + (1 - FLAT) * both) * len(grown)
+    outside, inside = (float(np.mean(_curvatures(objective, design, theta))) for design in (held, grown))
+    return float(objective.cost(held, theta)), each / rows / told, signal, outside / inside
+
+
+def _curvatures(objective: EmpiricalRisk, design: Design, theta: Floats) -> Floats:
+    """The weighted curvature of each row's loss in its own margin."""
+    loss = objective.loss
+    if not isinstance(loss, Loss):
+        return np.ones(1)
+    return loss.hessian(design.X @ theta, design.y) * design.weight

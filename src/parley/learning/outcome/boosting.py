@@ -1,0 +1,211 @@
+"""Boosted trees on rows that one has: what a model alone may be where a straight line is not the shape of things.
+
+Trees take columns as they are coded, before any rotation or basis: names as columns or places, gaps filled and marked.
+They are judged by the loss of the terms, so that they compare with linear models whatever is minimised: probabilities
+become the raw predictions of least expected loss (`Loss.raw_at`), and a hinge judges what either decides. Settings are
+few. They are chosen by cross-validation
+on the rows themselves, for each fold by all others, so that no figure here was chosen for being small. Where rows or
+classes are too few there are no trees.
+
+Formal guarantee: none. Everything is a function of the rows without noise: of public rows it is for everybody, of
+private ones for their owner alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from parley.data import Design, Preparation
+from parley.losses import EmpiricalRisk
+from parley.losses.class_loss import ClassLoss
+from parley.losses.loss import Loss
+from parley.validate import Floats
+
+FOLDS = 5
+LEAVES = (4, 16)  # of a tree
+ITERATIONS = (15, 30, 60)
+RATE = 0.15
+LEAST_ROWS = 40
+LEAST_OF_CLASS = 10
+MOST_CLASSES = 12  # a tree for each of them, every time
+MOST_CELLS = 2_000_000  # rows times columns that are looked at
+CUTS = 200  # places where a column of weighted rows may be cut
+RARELY = 1e-6  # a probability that trees may think a class has, at least
+BEHIND = 2.0  # standard errors by which trees may lie behind and still be looked at
+
+
+@dataclass(frozen=True, eq=False)
+class TreeRows:
+    """Rows as trees take them: `columns` [n, columns], targets and weights as a design has them, and the loss that
+    judges; `classes` is 0 where a number is predicted."""
+
+    loss: Loss | ClassLoss
+    classes: int
+    columns: Floats
+    y: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, objective: EmpiricalRisk, preparation: Preparation, rows: Design, columns: Floats) -> "TreeRows":
+        """These prepared rows, with their columns before any rotation."""
+        predicts = preparation.model.predicts
+        classes = 0 if predicts == "number" else 2 if predicts == "two classes" else preparation.outcomes
+        return cls(objective.loss, classes, columns, rows.y, rows.weight)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def labels(self) -> Floats:
+        """The targets that stand for the classes [classes]."""
+        return np.array([-1.0, 1.0]) if isinstance(self.loss, Loss) else np.arange(float(self.classes))
+
+    @property
+    def enough(self) -> bool:
+        """Whether trees can be made and judged: there are `LEAST_ROWS`, and `LEAST_OF_CLASS` of every class."""
+        if len(self) < LEAST_ROWS or not self.columns.shape[1]:
+            return False
+        counts = np.unique(self.y, return_counts=True)[1]
+        return not self.classes or (len(counts) == self.classes <= MOST_CLASSES and counts.min() >= LEAST_OF_CLASS)
+
+    def scored(self, scores: Floats) -> Floats:
+        """Every row's weighted loss [n] at a linear model's scores, [n] or [n, classes]."""
+        return self.losses(scores.T if self.classes and not isinstance(self.loss, Loss) else scores)
+
+    def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "TreeRows":
+        """The rows that are marked, or at these places."""
+        return replace(self, columns=self.columns[kept], y=self.y[kept], weight=self.weight[kept])
+
+    def losses(self, raw: Floats) -> Floats:
+        """Every row's weighted loss [n] at raw predictions of any kind of model, [n] or for each class [classes, n]."""
+        return np.asarray(self.loss.loss(self.loss.comparable(raw), self.y) * self.weight)
+
+    def raw(self, said: Floats) -> Floats:
+        """The raw predictions that follow from what trees say: a number [n], or probabilities [classes, n]."""
+        if not self.classes:
+            return said
+        chances = np.clip(said, RARELY, 1 - RARELY)
+        return self.loss.raw_at(chances[1] if isinstance(self.loss, Loss) else chances)
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedTrees:
+    """Trees of some rows: their setting, and the loss of each row [n] by trees of rows among which it is not, with the
+    setting that the folds without it would choose."""
+
+    leaves: int
+    iterations: int
+    losses: Floats
+
+
+def folds(rows: int) -> NDArray[np.int64]:
+    """The fold of every place [n]: fixed by the number of rows alone."""
+    return np.asarray(np.random.default_rng(0).permutation(rows) % FOLDS)
+
+
+def looked_at(rows: int, columns: int) -> NDArray[np.int64]:
+    """The places of rows that trees look at: all, unless they are very many."""
+    return np.random.default_rng(0).permutation(rows)[: max(LEAST_ROWS, MOST_CELLS // max(columns, 1))]
+
+
+def boosted(rows: TreeRows, linear: Floats) -> BoostedTrees | None:
+    """Trees of these rows, whose losses by a linear model they are not in are `linear` [n]; None where rows are too
+    few, or where trees are `BEHIND`, in the first fold or in all, and nothing speaks for them."""
+    if not rows.enough:
+        return None
+    fold, seen = folds(len(rows)), np.empty((len(LEAVES), len(ITERATIONS), len(rows)))
+    for k in range(FOLDS):
+        held = fold == k
+        for place, leaves in enumerate(LEAVES):
+            seen[place][:, held] = tree_losses(rows.where(~held), rows.where(held), leaves)
+        if k == 0:
+            mean, error = lead(linear[held], _least(seen[..., held].reshape(-1, int(held.sum()))))
+            if mean < -BEHIND * error:
+                return None
+    ways = seen.reshape(-1, len(rows))
+    losses = chosen_by_others(ways, fold)
+    mean, error = lead(linear, losses)
+    leaves, iterations = divmod(int(ways.mean(axis=1).argmin()), len(ITERATIONS))
+    return None if mean < -BEHIND * error else BoostedTrees(LEAVES[leaves], ITERATIONS[iterations], losses)
+
+
+def chosen_by_others(ways: Floats, fold: NDArray[np.int64]) -> Floats:
+    """The losses of every row [n] by the one of these ways [ways, n] that is best in all other folds."""
+    found = np.empty(ways.shape[1])
+    for k in np.unique(fold):
+        others = ways[:, fold != k] if (fold != k).any() else ways
+        found[fold == k] = ways[int(others.mean(axis=1).argmin()), fold == k]
+    return found
+
+
+def lead(linear: Floats, trees: Floats) -> tuple[float, float]:
+    """(by how much trees lose less a row than a linear model does, its standard error), from losses of the same
+    rows."""
+    apart = linear - trees
+    return float(apart.mean()), float(apart.std(ddof=1)) / len(apart) ** 0.5 if len(apart) > 1 else np.inf
+
+
+def tree_losses(rows: TreeRows, new: TreeRows, leaves: int) -> Floats:
+    """Losses of new rows by trees of these, after so many `ITERATIONS` [iterations, n]."""
+    with threadpool_limits(1, "openmp"):  # so few rows are quicker so, and others have work to do
+        return np.array([new.losses(new.raw(said)) for said in _said(rows, new.columns, leaves)])
+
+
+def unturned(preparation: Preparation) -> Preparation:
+    """The same columns before a rotation, a basis or leaves: what trees take. The preparation itself where it has
+    none."""
+    if preparation.rotation is None and preparation.basis is None and preparation.forest is None:
+        return preparation
+    return replace(preparation, rotation=None, component_low=None, component_high=None, basis=None, forest=None)
+
+
+def _said(rows: TreeRows, columns: Floats, leaves: int) -> Iterator[Floats]:
+    """What trees of these rows say of columns [n, columns] after so many `ITERATIONS`: numbers [n], or probabilities
+    [classes, n]."""
+    if rows.classes and (rows.y == rows.y[0]).all():
+        yield from (_of_all(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in ITERATIONS)
+        return
+    # a library that those who compare nothing need not wait for
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingClassifier if rows.classes else HistGradientBoostingRegressor
+    model = kind(
+        learning_rate=RATE,
+        max_iter=ITERATIONS[-1],
+        max_leaf_nodes=leaves,
+        min_samples_leaf=int(np.clip(len(rows) // 20, 4, 20)),
+        l2_regularization=1.0,
+        early_stopping=False,
+        random_state=0,
+    )
+    weight = None if np.all(rows.weight == 1) else rows.weight
+    own = rows.columns
+    if weight is not None:  # the library takes half a second to find where weighted columns may be cut
+        own, columns = _coarse(own, own), _coarse(columns, own)
+    model.fit(own, rows.y, sample_weight=weight)
+    after = model.staged_predict_proba if rows.classes else model.staged_predict
+    for iteration, said in enumerate(after(columns), start=1):
+        if iteration in ITERATIONS:
+            yield said if not rows.classes else _of_all(said.T, np.isin(rows.labels, model.classes_))
+
+
+def _of_all(chances: Floats, seen: NDArray[np.bool_]) -> Floats:
+    """Probabilities of all classes [classes, n] from those of the classes that were seen."""
+    full = np.zeros((len(seen), chances.shape[1]))
+    full[seen] = chances
+    return full
+
+
+def _coarse(columns: Floats, like: Floats) -> Floats:
+    """Columns [n, columns] as their places among `CUTS` quantiles of other rows' columns: all that trees see of
+    them."""
+    cuts = np.quantile(like, np.linspace(0, 1, CUTS), axis=0)
+    return np.array([np.searchsorted(cut, column) for cut, column in zip(cuts.T, columns.T, strict=True)]).T * 1.0
+
+
+def _least(ways: Floats) -> Floats:
+    """The losses [n] of the way [ways, n] whose mean is least."""
+    return np.asarray(ways[int(ways.mean(axis=1).argmin())])

@@ -1,0 +1,53 @@
+"""Boosted trees of an owner's own rows, beside its ridge alone. Inside: neither ever leaves the owner.
+
+Formal guarantee: none. Both are functions of private rows without noise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.learning.outcome.boosting import BoostedTrees, TreeRows, boosted, lead, unturned
+from parley.learning.outcome.ridge import RidgeModel, judged_rows
+from parley.owner.owner import Agreement, Owner
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class OwnTrees:
+    """Trees that are better than the owner's ridge by a standard error or more, and the loss of each row
+    (`judged_rows`) by trees that it is not in, counted from the ridge's."""
+
+    trees: BoostedTrees
+    losses: Floats
+
+
+def own_trees(owner: Owner, agreement: Agreement, ridge: RidgeModel) -> OwnTrees | None:
+    """Trees of the owner's own training rows, whose model alone is this ridge; None where rows are too few for trees,
+    or where those are not better."""
+    rows, objective = tree_rows(owner, agreement)[0], agreement.setup.risk
+    some, fold = judged_rows(len(rows))
+    judged, linear = rows.where(some), np.empty(len(some))
+    if not judged.enough:
+        return None
+    design = agreement.tables.train.in_memory().targeted().where(some)
+    for k, theta in enumerate(ridge.without):
+        linear[fold == k] = judged.where(fold == k).scored(objective.scores(design.X[fold == k], theta))
+    found = boosted(judged, linear)
+    if found is None:
+        return None
+    gain, error = lead(linear, found.losses)
+    return OwnTrees(found, ridge.losses - linear + found.losses) if gain > error else None
+
+
+def tree_rows(owner: Owner, agreement: Agreement) -> tuple[TreeRows, TreeRows]:
+    """(training, held-out) rows that have a target, as trees take them."""
+    setup = agreement.setup
+    plain = unturned(setup.preparation)
+    designs = agreement.tables.train, agreement.tables.held_out
+    columns = designs if plain is setup.preparation else plain.designs(owner.table, setup.terms, owner.name)
+    train, held_out = (
+        TreeRows.of(setup.risk, setup.preparation, rows.in_memory().targeted(), raw.in_memory().targeted().X)
+        for rows, raw in zip(designs, columns, strict=True)
+    )
+    return train, held_out
