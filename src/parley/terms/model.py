@@ -65,6 +65,8 @@ class Model(Section):
     items: Count | tuple[Name, ...] | None = None
     factors: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+    bins: Annotated[int, Field(ge=2, le=256, strict=True)] | None = None  # from here on: of boosted trees
+    depth: Annotated[int, Field(ge=1, le=2, strict=True)] | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -1,0 +1,105 @@
+"""Boosted trees: what the trunk needs to know of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from parley.data import Design, Preparation
+from parley.numerals import number
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.setup import Setup
+from parley.protocol.task import RunSettings, Task, register
+from parley.tasks.trees.objective import LeafValues
+from parley.tasks.trees.placed_rows import TreePreparation, tree_preparation
+from parley.tasks.trees.question import LeafSumsQuestion
+from parley.tasks.trees.terms import error_limit
+from parley.terms import Model, Terms
+from parley.validate import Floats, printable
+
+
+class Trees(Task):
+    """Owners fill the leaves of trees that the terms fix; what comes out predicts a column."""
+
+    name = "trees"
+    predicts = True
+    instead = (
+        "model.kind: boosted trees cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
+        "parley train, parley learner, parley score and parley predict take them"
+    )
+    questions: ClassVar = {"leaf-sums": LeafSumsQuestion}
+    commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.trees.commands:score_trees"}
+    usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[TreePreparation, Design | None]:
+        return tree_preparation(terms), None
+
+    def features(self, terms: Terms, table: pd.DataFrame) -> None:
+        return None
+
+    def objective(self, model: Model) -> LeafValues:
+        return LeafValues()
+
+    def notes(self, agreement: Agreement) -> list[str]:
+        """Who decided where columns are cut, and what a row without a target does."""
+        terms = agreement.setup.terms
+        pairs = " and of some pairs of them" if terms.model.depth == 2 else ""
+        return [
+            f"A round is one tree: {terms.model.bins} equal steps within the bounds of a column, or its listed "
+            f"names{pairs}. The terms say so, and no row decided it. A row without a target counts, and contributes "
+            "nothing."
+        ]
+
+    def figures(self, agreement: Agreement) -> dict[str, Any]:
+        """What an error counts at most, and how far a person moves an answer."""
+        mechanism, question = agreement.part.training.series.mechanism, agreement.part.training.question
+        return {
+            "error_limit": error_limit(agreement.setup.terms),
+            "norm": question.norm,
+            "sensitivity": mechanism.sensitivity,
+            "noise_scale": mechanism.noise_scale,
+            "bounds": {column: list(ends) for column, ends in agreement.setup.terms.model.bounds.items()},
+            "categories": {column: len(names) for column, names in agreement.setup.preparation.categories.items()},
+        }
+
+    def limits(self, agreement: Agreement) -> list[str]:
+        """The same in sentences."""
+        found, model = self.figures(agreement), agreement.setup.terms.model
+        limit = "1, as a probability" if model.classifies else f"{number(found['error_limit'])} in the target's units"
+        ranges = "; ".join(
+            f"{printable(column)} {number(low)} to {number(high)}" for column, (low, high) in model.bounds.items()
+        )
+        return [
+            f"What an error counts at most: {limit}. A person moves an answer by at most "
+            f"{number(found['sensitivity'], side='above')} in {found['norm'].upper()}; the noise has scale "
+            f"{number(found['noise_scale'])}.",
+            *([f"Ranges, beyond which values are cut: {ranges}."] if ranges else []),
+        ]
+
+    def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
+        from parley.tasks.trees.model import boosted_model
+
+        return boosted_model(preparation, theta, terms_hash, released)
+
+    def algorithm(self, setup: Setup) -> Any:
+        from parley.tasks.trees.algorithm import BoostedTrees
+
+        return BoostedTrees.make(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
+        from parley.learning.prediction import learn_model  # an owner that serves learns nothing
+        from parley.tasks.trees.measured import measured
+
+        result = learn_model(terms, owners, replace(settings, measure=False))
+        if result.released or not settings.measure:
+            return result
+        return replace(result, quality=measured([owner.prepare(terms) for owner in owners], result.theta))
+
+    def command(self, name: str) -> Callable[..., None] | None:
+        return None if name in self.usual else super().command(name)
+
+
+register(Trees())
