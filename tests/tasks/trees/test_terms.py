@@ -75,6 +75,8 @@ def test_an_error_counts_a_quarter_of_the_range_or_the_clip():
 def test_the_sensitivity_is_two_over_n():
     """The curvature comes beside the gradient for nothing, in L2."""
     for classes in (True, False):
-        question = resolve(parley.Terms.from_dict(grove_content({"a": 500}, classes=classes))).part("a").training.question
+        question = (
+            resolve(parley.Terms.from_dict(grove_content({"a": 500}, classes=classes))).part("a").training.question
+        )
         assert question.sensitivity == pytest.approx(2 / 500, rel=1e-5)
         assert question.sensitivity > 2 / 500

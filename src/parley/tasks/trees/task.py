@@ -43,14 +43,19 @@ class Trees(Task):
     def objective(self, model: Model) -> LeafValues:
         return LeafValues()
 
-    def notes(self, agreement: Agreement) -> list[str]:
-        """Who decided where columns are cut, and what a row without a target does."""
-        terms = agreement.setup.terms
-        pairs = " and of some pairs of them" if terms.model.depth == 2 else ""
+    def purpose(self, agreement: Agreement) -> list[str]:
+        """From which columns what is predicted, who decided where they are cut, and what gaps do."""
+        preparation, model = agreement.setup.preparation, agreement.setup.terms.model
+        columns = ", ".join(map(printable, (*preparation.features, model.target)))
+        pairs = ", and coarser ones of two columns together" if model.depth == 2 else ""
+        gaps = ", ".join(printable(encoding.column, 40) for encoding in preparation.encodings if encoding.fills)
         return [
-            f"A round is one tree: {terms.model.bins} equal steps within the bounds of a column, or its listed "
-            f"names{pairs}. The terms say so, and no row decided it. A row without a target counts, and contributes "
-            "nothing."
+            f"Model: {model.kind} from the columns {columns}.",
+            *([] if preparation.target_words is None else [preparation.target_words]),
+            f"A round is one tree, with a leaf for each of {model.bins} equal steps within the bounds of a column, or "
+            f"for each of its listed names{pairs}: the terms say so, and no row decided it."
+            + (f" A missing cell of {gaps} has a leaf of its own." if gaps else ""),
+            "A row without a target counts, and contributes nothing.",
         ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
