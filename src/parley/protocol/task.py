@@ -124,6 +124,10 @@ class Task(ABC):
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         """What comes of these terms with owners on this machine (`parley.train`)."""
 
+    def figure(self, result: Any) -> Any:
+        """What `parley train --plot` draws of a simulation; None: as for prediction."""
+        return None
+
     def command(self, name: str) -> Callable[..., None] | None:
         """How it does a command of the trunk; None: as for prediction. What it cannot do is refused (TermsError)."""
         if name not in self.commands:

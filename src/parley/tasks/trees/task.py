@@ -103,6 +103,11 @@ class Trees(Task):
             return result
         return replace(result, quality=measured([owner.prepare(terms) for owner in owners], result.theta))
 
+    def figure(self, result: Any) -> Any:
+        from parley.tasks.trees.figures import shape_functions  # a library that takes its time
+
+        return shape_functions(result.model)
+
     def command(self, name: str) -> Callable[..., None] | None:
         return None if name in self.usual else super().command(name)
 
