@@ -73,7 +73,18 @@ BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
 }
 RATES = (5.0, 31.0)  # of loans: the target's bounds
 # DP-EBM: (rounds, learning rate), its defaults first
-TRIED = [(300, 0.01), (300, 0.03), (300, 0.1), (300, 0.3), (100, 0.1), (100, 0.3), (100, 0.6), (50, 0.5), (50, 1.0)]
+TRIED = [
+    (300, 0.01),
+    (300, 0.1),
+    (300, 0.3),
+    (300, 1.0),
+    (100, 0.1),
+    (100, 0.3),
+    (100, 1.0),
+    (50, 0.5),
+    (50, 1.0),
+    (20, 2.0),
+]
 
 
 @dataclass(frozen=True, eq=False)
