@@ -15,6 +15,7 @@ from parley.errors import TermsError
 from parley.learning.outcome import load_model
 from parley.learning.outcome.model import make_model
 from parley.owner.acceptance_summary import acceptance_summary
+from parley.tasks.trees.figures import shape_functions
 from parley.tasks.trees.model import BoostedClassifier, BoostedRegressor
 from parley.terms import write_terms
 
@@ -217,3 +218,27 @@ def test_what_trees_cannot_do_yet_is_refused_in_a_sentence(folder, words):
 def test_the_sentence_of_python_is_the_same():
     with pytest.raises(TermsError, match="boosted trees cannot be forecast"):
         parley.forecast(grove_terms({"a": 100}))
+
+
+def test_hosts_release_one_noise_for_all(tmp_path):
+    """Three hosts in this process add up shares of exact sums, and draw one noise: debited, and the same when it is
+    asked for again."""
+    terms = grove_terms(dict.fromkeys("abc", 60), 2.0, noise="shared", learning={"horizon": 4})
+    frames = {name: grove(60, seed) for seed, name in enumerate("abc")}
+    ledgers = {n: parley.Ledger(tmp_path / f"{n}.ledger", lifetime=3.0, lifetime_delta="1e-5") for n in "abc"}
+    owners = [parley.Owner(name, frames[name], ledger=ledgers[name]) for name in "abc"]
+    for owner in owners:
+        owner.accept(terms)
+    result = parley.train(terms, owners)
+    assert result.released
+    assert [owner.epsilon_spent for owner in result.owners] == [2.0] * 3
+    for ledger in ledgers.values():
+        ledger.close()
+
+
+def test_a_figure_has_a_panel_for_each_column(folder):
+    asked("train", folder / "terms.toml", "--seed", 1, "--plot", folder / "shapes.png")
+    assert (folder / "shapes.png").stat().st_size > 10_000
+    model = parley.train(parley.load_terms(folder / "terms.toml"), owners_of({"a": 600, "b": 600}), seed=0).model
+    titles = [panel.get_title(loc="left") for panel in shape_functions(model).axes]
+    assert sorted(titles) == ["age", "colour", "idle"]
