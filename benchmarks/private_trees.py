@@ -7,8 +7,9 @@ both. Splits are the same for both, too, so that ratios are paired.
 
 DP-EBM counts records that are added or removed. Replacing a record moves its sums by up to twice as much, so that its
 noise for mu/2 is taken where Parley's is for mu, mu being that of Gaussian differential privacy at (eps, delta): eps 1
-is 0.475 of its own. That is exact for its boosting and a little kinder than halving eps. Its number of rounds and
-learning rate are chosen from `TRIED`, for each table and eps, by the test cost of the first split, which favours it.
+is 0.475 of its own. That is exact for its boosting; halving eps, which asks for delta/(1 + exp(eps/2)) too, would give
+it a little less. Its number of rounds and learning rate are chosen from `TRIED`, for each table and eps, by the mean
+*test* cost, which favours it.
 Parley's settings are those of terms that say nothing, the same everywhere. Which they are (48 steps, 100 trees, the
 priors of leaf values) was looked at on these three tables at eps 1, in other splits of them: of 24 to 64 steps and 50
 to 100 trees the costs differ by 2 % or less, but for SBA, where fewer than 48 steps cost 6 % more.
@@ -73,18 +74,7 @@ BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
 }
 RATES = (5.0, 31.0)  # of loans: the target's bounds
 # DP-EBM: (rounds, learning rate), its defaults first
-TRIED = [
-    (300, 0.01),
-    (300, 0.1),
-    (300, 0.3),
-    (300, 1.0),
-    (100, 0.1),
-    (100, 0.3),
-    (100, 1.0),
-    (50, 0.5),
-    (50, 1.0),
-    (20, 2.0),
-]
+TRIED = [(300, 0.01), (100, 0.1), (100, 0.3), (100, 1.0), (50, 0.5), (50, 1.0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +205,9 @@ def rivals(task: Task, epsilon: float, runs: int) -> tuple[list[tuple[float, ...
             model = task.rival(epsilon, setting, run).fit(rows.drop(columns=task.book.target), target)
             return task.measured(model, task.rival_frame.iloc[test])
 
-    best = min(TRIED, key=lambda setting: fitted(setting, 0)[0])
-    return [fitted(best, run) for run in range(runs)], best
+    every = {setting: [fitted(setting, run) for run in range(runs)] for setting in TRIED}
+    best = min(TRIED, key=lambda setting: float(np.mean([found[0] for found in every[setting]])))
+    return every[best], best
 
 
 def line(name: str, found: list[tuple[float, ...]]) -> str:

@@ -15,6 +15,7 @@ from parley.errors import TermsError
 from parley.learning.outcome import load_model
 from parley.learning.outcome.model import make_model
 from parley.owner.acceptance_summary import acceptance_summary
+from parley.owner.warnings import find_warnings
 from parley.tasks.trees.figures import shape_functions
 from parley.tasks.trees.model import BoostedClassifier, BoostedRegressor
 from parley.terms import write_terms
@@ -157,6 +158,16 @@ def test_acceptance_says_what_a_tree_is_and_what_a_person_moves(tmp_path):
         "A missing cell of age, idle, colour has a leaf of its own",
     ):
         assert words in said, said
+    ledger.close()
+
+
+def test_ranges_and_names_that_do_not_fit_the_table_are_doubted(tmp_path):
+    ledger = parley.Ledger(tmp_path / "a.ledger", lifetime=99.0, lifetime_delta="1e-5")
+    owner = parley.Owner("a", grove(200, 0), ledger=ledger)
+    assert find_warnings(owner, owner.prepare(grove_terms({"a": 200}))) == []
+    model = {"bounds": {"age": [0.0, 0.01], "idle": [-3.0, 3.0]}, "categories": {"colour": ["mauve", "teal"]}}
+    said = [each.about for each in find_warnings(owner, owner.prepare(grove_terms({"a": 200}, 50.0, model=model)))]
+    assert said == ["model.bounds.age", "owners.a.epsilon", "model.categories.colour"]
     ledger.close()
 
 

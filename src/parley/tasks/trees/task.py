@@ -7,8 +7,11 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
+from parley.data.parts import counted_rows
+from parley.data.ranges import ranges
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
+from parley.owner.warnings import agreed_ranges, budget_warning, name_warnings, range_warning, target_warnings
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.trees.objective import LeafValues
@@ -16,6 +19,7 @@ from parley.tasks.trees.placed_rows import TreePreparation, tree_preparation
 from parley.tasks.trees.question import LeafSumsQuestion
 from parley.tasks.trees.terms import error_limit
 from parley.terms import Model, Terms
+from parley.terms.warning import TermsWarning
 from parley.validate import Floats, printable
 
 
@@ -83,6 +87,17 @@ class Trees(Task):
             f"{number(found['noise_scale'])}.",
             *([f"Ranges, beyond which values are cut: {ranges}."] if ranges else []),
         ]
+
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
+        """Ranges and names that do not fit the table, and a budget that is no promise."""
+        names = agreement.setup.preparation.categories
+        wanted = {c: ends for c, ends in agreed_ranges(agreement).items() if c not in names}
+        kept = counted_rows(owner.table, agreement.setup.terms.privacy, owner.name)
+        seen = ranges(owner.table, wanted, owner.name, kept)
+        every = [range_warning(column, *wanted[column], found) for column, found in seen.items()]
+        every.append(budget_warning(agreement.setup.terms, [owner.name]))
+        found = [warning for warning in every if warning is not None]
+        return [*found, *name_warnings(owner, agreement), *target_warnings(owner, agreement)]
 
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
         from parley.tasks.trees.model import boosted_model
