@@ -48,7 +48,11 @@ def train_command(
     speeds: Speeds = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw relative fitness against rounds (.png, .svg, .pdf).")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw relative fitness against rounds, of trees what each column adds (.png, .svg, .pdf).",
+        ),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")
@@ -117,8 +121,12 @@ def train_command(
             warn(f"Inside, for {owner.name} alone: {words}")
     if save is not None:
         result.model.save(save)
-    if plot is not None and result.path is not None:
-        figures.save(figures.fitness_path(result.path), plot)
+    drawn = None
+    if plot is not None:
+        own_figure = task_of(terms).figure(result)
+        drawn = figures.fitness_path(result.path) if own_figure is None and result.path is not None else own_figure
+    if plot is not None and drawn is not None:
+        figures.save(drawn, plot)
     if report is not None:
         from parley.report.run_page import run_page
 
@@ -135,7 +143,7 @@ def train_command(
         coding = coding_cost(terms)
         if coding is not None:
             console.print(coding.words(), style="dim", markup=False)
-    if plot is not None and result.path is None:  # said last: the rest was done
+    if plot is not None and drawn is None:  # said last: the rest was done
         raise SettingError(
             f"--plot: nothing was drawn, relative fitness is not defined here: {result.relative_fitness_undefined}"
         )

@@ -29,7 +29,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         return replace(fitted, forest=Forest.of_arrays(pins, len(fitted.labels), outcomes))
     known = None if public is None else fitted.coded(public, PUBLIC)
     if model.bins is not None:
-        made = cut(fitted.encodings, model.bins.count, (fitted.low, fitted.high), known, outcomes)
+        made = cut(fitted.encodings, model.bins, (fitted.low, fitted.high), known, outcomes)
     elif model.trees is not None and public is not None and known is not None:
         y = fitted.target(public, PUBLIC)
         made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies)

@@ -25,7 +25,7 @@ from parley.owner.ledger.account import Head
 from parley.owner.owner import Agreement
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
-from parley.protocol.task import require_prediction
+from parley.protocol.task import require_predictor
 from parley.terms import Terms
 from parley.validate import upper
 
@@ -139,7 +139,7 @@ def learn(
     The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its
     score asks the same question again. `own` is the learner's own agreement if it owns a table too.
     """
-    require_prediction(deployed.setup.terms)
+    require_predictor(deployed.setup.terms)
     began = time.perf_counter()
     setup, algorithm, kept = deployed.setup, deployed.algorithm, KeptRun(deployed, peers, begin)
     final = kept.rounds(progress)

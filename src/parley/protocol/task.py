@@ -54,6 +54,7 @@ class Task(ABC):
     record: ClassVar[str] = "record"  # what is bounded
     several: ClassVar[str] = ""  # what is promised to who has several units, where that is not said elsewhere
     instead: ClassVar[str] = ""  # what a person should do with these terms who wants a prediction
+    predicts: ClassVar[bool] = False  # whether rounds come to a model that predicts a column, wherever owners are
     questions: ClassVar[Mapping[str, type[Question]]] = KINDS
     # module:function of commands of the trunk that a wing does in its own way
     commands: ClassVar[Mapping[str, str]] = {}
@@ -111,6 +112,10 @@ class Task(ABC):
         return None
 
     # How it runs
+    def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
+        """The fitted model of a parameter [P] (`learning.outcome.make_model`); None: as for prediction."""
+        return None
+
     def algorithm(self, setup: Setup) -> Algorithm | None:
         """The algorithm of these terms, its settings fixed from public knowledge."""
         return None
@@ -118,6 +123,10 @@ class Task(ABC):
     @abstractmethod
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         """What comes of these terms with owners on this machine (`parley.train`)."""
+
+    def figure(self, result: Any) -> Any:
+        """What `parley train --plot` draws of a simulation; None: as for prediction."""
+        return None
 
     def command(self, name: str) -> Callable[..., None] | None:
         """How it does a command of the trunk; None: as for prediction. What it cannot do is refused (TermsError)."""
@@ -161,6 +170,12 @@ def question_of(kind: str) -> type[Question] | None:
 
 
 def require_prediction(terms: Terms) -> None:
-    """Refuse terms of another task where a model that predicts is wanted."""
+    """Refuse terms of another task where one of the trunk's models is wanted."""
     if terms.task != PREDICTION:
+        raise TermsError(task_of(terms).instead)
+
+
+def require_predictor(terms: Terms) -> None:
+    """Refuse terms by which rounds do not come to a model that predicts, the trunk's or a wing's."""
+    if not task_of(terms).predicts:
         raise TermsError(task_of(terms).instead)

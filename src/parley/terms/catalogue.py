@@ -20,9 +20,9 @@ PREDICTION = "prediction"
 @dataclass(frozen=True)
 class TaskFacts:
     """`home`: the package of the wing, whose `terms` says what terms must hold and whose `task` does the rest; both are
-    loaded when terms name it. `kind` and `algorithm`: what terms call it; `keys`: of `[model]`, read by it alone;
-    `whole`: whether a record's own parts are held out, and no record as a whole; `names`: whether it may release names,
-    which needs a delta whatever the noise."""
+    loaded when terms name it. `kind` (one of several, where `MODELS` has more for it) and `algorithm`: what terms call
+    it; `keys`: of `[model]`, read by it alone; `whole`: whether a record's own parts are held out, and no record as a
+    whole; `names`: whether it may release names, which needs a delta whatever the noise."""
 
     home: str
     kind: str | None = None
@@ -105,6 +105,7 @@ TASKS = {
         keys=("user", "item", "items", "factors", "seed"),
         whole=True,
     ),
+    "trees": TaskFacts("parley.tasks.trees", kind="boosted-classification", algorithm="boosted-trees", keys=("depth",)),
 }
 
 MODELS = {
@@ -118,6 +119,8 @@ MODELS = {
     "matrix-factorization": ModelFacts(
         "number", penalty=10.0, local_updates=False, task="ratings", algorithm="item-factors"
     ),
+    "boosted-classification": ModelFacts("two classes", local_updates=False, task="trees", algorithm="boosted-trees"),
+    "boosted-regression": ModelFacts("number", local_updates=False, task="trees", algorithm="boosted-trees"),
 }
 
 ALGORITHMS = {
@@ -137,6 +140,7 @@ ALGORITHMS = {
     "scales": AlgorithmFacts("parley.tasks.column_statistics.terms", task="column-statistics"),
     "identification": AlgorithmFacts("parley.tasks.dynamics.terms", task="dynamics"),
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
+    "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
 }
 
 MECHANISMS = {

@@ -5,11 +5,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from parley.terms.catalogue import MODELS, Predicts
+from parley.terms.catalogue import MODELS, PREDICTION, Predicts
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, one_of
 from parley.terms.task_rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
+
+BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "trees": ("trees", {})}  # columns, key, as usual
 
 
 class Basis(Section):
@@ -38,12 +40,6 @@ class Trees(Section):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
 
 
-class Bins(Section):
-    """Columns of 0 and 1: a number's place between public cut points, a name."""
-
-    count: Annotated[int, Field(ge=2, le=100, strict=True)] = 20  # for each column of numbers, at most
-
-
 class Model(Section):
     """What is learned, from which columns."""
 
@@ -69,7 +65,9 @@ class Model(Section):
     whitening: Literal["public"] | None = None
     basis: Basis | None = None
     columns: Literal["bins", "trees"] | None = None
-    bins: Bins | None = None
+    bins: Annotated[int, Field(ge=2, le=256, strict=True)] | None = (
+        None  # that a column of numbers is cut into, at most
+    )
     trees: Trees | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     intercept: Annotated[bool, Field(strict=True)] | None = None
@@ -84,6 +82,7 @@ class Model(Section):
     items: Count | tuple[Name, ...] | None = None
     factors: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+    depth: Annotated[int, Field(ge=1, le=2, strict=True)] | None = None  # of trees that no public sample grew
 
     @model_validator(mode="before")
     @classmethod
@@ -91,8 +90,8 @@ class Model(Section):
         if not isinstance(content, dict):
             return content
         usual = named_rules(content).usual_model(content)
-        drawn = usual.get("columns")  # left out, a section about them is that with everything usual
-        return {**usual, drawn: usual.get(drawn) or {}} if drawn in ("bins", "trees") else usual
+        meant = BENT.get(usual.get("columns") if isinstance(usual.get("columns"), str) else None)
+        return usual if meant is None or usual.get(meant[0]) is not None else {**usual, meant[0]: meant[1]}
 
     @property
     def predicts(self) -> Predicts:
@@ -175,11 +174,14 @@ class Model(Section):
 
     def _can_bend(self) -> None:
         """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
-        for key in ("bins", "trees"):
-            if getattr(self, key) is not None and self.columns != key:
-                raise ValueError(f"{key}|expected only beside columns = {key!r}")
+        if self.trees is not None and self.columns != "trees":
+            raise ValueError("trees|expected only beside columns = 'trees'")
+        if self.bins is not None and self.columns != "bins" and MODELS[self.kind].task != "trees":
+            raise ValueError("bins|expected only beside columns = 'bins', or with boosted trees")
         if self.columns is None:
             return
+        if MODELS[self.kind].task != PREDICTION:
+            raise ValueError(f"columns|expected none with kind = {self.kind!r}")
         if self.components is not None or self.whitening is not None or self.basis is not None:
             raise ValueError(
                 f"columns|expected neither components, whitening nor a basis beside {self.columns!r}: a row's 0s and "

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from parley.terms.catalogue import MODELS, PREDICTION, TASKS
-from parley.terms.keys import looked_up
+from parley.terms.keys import listed, looked_up
 
 # Types of who calls these rules, and is not imported here:
 Terms = Any  # terms.agreement.Terms
@@ -52,19 +52,23 @@ def named_rules(content: Any) -> Rules:
     return rules_of(PREDICTION if facts is None else facts.task)
 
 
+def kinds_of(task: str) -> list[str]:
+    """What terms call the models of a task."""
+    return [kind for kind, facts in MODELS.items() if facts.task == task]
+
+
 def require_own_keys(model: Model) -> None:
     """Refuse (ValueError) keys that belong to another task."""
     own = MODELS[model.kind].task
     for name, facts in TASKS.items():
         for key in facts.keys:
             if name != own and getattr(model, key) is not None:
-                raise ValueError(f"{key}|expected only with kind = {facts.kind!r}")
+                raise ValueError(f"{key}|expected only with kind = {listed(kinds_of(name))}")
 
 
 def require_own_algorithm(kind: str, task: str) -> None:
     """Refuse (ValueError) the algorithm of one task for a model of another."""
     for name, facts in TASKS.items():
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
-            raise ValueError(
-                f"learning.algorithm|expected {facts.algorithm!r} with kind = {facts.kind!r}, and with no other"
-            )
+            kinds = listed(kinds_of(name))
+            raise ValueError(f"learning.algorithm|expected {facts.algorithm!r} with kind = {kinds}, and with no other")

@@ -9,7 +9,7 @@ import pandas as pd
 from parley.data import read_table
 from parley.data.targets import listed_classes, with_target
 from parley.decisions.forecasting.assumed import AssumedSample
-from parley.decisions.forecasting.leaf_values import GrownSample
+from parley.decisions.forecasting.cross_fit import GrownSample
 from parley.decisions.forecasting.sources import Sample, Source
 from parley.errors import DataError
 from parley.learning.outcome.boosting import unturned

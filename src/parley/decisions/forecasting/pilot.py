@@ -9,8 +9,8 @@ import numpy as np
 
 from parley.data import Design, read_table
 from parley.data.sources import Table
+from parley.decisions.forecasting.cross_fit import CrossFit, GrownSample, cross_fit
 from parley.decisions.forecasting.known_rows import known_rows
-from parley.decisions.forecasting.leaf_values import CrossFit, GrownSample, cross_fit
 from parley.decisions.forecasting.sources import Landscape, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State

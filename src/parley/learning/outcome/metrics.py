@@ -1,12 +1,13 @@
 """How good a model is at its task, on held-out rows. Relative fitness alone does not say (a poor optimum is fit for
 nothing)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from parley.data import Design, Preparation
 from parley.losses import EmpiricalRisk
+from parley.terms.catalogue import Predicts
 from parley.validate import Floats
 
 ALERT_RATE = 0.01  # share of records that an analyst can look at
@@ -31,6 +32,13 @@ def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: D
     if "mean_absolute_error" in means:
         means["mean_absolute_error"] *= preparation.target_scale  # in the target's own units
     return {name: means.get(name) for name in names}
+
+
+def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:
+    """The same of one model's scores of rows with these targets, whatever it is made of; a number in its own units."""
+    names, evaluate = _TASKS[predicts]
+    found: Mapping[str, float] = evaluate(y, score) if len(y) else {}
+    return {name: found.get(name) for name in names}
 
 
 def _number(y: Floats, score: Floats) -> dict[str, float]:

@@ -21,7 +21,9 @@ from parley.data.two_classes import class_names
 from parley.errors import ModelError
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.losses import make
+from parley.protocol.task import Task, task_named
 from parley.terms import Model
+from parley.terms.catalogue import MODELS
 from parley.validate import Floats
 
 FORMAT = "parley-model-1"
@@ -80,10 +82,13 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return self._positional_rows(X)
 
     def _positional_rows(self, X: Any) -> Floats:
+        return self.preparation_.transform(self._positional(X))
+
+    def _positional(self, X: Any) -> Floats:
+        """Raw features [n, features] of an array in their order."""
         with discreet():
             finite: Any = "allow-nan" if any(e.fills for e in self.preparation_.encodings) else True
-            raw = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite)
-        return self.preparation_.transform(raw)
+            return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite))
 
     def intervals(self, level: float = 0.9) -> tuple[CoefficientInterval, ...] | None:
         """Where the population's coefficients lie with this probability, in the columns' own units; None where nothing
@@ -240,10 +245,18 @@ def make_model(
 ) -> JointModel:
     """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it
     is."""
+    own: JointModel | None = _task(preparation).model(preparation, theta, terms_hash, released)
+    if own is not None:
+        return own
     kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
     model = kind()._take(preparation, theta, terms_hash, released)
     model.posterior_ = posterior
     return model
+
+
+def _task(preparation: Preparation) -> Task:
+    """What a model of this kind is for."""
+    return task_named(MODELS[preparation.model.kind].task)
 
 
 def load_model(path: str | Path) -> JointModel:
@@ -270,7 +283,7 @@ def load_model(path: str | Path) -> JointModel:
             grown = Forest.of_arrays(trees, len(preparation.labels), preparation.outcomes)
             preparation = replace(preparation, forest=grown)
         theta = _array(content["theta"])
-        expected = make(preparation.model).parameters(preparation)
+        expected = _task(preparation).objective(preparation.model).parameters(preparation)
         if theta.shape != (expected,):
             raise ModelError(f"{path}: theta has {theta.size} numbers, expected {expected}")
         sure = content.get("posterior")  # most have none

@@ -1,0 +1,130 @@
+"""Boosted trees: what the trunk needs to know of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from parley.data import Design, Preparation
+from parley.data.parts import counted_rows
+from parley.data.ranges import ranges
+from parley.numerals import number
+from parley.owner.owner import Agreement, Owner
+from parley.owner.warnings import agreed_ranges, budget_warning, name_warnings, range_warning, target_warnings
+from parley.protocol.setup import Setup
+from parley.protocol.task import RunSettings, Task, register
+from parley.tasks.trees.objective import LeafValues
+from parley.tasks.trees.placed_rows import TreePreparation, tree_preparation
+from parley.tasks.trees.question import LeafSumsQuestion
+from parley.tasks.trees.terms import error_limit
+from parley.terms import Model, Terms
+from parley.terms.warning import TermsWarning
+from parley.validate import Floats, printable
+
+
+class Trees(Task):
+    """Owners fill the leaves of trees that the terms fix; what comes out predicts a column."""
+
+    name = "trees"
+    predicts = True
+    instead = (
+        "model.kind: boosted trees cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
+        "parley train, parley learner, parley score and parley predict take them"
+    )
+    questions: ClassVar = {"leaf-sums": LeafSumsQuestion}
+    commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.trees.commands:score_trees"}
+    usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[TreePreparation, Design | None]:
+        return tree_preparation(terms), None
+
+    def features(self, terms: Terms, table: pd.DataFrame) -> None:
+        return None
+
+    def objective(self, model: Model) -> LeafValues:
+        return LeafValues()
+
+    def purpose(self, agreement: Agreement) -> list[str]:
+        """From which columns what is predicted, who decided where they are cut, and what gaps do."""
+        preparation, model = agreement.setup.preparation, agreement.setup.terms.model
+        columns = ", ".join(map(printable, (*preparation.features, model.target)))
+        pairs = ", and coarser ones of two columns together" if model.depth == 2 else ""
+        gaps = ", ".join(printable(encoding.column, 40) for encoding in preparation.encodings if encoding.fills)
+        return [
+            f"Model: {model.kind} from the columns {columns}.",
+            *([] if preparation.target_words is None else [preparation.target_words]),
+            f"A round is one tree, with a leaf for each of {model.bins} equal steps within the bounds of a column, or "
+            f"for each of its listed names{pairs}: the terms say so, and no row decided it."
+            + (f" A missing cell of {gaps} has a leaf of its own." if gaps else ""),
+            "A row without a target counts, and contributes nothing.",
+        ]
+
+    def figures(self, agreement: Agreement) -> dict[str, Any]:
+        """What an error counts at most, and how far a person moves an answer."""
+        mechanism, question = agreement.part.training.series.mechanism, agreement.part.training.question
+        return {
+            "error_limit": error_limit(agreement.setup.terms),
+            "norm": question.norm,
+            "sensitivity": mechanism.sensitivity,
+            "noise_scale": mechanism.noise_scale,
+            "bounds": {column: list(ends) for column, ends in agreement.setup.terms.model.bounds.items()},
+            "categories": {column: len(names) for column, names in agreement.setup.preparation.categories.items()},
+        }
+
+    def limits(self, agreement: Agreement) -> list[str]:
+        """The same in sentences."""
+        found, model = self.figures(agreement), agreement.setup.terms.model
+        limit = "1, as a probability" if model.classifies else f"{number(found['error_limit'])} in the target's units"
+        ranges = "; ".join(
+            f"{printable(column)} {number(low)} to {number(high)}" for column, (low, high) in model.bounds.items()
+        )
+        return [
+            f"What an error counts at most: {limit}. A person moves an answer by at most "
+            f"{number(found['sensitivity'], side='above')} in {found['norm'].upper()}; the noise has scale "
+            f"{number(found['noise_scale'])}.",
+            *([f"Ranges, beyond which values are cut: {ranges}."] if ranges else []),
+        ]
+
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
+        """Ranges and names that do not fit the table, and a budget that is no promise."""
+        names = agreement.setup.preparation.categories
+        wanted = {c: ends for c, ends in agreed_ranges(agreement).items() if c not in names}
+        kept = counted_rows(owner.table, agreement.setup.terms.privacy, owner.name)
+        seen = ranges(owner.table, wanted, owner.name, kept)
+        every = [range_warning(column, *wanted[column], found) for column, found in seen.items()]
+        every.append(budget_warning(agreement.setup.terms, [owner.name]))
+        found = [warning for warning in every if warning is not None]
+        return [*found, *name_warnings(owner, agreement), *target_warnings(owner, agreement)]
+
+    def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
+        from parley.tasks.trees.model import boosted_model
+
+        return boosted_model(preparation, theta, terms_hash, released)
+
+    def algorithm(self, setup: Setup) -> Any:
+        from parley.tasks.trees.algorithm import BoostedTrees
+
+        return BoostedTrees.make(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
+        from parley.learning.prediction import learn_model  # an owner that serves learns nothing
+        from parley.tasks.trees.measured import measured
+
+        result = learn_model(terms, owners, replace(settings, measure=False))
+        if result.released or not settings.measure:
+            return result
+        return replace(result, quality=measured([owner.prepare(terms) for owner in owners], result.theta))
+
+    def figure(self, result: Any) -> Any:
+        from parley.tasks.trees.figures import shape_functions  # a library that takes its time
+
+        return shape_functions(result.model)
+
+    def command(self, name: str) -> Callable[..., None] | None:
+        return None if name in self.usual else super().command(name)
+
+
+register(Trees())

@@ -1,0 +1,111 @@
+"""What terms must say about boosted trees."""
+
+from typing import Any, ClassVar
+
+from parley.terms import Model, Terms
+from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.task_rules import Rules
+
+BINS, DEPTH, TREES = 48, 1, 100
+QUARTER = 0.25  # of the target's range: what an error counts at most where the terms have no clip
+MOST_NAMES = 1000  # of a column: the learner weighs all its leaves against each other
+MOST_RECORDS = 2**33  # of an owner, whose sums are exact then
+_USELESS = (
+    "regularisation",
+    "class_weight",
+    "radius",
+    "centres",
+    "scales",
+    "public",
+    "preparation",
+    "components",
+    "whitening",
+    "basis",
+    "intercept",
+)
+
+
+class TreesRules(Rules):
+    """Trees split columns at places that the terms declare: equal steps within bounds, or listed names."""
+
+    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Additive trees of 48 steps a column, over all columns with bounds or names, where nothing else is said."""
+        said = {key: value for key, value in content.items() if value is not None}
+        usual: dict[str, Any] = {"bins": BINS, "depth": DEPTH}
+        declared = [said.get("bounds", {}), said.get("categories", {})]
+        if all(isinstance(each, dict) for each in declared):
+            usual["features"] = [c for c in dict.fromkeys([*declared[0], *declared[1]]) if c != said.get("target")]
+        return {**usual, **said}
+
+    def check_model(self, model: Model) -> None:
+        """Refuse columns without declared places to split at, and what trees have no use for."""
+        for key in _USELESS:
+            if getattr(model, key) not in (None, {}, ()):
+                raise ValueError(
+                    f"{key}|expected none for boosted trees: leaves are counted, whatever units columns have"
+                )
+        if model.coding != "integer":
+            raise ValueError("coding|expected none for boosted trees: every listed name has a leaf anyway")
+        for column in model.features or ():
+            if (column in model.bounds) is (column in model.categories):
+                raise ValueError(
+                    f"bounds.{column}|expected [low, high], or the names in model.categories.{column}, and not both: "
+                    "where trees split must not depend on private rows"
+                )
+        for column, names in model.categories.items():
+            if column != model.target and len(names) > MOST_NAMES:
+                raise ValueError(f"categories.{column}|expected at most {MOST_NAMES:,} names for boosted trees")
+        if not model.classifies and (model.target not in model.bounds or model.target in model.categories):
+            raise ValueError(
+                f"bounds.{model.target}|expected [low, high] of the target: what is beyond is cut, and errors are "
+                "limited by a part of it"
+            )
+        if model.depth == 2 and len(model.features or ()) < 2:
+            raise ValueError("depth|expected 1 for trees of a single column")
+
+    def check(self, terms: Terms) -> None:
+        """Refuse what has no meaning, or no proof yet, beside boosted trees."""
+        learning, privacy, model = terms.learning, terms.privacy, terms.model
+        if learning.step != "auto" or learning.start is not None:
+            raise ValueError("learning.step|expected no step and no start for trees: leaf values follow from the noise")
+        for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
+            if getattr(privacy, key) is not None:
+                raise ValueError(f"privacy.{key}|expected none for boosted trees")
+        if model.classifies and privacy.clip is not None:
+            raise ValueError(
+                "privacy.clip|expected none for boosted-classification: no error counts more than 1 anyway"
+            )
+        least = 1 + len(model.features or ())
+        if learning.horizon < least:
+            raise ValueError(
+                f"learning.horizon|expected at least {least} trees: one for the level, and one for every column"
+            )
+        some = learning.participation is not None or any(owner.stride is not None for owner in terms.owners)
+        if terms.noise.summed and (some or learning.straggler == "skip"):
+            raise ValueError(
+                "privacy.noise|expected 'each-owner' beside strides, participation or skip: the noise of a sum of "
+                "some owners is not known"
+            )
+        for owner in terms.owners:
+            if owner.records > MOST_RECORDS:
+                raise ValueError(f"owners.records|expected at most {MOST_RECORDS:,} records for boosted trees")
+
+
+class BoostedTreesRules(AlgorithmRules):
+    """Every round asks for one tree, so that `horizon` is how many there are."""
+
+    asks: ClassVar[str] = "leaf-sums"
+    rounds: ClassVar[int] = TREES
+    clips_gradients: ClassVar[bool] = False
+
+
+RULES = TreesRules()
+ALGORITHM = BoostedTreesRules()
+
+
+def error_limit(terms: Terms) -> float:
+    """What an error counts at most, in the target's own units: the clip, else a quarter of its range; 1 for classes."""
+    if terms.model.classifies:
+        return 1.0
+    low, high = terms.model.bounds[terms.model.target]
+    return QUARTER * (high - low) if terms.privacy.clip is None else terms.privacy.clip
