@@ -11,7 +11,7 @@ in the cost (`perturbed.Perturbable`).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -29,6 +29,10 @@ class Objective(ABC):
     """A cost of parameters theta [..., P]; "..." are replicates."""
 
     regularisation: float = 0.0
+
+    def within(self, preparation: Preparation) -> Self:
+        """The same with what the bounds of columns say about it."""
+        return self
 
     @abstractmethod
     def parameters(self, preparation: Preparation) -> int:
@@ -122,9 +126,12 @@ class EmpiricalRisk(Objective):
         if features is None:
             return None
         return (
-            self.loss.largest_curvature * preparation.model.largest_weight * float(np.sum(features**2))
-            + self.regularisation
+            self.loss.largest_curvature * preparation.largest_weight * float(np.sum(features**2)) + self.regularisation
         )
+
+    def walked_curvature(self, preparation: Preparation, limits: Limits) -> float | None:
+        """L of the cost that local steps walk on, of which every record is clipped; at most `largest_curvature`."""
+        return self.largest_curvature(preparation)
 
 
 def batched(part: Callable[[Design, Floats], Floats], design: Summable, theta: Floats) -> Floats:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from parley.terms.catalogue import MODELS, Predicts
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, one_of
+from parley.terms.outcomes import check_outcome
 from parley.terms.task_rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
@@ -33,6 +34,7 @@ class Model(Section):
 
     kind: Annotated[str, Field(strict=True), one_of(MODELS)]
     target: Name
+    exposure: Name | None = None  # of a count: how much, or how long, was counted in
     features: tuple[Name, ...] | None = None
     regularisation: NonNegative | None = None
     class_weight: dict[Name, Positive] = Field(default_factory=dict)
@@ -78,7 +80,12 @@ class Model(Section):
 
     @property
     def classifies(self) -> bool:
-        return self.predicts != "number"
+        return self.predicts in ("two classes", "classes")
+
+    @property
+    def outcome_columns(self) -> tuple[str, ...]:
+        """The columns that say what is learned of a record: the target's, then those that belong to it."""
+        return tuple(column for column in (self.target, self.exposure) if column is not None)
 
     @property
     def smooth(self) -> bool:
@@ -87,8 +94,8 @@ class Model(Section):
 
     @property
     def has_intercept(self) -> bool:
-        """Whether a constant 1 is appended; left out: classifiers yes, regression no (W section II)."""
-        return self.classifies if self.intercept is None else self.intercept
+        """Whether a constant 1 is appended; left out: for classes and counts yes, for numbers no (W section II)."""
+        return self.predicts != "number" if self.intercept is None else self.intercept
 
     @property
     def largest_weight(self) -> float:
@@ -104,7 +111,7 @@ class Model(Section):
 
     def fills(self, column: str) -> bool:
         """Whether a missing cell of this column counts as one, instead of being refused. The target's never does."""
-        if column == self.target:
+        if column in self.outcome_columns:
             return False
         return self.missing == "fill" if isinstance(self.missing, str) else column in self.missing
 
@@ -112,6 +119,7 @@ class Model(Section):
     def _consistent(self) -> Self:
         require_own_keys(self)
         rules_of(MODELS[self.kind].task).check_model(self)
+        check_outcome(self)
         if self.features is not None:
             if not self.features:
                 raise ValueError("features|expected at least one column; leave the key out for every numeric column")

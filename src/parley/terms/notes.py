@@ -5,6 +5,7 @@ from collections.abc import Mapping
 NOTES: Mapping[str, str] = {
     "model.kind": "linear-regression: a number; logistic-regression: two classes; softmax-regression: several",
     "model.target": "what is predicted",
+    "model.exposure": "how much, or how long, each count was counted in",
     "model.features": "what it is predicted from",
     "model.positive": "counts as 1, every other name as 0",
     "model.coding": "each name of a category is a column of 0 and 1",

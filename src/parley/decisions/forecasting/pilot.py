@@ -261,7 +261,7 @@ def _source(setup: Setup, example: pd.DataFrame | None) -> Source:
     """The pilot's rows: of this table, of the terms' public sample, or drawn by what was released of the columns."""
     model = setup.terms.model
     if example is not None:
-        rows = with_target(example, model.target, listed_classes(model), "pilot")
+        rows = with_target(example, model.outcome_columns, listed_classes(model), "pilot")
         return Sample(setup.preparation.design(rows, "pilot").for_studies())
     if setup.public is not None:
         return Sample(setup.public.for_studies())

@@ -428,8 +428,8 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
     public = read_table(wishes.public)
     require_columns(public, [wishes.target], "public sample")
     listed = {*wishes.categories.get(wishes.target, ()), *(() if wishes.positive is None else (wishes.positive,))}
-    return with_target(public, wishes.target, listed, "public sample"), dropped_words(
-        public, wishes.target, listed, "public sample"
+    return with_target(public, [wishes.target], listed, "public sample"), dropped_words(
+        public, [wishes.target], listed, "public sample"
     )
 
 

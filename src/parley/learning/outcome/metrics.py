@@ -7,6 +7,7 @@ import numpy as np
 
 from parley.data import Design, Preparation
 from parley.losses import EmpiricalRisk
+from parley.losses.poisson import Poisson
 from parley.validate import Floats
 
 ALERT_RATE = 0.01  # share of records that an analyst can look at
@@ -17,7 +18,8 @@ Metrics = dict[str, float | None]
 def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: Design, theta: Floats) -> Metrics:
     """The task's own metrics of each parameter [R, P] on the held-out rows, averaged over the replicates.
 
-    A number: `r2`, `mean_absolute_error`. Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among
+    A number: `r2`, `mean_absolute_error`. A count: `d2` (the share of the deviance that is explained), `mean_deviance`
+    (Poisson's, of a record). Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among
     the 1 % of rows with the highest scores), `accuracy`. Several classes: `accuracy`, `balanced_accuracy` (the mean of
     the classes' recalls), `log_loss`, `auc` (each class against the rest, averaged). None where the rows do not define
     one (a single class, constant targets).
@@ -26,14 +28,15 @@ def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: D
     held_out = held_out.targeted()
     if not len(held_out):
         return dict.fromkeys(names)
-    rows = [evaluate(held_out.y, objective.scores(held_out.X, t)) for t in theta.reshape(-1, theta.shape[-1])]
+    rows = [evaluate(objective, held_out, t) for t in theta.reshape(-1, theta.shape[-1])]
     means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
     if "mean_absolute_error" in means:
         means["mean_absolute_error"] *= preparation.target_scale  # in the target's own units
     return {name: means.get(name) for name in names}
 
 
-def _number(y: Floats, score: Floats) -> dict[str, float]:
+def _number(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
+    y, score = rows.y, objective.scores(rows.X, theta)
     error, spread = y - score, y - y.mean()
     metrics = {"mean_absolute_error": float(np.abs(error).mean())}
     if spread.any():
@@ -41,9 +44,19 @@ def _number(y: Floats, score: Floats) -> dict[str, float]:
     return metrics
 
 
-def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
+def _count(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
+    """The losses are half the deviance; beside them those of one rate for all rows, the best there is."""
+    deviance, usual = 2 * objective.record_losses(rows, theta).mean(), rows.weight @ rows.y / rows.weight.sum()
+    if not usual > 0:
+        return {"mean_deviance": float(deviance)}
+    same = 2 * Poisson().loss(np.full(len(rows), np.log(usual)), rows.y) @ rows.weight / len(rows)
+    return {"mean_deviance": float(deviance)} | ({"d2": float(1 - deviance / same)} if same > 0 else {})
+
+
+def _two_classes(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
     from sklearn.metrics import average_precision_score, roc_auc_score  # a library that numbers need not wait for
 
+    y, score = rows.y, objective.scores(rows.X, theta)
     positive = y > 0
     metrics = {"accuracy": float(np.mean((score > 0) == positive))}
     if positive.any() and not positive.all():
@@ -54,10 +67,11 @@ def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
     return metrics
 
 
-def _classes(y: Floats, scores: Floats) -> dict[str, float]:
+def _classes(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
     """The metrics of a classifier with scores [n, classes]."""
     from sklearn.metrics import roc_auc_score
 
+    y, scores = rows.y, objective.scores(rows.X, theta)
     places, present = y.astype(int), np.unique(y.astype(int))
     right = scores.argmax(axis=1) == places
     above = scores - scores.max(axis=1, keepdims=True)
@@ -72,8 +86,9 @@ def _classes(y: Floats, scores: Floats) -> dict[str, float]:
     return metrics
 
 
-_TASKS: dict[str, tuple[tuple[str, ...], Callable[[Floats, Floats], dict[str, float]]]] = {
+_TASKS: dict[str, tuple[tuple[str, ...], Callable[[EmpiricalRisk, Design, Floats], dict[str, float]]]] = {
     "number": (("r2", "mean_absolute_error"), _number),
+    "count": (("d2", "mean_deviance"), _count),
     "two classes": (("average_precision", "auc", "recall_at_1_percent", "accuracy"), _two_classes),
     "classes": (("accuracy", "balanced_accuracy", "log_loss", "auc"), _classes),
 }

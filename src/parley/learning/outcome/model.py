@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
+from parley.data.table import require_columns
 from parley.data.two_classes import class_names
 from parley.errors import ModelError
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.losses import make
+from parley.losses.poisson import Poisson
 from parley.terms import Model
 from parley.validate import Floats
 
@@ -126,6 +129,34 @@ class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
         return (said, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else said
 
 
+class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
+    """A log-linear model of a count."""
+
+    def predict_rate(self, X: Any) -> Floats:
+        """What is counted in a unit of exposure [n], at most the largest rate that the bounds allow."""
+        self._require_theta()
+        known = self.preparation_
+        return self._relative_rates(X) * (known.target_centre if known.target_centre > 0 else 1.0)
+
+    def predict(self, X: Any) -> Floats:
+        """Expected counts [n] for a table with the feature columns and that of the exposures, cut to their bounds; for
+        an array, in a unit of exposure."""
+        if not isinstance(X, pd.DataFrame) or not hasattr(self, "theta_"):
+            return self.predict_rate(X)
+        frame = read_table(X)
+        require_columns(frame, self.preparation_.model.outcome_columns[1:], "table")
+        return self._relative_rates(frame) * self.preparation_.exposure_weights(frame, "table")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D2: the share of the Poisson deviance that the predictions explain."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def _relative_rates(self, X: Any) -> Floats:
+        """Rates in units of the typical one [n]."""
+        scores = self._scores(X)
+        return Poisson.within(self.preparation_).rate(scores)
+
+
 class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
     """A linear model that predicts a class."""
 
@@ -211,6 +242,7 @@ class JointOneVsAllClassifier(JointSoftmaxClassifier):
 
 BY_TASK: dict[str, type[JointModel]] = {
     "number": JointRegressor,
+    "count": JointPoissonRegressor,
     "two classes": JointClassifier,
     "classes": JointSoftmaxClassifier,
 }
