@@ -23,6 +23,7 @@ CAN = {
     "one-vs-all": {SplitBatches},
     "least-squares-classes": {LocallyUpdated, SufficientMoments},
     "poisson-regression": {LocallyUpdated},
+    "survival": set(),
 }
 
 

@@ -85,7 +85,7 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         if public is None or column in categories:
             continue
         is_target = column == model.target
-        if is_target and model.predicts == "count":
+        if is_target and model.predicts in ("count", "survival"):
             continue
         if is_target and model.positive is not None:
             _require_familiar(model, names(public, column, PUBLIC))

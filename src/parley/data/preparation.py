@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data import counts, rowwise, two_classes
+from parley.data import counts, lifetimes, rowwise, two_classes
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.parts import counted_rows, how_many, parts_of
@@ -141,8 +141,8 @@ class Preparation:
 
     @property
     def target_bound(self) -> float:
-        """The largest |y| any record can have after preparation; 1 for classes."""
-        if self.model.classifies:
+        """The largest |y| any record can have after preparation; 1 for classes, and for labels of lifetimes."""
+        if self.model.predicts not in ("number", "count"):
             return 1.0
         if not np.isfinite(self.target_bounds).all():
             return np.inf
@@ -248,9 +248,11 @@ class Preparation:
 
     def target(self, frame: Rows, name: str) -> Floats:
         """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their
-        places, 0, 1, 2, ..."""
+        places, 0, 1, 2, ...; lifetimes as labels."""
         column = self.model.target
         require_columns(frame, [column], name)
+        if self.model.predicts == "survival":
+            return lifetimes.labels(self.model, frame, name)
         if self.model.predicts == "two classes":
             return two_classes.signs(self.model, self.categories, frame, name)
         y = self.target_column(frame, name)
@@ -264,7 +266,10 @@ class Preparation:
 
     @property
     def target_words(self) -> str | None:
-        """Which targets count as 1 and which as 0, or what is counted, in a sentence; None where it needs none."""
+        """Which targets count as 1 and which as 0, or what is counted or waited for, in a sentence; None where it needs
+        none."""
+        if self.model.predicts == "survival":
+            return lifetimes.words(self.model)
         if self.model.predicts == "count":
             return counts.words(self.model)
         return two_classes.words(self.model, self.categories) if self.model.predicts == "two classes" else None

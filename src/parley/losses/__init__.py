@@ -11,6 +11,7 @@ from parley.losses.objectives.logistic_regression import LogisticRegression
 from parley.losses.objectives.one_vs_all import OneVsAll
 from parley.losses.objectives.poisson_regression import PoissonRegression
 from parley.losses.objectives.softmax_regression import SoftmaxRegression
+from parley.losses.objectives.survival import Survival
 from parley.losses.record_bound import Limits, RecordBound
 from parley.terms import Model
 
@@ -27,6 +28,7 @@ __all__ = [
     "PoissonRegression",
     "RecordBound",
     "SoftmaxRegression",
+    "Survival",
     "make",
 ]
 
@@ -38,6 +40,7 @@ KINDS: dict[str, Callable[..., EmpiricalRisk]] = {
     "one-vs-all": OneVsAll,
     "least-squares-classes": LeastSquaresClasses,
     "poisson-regression": PoissonRegression,
+    "survival": Survival,
 }
 
 

@@ -55,6 +55,14 @@ class EmpiricalRisk(Objective):
     loss: Loss | ClassLoss = field(kw_only=True)
 
     quadratic: ClassVar[bool] = False  # whether the second moments of [x, y] say everything about it
+    # whether parameters are one for each column, for each class alike
+    alike: ClassVar[bool] = True
+
+    def constants(self, preparation: Preparation) -> Floats:
+        """1 for each parameter that belongs to no feature, else 0 [P]."""
+        constant = np.zeros(preparation.width)
+        constant[preparation.width - preparation.model.has_intercept :] = 1.0
+        return np.tile(constant, self.parameters(preparation) // preparation.width)
 
     @abstractmethod
     def scores(self, X: Floats, theta: Floats) -> Floats:

@@ -9,7 +9,7 @@ from collections import ChainMap
 from dataclasses import dataclass
 from typing import Literal
 
-Predicts = Literal["number", "two classes", "classes", "count"]
+Predicts = Literal["number", "two classes", "classes", "count", "survival"]
 Norm = Literal["l1", "l2"]
 
 
@@ -117,6 +117,7 @@ MODELS = {
     "one-vs-all": ModelFacts("classes", local_updates=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
     "poisson-regression": ModelFacts("count", keys=("exposure",)),
+    "survival": ModelFacts("survival", local_updates=False, keys=("event", "periods")),
     "delayed-dynamics": ModelFacts("number", local_updates=False, task="dynamics"),
     "matrix-factorization": ModelFacts(
         "number", penalty=10.0, local_updates=False, task="ratings", algorithm="item-factors"

@@ -35,6 +35,8 @@ class Model(Section):
     kind: Annotated[str, Field(strict=True), one_of(MODELS)]
     target: Name
     exposure: Name | None = None  # of a count: how much, or how long, was counted in
+    event: Name | None = None  # of a time: whether it happened then
+    periods: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)] | None = None  # by their ends
     features: tuple[Name, ...] | None = None
     regularisation: NonNegative | None = None
     class_weight: dict[Name, Positive] = Field(default_factory=dict)
@@ -85,7 +87,7 @@ class Model(Section):
     @property
     def outcome_columns(self) -> tuple[str, ...]:
         """The columns that say what is learned of a record: the target's, then those that belong to it."""
-        return tuple(column for column in (self.target, self.exposure) if column is not None)
+        return tuple(column for column in (self.target, self.exposure, self.event) if column is not None)
 
     @property
     def smooth(self) -> bool:
@@ -94,8 +96,9 @@ class Model(Section):
 
     @property
     def has_intercept(self) -> bool:
-        """Whether a constant 1 is appended; left out: for classes and counts yes, for numbers no (W section II)."""
-        return self.predicts != "number" if self.intercept is None else self.intercept
+        """Whether a constant 1 is appended; left out: for classes and counts yes, for numbers no (W section II); a
+        hazard has baselines instead."""
+        return self.predicts not in ("number", "survival") if self.intercept is None else self.intercept
 
     @property
     def largest_weight(self) -> float:

@@ -1,5 +1,6 @@
 """What terms must say of the target where it is more than a number or a class, and of the columns that belong to it."""
 
+from itertools import pairwise
 from typing import Any
 
 from parley.terms.catalogue import MODELS
@@ -24,6 +25,8 @@ def check_outcome(model: Model) -> None:
                 raise ValueError(f"{key}.{column}|expected a feature: {column!r} belongs to the target")
     if model.predicts == "count":
         _check_count(model)
+    if model.predicts == "survival":
+        _check_survival(model)
 
 
 def _check_count(model: Model) -> None:
@@ -44,3 +47,17 @@ def _check_count(model: Model) -> None:
         raise ValueError(f"scales.{model.target}|expected none for a count; centres.{model.target} is its usual rate")
     if model.target in model.centres and not model.centres[model.target] > 0:
         raise ValueError(f"centres.{model.target}|expected a rate above 0: what is usually counted a unit of exposure")
+
+
+def _check_survival(model: Model) -> None:
+    if model.event is None:
+        raise ValueError("event|expected the column that says whether it happened: 1, or 0 where it had not by then")
+    ends = model.periods
+    if ends is None or any(not before < after for before, after in pairwise(ends)):
+        raise ValueError("periods|expected the ends of the periods, each after the last, such as [30, 90, 365]")
+    if model.intercept:
+        raise ValueError("intercept|expected none with kind = 'survival': every period has a baseline of its own")
+    for key in ("bounds", "categories", "centres", "scales"):
+        for column in model.outcome_columns:
+            if column in getattr(model, key):
+                raise ValueError(f"{key}.{column}|expected none: the periods say all about times, an event is 1 or 0")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from parley.data import Design, Preparation
+from parley.learning.outcome.concordance import concordance
 from parley.losses import EmpiricalRisk
 from parley.losses.poisson import Poisson
 from parley.validate import Floats
@@ -19,10 +20,11 @@ def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: D
     """The task's own metrics of each parameter [R, P] on the held-out rows, averaged over the replicates.
 
     A number: `r2`, `mean_absolute_error`. A count: `d2` (the share of the deviance that is explained), `mean_deviance`
-    (Poisson's, of a record). Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among
-    the 1 % of rows with the highest scores), `accuracy`. Several classes: `accuracy`, `balanced_accuracy` (the mean of
-    the classes' recalls), `log_loss`, `auc` (each class against the rest, averaged). None where the rows do not define
-    one (a single class, constant targets).
+    (Poisson's, of a record). A time: `concordance` (Harrell's: of pairs of which it is known whom it befell first, the
+    share of which the model says so), `log_loss` (of a subject). Two classes: `average_precision`, `auc`,
+    `recall_at_1_percent` (found among the 1 % of rows with the highest scores), `accuracy`. Several classes:
+    `accuracy`, `balanced_accuracy` (the mean of the classes' recalls), `log_loss`, `auc` (each class against the rest,
+    averaged). None where the rows do not define one (a single class, constant targets).
     """
     names, evaluate = _TASKS[preparation.model.predicts]
     held_out = held_out.targeted()
@@ -51,6 +53,15 @@ def _count(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, f
         return {"mean_deviance": float(deviance)}
     same = 2 * Poisson().loss(np.full(len(rows), np.log(usual)), rows.y) @ rows.weight / len(rows)
     return {"mean_deviance": float(deviance)} | ({"d2": float(1 - deviance / same)} if same > 0 else {})
+
+
+def _survival(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
+    """Coefficients are shared by all periods, so the log-odds of the first order subjects as any other's do."""
+    happened = rows.y % 2 == 1
+    found = concordance(np.floor(rows.y / 2) + happened, happened, objective.scores(rows.X, theta)[:, 0])
+    return {"log_loss": float(objective.record_losses(rows, theta).mean())} | (
+        {} if found is None else {"concordance": found}
+    )
 
 
 def _two_classes(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
@@ -89,6 +100,7 @@ def _classes(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str,
 _TASKS: dict[str, tuple[tuple[str, ...], Callable[[EmpiricalRisk, Design, Floats], dict[str, float]]]] = {
     "number": (("r2", "mean_absolute_error"), _number),
     "count": (("d2", "mean_deviance"), _count),
+    "survival": (("concordance", "log_loss"), _survival),
     "two classes": (("average_precision", "auc", "recall_at_1_percent", "accuracy"), _two_classes),
     "classes": (("accuracy", "balanced_accuracy", "log_loss", "auc"), _classes),
 }

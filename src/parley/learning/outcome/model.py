@@ -157,6 +157,33 @@ class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
         return Poisson.within(self.preparation_).rate(scores)
 
 
+class JointSurvivalModel(JointModel):
+    """A logistic hazard for every period: `baseline_` [periods] and `coef_` [features], which all periods share."""
+
+    def _take_coefficients(self, split: int) -> None:
+        many = len(self.theta_) - split
+        self.baseline_, self.coef_, self.intercept_ = self.theta_[:many], self.theta_[many:], 0.0
+
+    @property
+    def periods_(self) -> Floats:
+        """The ends of the periods."""
+        return np.array(self.preparation_.model.periods or ())
+
+    def predict_hazard(self, X: Any) -> Floats:
+        """With which probability it happens in each period to who survived those before [n, periods]."""
+        return np.asarray(expit(self._scores(X)))
+
+    def predict_survival(self, X: Any) -> Floats:
+        """With which probability it has not happened by the end of each period [n, periods]."""
+        return np.asarray(np.exp(np.cumsum(-np.logaddexp(0.0, self._scores(X)), axis=1)))
+
+    def predict(self, X: Any) -> Floats:
+        """How much time passes on average until it happens or the last period ends [n], if within a period it happens
+        at any time alike."""
+        alive = np.column_stack([np.ones(len(found := self.predict_survival(X))), found])
+        return np.asarray((alive[:, :-1] + alive[:, 1:]) / 2 @ np.diff(self.periods_, prepend=0.0))
+
+
 class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
     """A linear model that predicts a class."""
 
@@ -243,6 +270,7 @@ class JointOneVsAllClassifier(JointSoftmaxClassifier):
 BY_TASK: dict[str, type[JointModel]] = {
     "number": JointRegressor,
     "count": JointPoissonRegressor,
+    "survival": JointSurvivalModel,
     "two classes": JointClassifier,
     "classes": JointSoftmaxClassifier,
 }
