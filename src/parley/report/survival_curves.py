@@ -45,7 +45,7 @@ def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Figur
         axes.plot(moments, curves.mean(axis=0), color=INK, linewidth=2.2, marker="o", markersize=4, label="mean of all")
         axes.legend(frameon=False, labelcolor=INK)
     axes.set_ylim(0, 1.02)
-    axes.set_xlim(0, moments[-1])
+    axes.set_xlim(0, 1.02 * moments[-1])
     axes.set_xlabel(time)
     axes.set_ylabel("probability that it has not happened yet")
     axes.set_title(f"Survival: until {event}", loc="left", color=INK, fontweight="bold")
