@@ -17,6 +17,8 @@ from parley.learning.outcome.predicted_table import predictions
 from parley.learning.outcome.verdict import score
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
+from parley.protocol.setup import resolve
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
 
 FEATURES = {f"x{j}": [-1.0, 1.0] for j in range(3)}
 COUNTS = {
@@ -187,3 +189,13 @@ def test_commands_write_terms_and_draw_curves(tmp_path):
     refused = CliRunner().invoke(app, ["predict", *map(str, asked)])
     assert isinstance(refused.exception, SettingError)
     assert "expected a model of kind survival" in str(refused.exception)
+
+
+@pytest.mark.parametrize("kind", ["counts", "lives"])
+def test_where_scales_are_asked_first_what_belongs_to_the_target_stays(kind):
+    terms = terms_of(kind, 500, privacy__scale_epsilon=1.0)
+    asked = column_statistics_agreement(terms)
+    assert asked.model.outcome_columns == terms.model.outcome_columns
+    assert asked.model.periods == terms.model.periods
+    preparation = resolve(asked).preparation
+    assert preparation.asked == ("x0", "x1", "x2")  # the target's bounds, or periods, are public
