@@ -12,11 +12,18 @@ from parley.learning.estimators import (
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
+    PrivatePoissonRegressor,
     PrivateSoftmaxRegression,
 )
 from parley.learning.prediction import learn_model
 
-KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSoftmaxRegression]
+KINDS = [
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateSoftmaxRegression,
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)

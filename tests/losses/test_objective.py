@@ -22,6 +22,8 @@ CAN = {
     "softmax-regression": {LocallyUpdated, Perturbable},
     "one-vs-all": {SplitBatches},
     "least-squares-classes": {LocallyUpdated, SufficientMoments},
+    "poisson-regression": {LocallyUpdated},
+    "survival": set(),
 }
 
 

@@ -63,6 +63,15 @@ def init_command(
         str | None,
         typer.Option("--kind", metavar="KIND", help="The model's kind; left out: by the target in the public sample."),
     ] = None,
+    exposure: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: what counts were counted in.")
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --kind survival: 1 where it happened, 0 where not yet.")
+    ] = None,
+    periods: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="With --kind survival: the ends of the periods.")
+    ] = None,
     positive: Annotated[
         str | None, typer.Option(metavar="NAME", help="Two classes: the name that counts as 1.")
     ] = None,
@@ -146,6 +155,9 @@ def init_command(
         epsilon=epsilon,
         delta=delta,
         kind=kind,
+        exposure=exposure,
+        event=event,
+        periods=_moments(periods),
         features=_words(features) or None,
         bounds=dict(_ends(each) for each in bounds or ()),
         categories=dict(_names(each) for each in categories or ()),
@@ -210,6 +222,13 @@ def _words(text: str | None) -> tuple[str, ...]:
 def _names(text: str) -> tuple[str, tuple[str, ...]]:
     column, _, listed = text.partition("=")
     return column.strip(), _words(listed)
+
+
+def _moments(text: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in _words(text))
+    except ValueError:
+        raise SettingError(f"--periods {text}: expected numbers, such as 30,90,365") from None
 
 
 def _ends(text: str) -> tuple[str, Any]:

@@ -18,26 +18,36 @@ def predict_command(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="Where the rows go with their predictions (.csv or .parquet).")
     ],
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the survival curves of the rows (.png, .svg or .pdf).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:
     """Predict with a trained model: the rows of a table, and behind their columns what the model says of each.
 
     Numbers come in the target's own units, classes by their names, with a column of probabilities for each class where
-    the model has them. Nothing leaves this machine: FILE holds the rows as they are.
+    the model has them; counts are rates times the exposures in the table; of times until something happens come the
+    expected one, hazards and survival by period, and --plot draws the curves. Nothing leaves this machine: FILE holds
+    the rows as they are.
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """
     from parley.learning.outcome import load_model
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.outcome.predicted_table import predictions, require_table_name, summary, write_table
+    from parley.report.survival_curves import draw_curves, require_curves
 
     require_folder(out)
     require_table_name(out, rows, model_file)
     model = load_model(model_file)
+    if plot is not None:
+        require_curves(model, plot)
     with progress_bar("predicting") as progress:
         frame = predictions(model, rows)
         progress.says("writing")
         write_table(frame, out)
+        if plot is not None:
+            draw_curves(model, frame, plot)
     content = summary(model, frame)
     if as_json:
         print_json(content | {"out": str(out)}, inside=True)

@@ -43,7 +43,7 @@ def fit_preparation(
     public = None if model.public is None else read_public(model)
     features = chosen_features(terms, example, public)
     if public is not None:
-        require_columns(public, [*features, model.target], PUBLIC)
+        require_columns(public, [*features, *model.outcome_columns], PUBLIC)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
         found = with_forest(_with_basis(plain, None), None, pins)
@@ -71,7 +71,7 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
     about_columns = ("bounds", "categories", "centres", "scales")
     for key, columns in ((key, getattr(model, key)) for key in about_columns):
         for column in columns:
-            if column not in (*features, model.target):
+            if column not in (*features, *model.outcome_columns):
                 raise DataError(f"model.{key}.{column}: expected a feature or the target")
     for key, about in (("transforms", model.transforms), ("missing", missing)):
         for column in about:
@@ -86,6 +86,8 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         if public is None or column in categories:
             continue
         is_target = column == model.target
+        if is_target and model.predicts in ("count", "survival"):
+            continue
         if is_target and model.positive is not None:
             _require_familiar(model, names(public, column, PUBLIC))
         elif (is_target and model.predicts == "classes") or not _numeric(public, column, model.fills(column)):
@@ -192,8 +194,10 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None,
     centred = scaled | (model.whitening is not None)
     centre, scale = np.where(centred, clipped.mean(axis=0), 0.0), np.where(scaled, _spread(clipped, plain.labels), 1.0)
     fitted = replace(plain, low=low, high=high, centre=centre, scale=scale)
-    if not model.classifies:
+    if model.predicts == "number":
         fitted = _fit_target(fitted, fitted.target_column(public, PUBLIC))
+    elif model.predicts == "count" and model.has_intercept:
+        fitted = replace(fitted, target_centre=_typical_rate(fitted, public))
     if model.components is None and model.whitening is None:
         return fitted
     standard = (clipped - centre) / scale
@@ -277,6 +281,13 @@ def _fit_target(plain: Preparation, y: Floats) -> Preparation:
     return replace(plain, target_bounds=bounds, target_centre=centre, target_scale=scale)
 
 
+def _typical_rate(plain: Preparation, public: pd.DataFrame) -> float:
+    """How much is counted in a unit of exposure, all rows together; with a constant among the features this only says
+    where a search begins."""
+    counted = np.clip(plain.target_column(public, PUBLIC), *plain.target_bounds).sum()
+    return float(np.clip(counted / plain.exposure_weights(public, PUBLIC).sum(), 0.0, LARGEST))
+
+
 def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
     """Values clipped to their bounds, and to a size that arithmetic can bear where there are none."""
     return np.clip(values, np.maximum(low, -LARGEST), np.minimum(high, LARGEST))
@@ -316,7 +327,7 @@ def read_public(model: Model) -> pd.DataFrame:
         raise DataError(
             f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on"
         )
-    frame = with_target(frame, model.target, listed_classes(model), PUBLIC)
+    frame = with_target(frame, model.outcome_columns, listed_classes(model), PUBLIC)
     if len(frame) < 2:
         raise DataError(f"{path}: expected at least two rows of public data that have a target")
     return frame
@@ -327,7 +338,7 @@ def dropped_rows(model: Model) -> str | None:
     sample."""
     if model.public is None:
         return None
-    return dropped_words(read_table(Path(model.public)), model.target, listed_classes(model), PUBLIC)
+    return dropped_words(read_table(Path(model.public)), model.outcome_columns, listed_classes(model), PUBLIC)
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
@@ -337,7 +348,7 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
         raise DataError(
             "model.features: expected a list of columns, since there is no public sample or table to take them from"
         )
-    excluded = {terms.model.target, terms.privacy.person}
+    excluded = {*terms.model.outcome_columns, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:
         columns = [c for c in columns if _numeric(schema, c, terms.model.fills(c))]

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data import rowwise, two_classes
+from parley.data import counts, lifetimes, rowwise, two_classes
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
@@ -152,8 +152,8 @@ class Preparation:
 
     @property
     def target_bound(self) -> float:
-        """The largest |y| any record can have after preparation; 1 for classes."""
-        if self.model.classifies:
+        """The largest |y| any record can have after preparation; 1 for classes, and for labels of lifetimes."""
+        if self.model.predicts not in ("number", "count"):
             return 1.0
         if not np.isfinite(self.target_bounds).all():
             return np.inf
@@ -178,7 +178,9 @@ class Preparation:
 
     @cached_property
     def _target_limits(self) -> tuple[float, float]:
-        """What a centred and scaled target is clipped to."""
+        """What a centred and scaled target is clipped to; a rate, where counts are learned."""
+        if self.model.predicts == "count":
+            return counts.rate_ends(self.model, self.target_centre, self.target_bounds)
         low, high = _standard(np.array(self.target_bounds), self.target_centre, self.target_scale)
         return float(low), float(high)
 
@@ -255,11 +257,33 @@ class Preparation:
             nearness = rowwise.exp(-(far / scale)) if secret else np.exp(-(far / scale))
         return settle(nearness, 0.0, 1.0, nearness)
 
+    def targets(self, frame: Rows, name: str) -> tuple[Floats, Floats]:
+        """(targets, weights of their losses) [n]; of counts the rates, by weights of their exposures."""
+        if self.model.predicts != "count":
+            y = self.target(frame, name)
+            return y, self.weights(y)
+        weight = self.exposure_weights(frame, name)
+        found = np.clip(self.target_column(frame, name), *self.target_bounds)
+        return settle(found / weight, *self._target_limits), weight
+
+    def exposure_weights(self, frame: Rows, name: str) -> Floats:
+        """What each record is expected to count at the typical rate [n]."""
+        return counts.weights(self.model, self.target_centre, frame, name)
+
+    @property
+    def largest_weight(self) -> float:
+        """The most that one record's loss counts."""
+        if self.model.predicts == "count":
+            return counts.weight_ends(self.model, self.target_centre)[1]
+        return self.model.largest_weight
+
     def target(self, frame: Rows, name: str) -> Floats:
         """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their
-        places, 0, 1, 2, ..."""
+        places, 0, 1, 2, ...; lifetimes as labels."""
         column = self.model.target
         require_columns(frame, [column], name)
+        if self.model.predicts == "survival":
+            return lifetimes.labels(self.model, frame, name)
         if self.model.predicts == "two classes":
             return two_classes.signs(self.model, self.categories, frame, name)
         y = self.target_column(frame, name)
@@ -273,7 +297,12 @@ class Preparation:
 
     @property
     def target_words(self) -> str | None:
-        """Which targets count as 1 and which as 0, in a sentence; None where there are not two classes."""
+        """Which targets count as 1 and which as 0, or what is counted or waited for, in a sentence; None where it needs
+        none."""
+        if self.model.predicts == "survival":
+            return lifetimes.words(self.model)
+        if self.model.predicts == "count":
+            return counts.words(self.model)
         return two_classes.words(self.model, self.categories) if self.model.predicts == "two classes" else None
 
     def weights(self, y: Floats) -> Floats:
@@ -290,7 +319,7 @@ class Preparation:
 
         Rows are held out by their place in the table, never by their content: places are public, contents are not.
         """
-        source, columns = open_table(table), [*self.features, self.model.target]
+        source, columns = open_table(table), [*self.features, *self.model.outcome_columns]
         require_columns(source.example, columns, name)
         kept = counted_rows(source, terms.privacy, name)
         rows = how_many(source, kept)
@@ -308,16 +337,14 @@ class Preparation:
     def block(self, frame: Rows, name: str, secret: bool = False) -> Design:
         """The same in the order of columns, for sums alone; rows without a target as zeros of weight 0. `secret`: as in
         `columns`."""
-        require_columns(frame, [*self.features, self.model.target], name)
+        require_columns(frame, [*self.features, *self.model.outcome_columns], name)
         columns, present = self.columns(frame, name, secret), has_target(frame, self.model, name)
         if present.all():
-            y = self.target(frame, name)
-            return Design(columns.T, y, self.weights(y), secret=secret)
+            return Design(columns.T, *self.targets(frame, name), secret=secret)
         some = chosen_rows(frame, present)
         y = np.full(len(present), -1.0 if self.model.predicts == "two classes" else 0.0)
         weight = np.zeros(len(present))
-        y[present] = found = self.target(some, f"{name}, of the rows with a target")
-        weight[present] = self.weights(found)
+        y[present], weight[present] = self.targets(some, f"{name}, of the rows with a target")
         columns[:, ~present] = 0.0
         return Design(columns.T, y, weight, secret=secret)
 

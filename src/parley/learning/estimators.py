@@ -4,6 +4,7 @@ For people who want a private linear model of one table, and for everything in s
 """
 
 import math
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from parley.learning.outcome.model import (
     JointClassifier,
     JointLogisticClassifier,
     JointModel,
+    JointPoissonRegressor,
     JointRegressor,
     JointSoftmaxClassifier,
     discreet,
@@ -81,8 +83,10 @@ class _PrivateEstimator(JointModel):
         self.step = step
         self.random_state = random_state
 
-    def _train(self, X: Floats, y: Any, unit: float = 1.0, **model: Any) -> Self:
-        """`unit`: what a number as target is divided by."""
+    def _train(
+        self, X: Floats, y: Any, unit: float = 1.0, beside: Mapping[str, Floats] | None = None, **model: Any
+    ) -> Self:
+        """`unit`: what a number as target is divided by; `beside`: columns that belong to the target."""
         columns, algorithm = [f"x{j}" for j in range(X.shape[1])], self.algorithm or self.usual
         scale = 1.0 if self.norm is None else positive(self.norm, "norm") / math.sqrt(2 * len(columns))
         with np.errstate(over="ignore", under="ignore"):
@@ -105,7 +109,7 @@ class _PrivateEstimator(JointModel):
             },
             source=type(self).__name__,
         )
-        table = table.assign(y=y if unit == 1 else np.clip(y / unit, -LARGEST, LARGEST))
+        table = table.assign(y=y if unit == 1 else np.clip(y / unit, -LARGEST, LARGEST), **(beside or {}))
         result = _study(terms, table, self.random_state) if self.random_state is not None else _release(terms, table)
         prepared = result.model.preparation_
         prepared = replace(prepared, scale=prepared.scale * scale, target_scale=prepared.target_scale * unit)
@@ -177,6 +181,63 @@ class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
         with discreet():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         return self._train(X, y, positive(self.target_norm, "target_norm"))
+
+
+class PrivatePoissonRegressor(_PrivateEstimator, JointPoissonRegressor):
+    """Poisson regression of one table under differential privacy.
+
+    `largest_count`, `exposures` (the least and the largest) and `usual_rate`, what is usually counted in a unit of
+    exposure, must be known from elsewhere than the rows: larger counts and exposures beyond are cut.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 2)); y = rng.poisson(np.exp(X @ [0.5, -0.3]))
+    >>> PrivatePoissonRegressor(epsilon=2.0, random_state=0).fit(X, y).score(X, y) > 0.15
+    True
+    """
+
+    kind = "poisson-regression"
+    usual = "averaged-subgradient"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        norm: float | None = None,
+        largest_count: float = 10.0,
+        exposures: tuple[float, float] = (0.1, 1.0),
+        usual_rate: float = 1.0,
+        radius: float = 10.0,
+        regularisation: float = 0.0,
+        algorithm: str | None = None,
+        clip: float | None = None,
+        horizon: int = 100,
+        step: float | Literal["auto"] = "auto",
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(epsilon, norm, radius, regularisation, algorithm, clip, horizon, step, random_state)
+        self.largest_count = largest_count
+        self.exposures = exposures
+        self.usual_rate = usual_rate
+
+    def fit(self, X: Any, y: Any, exposure: Any = None) -> Self:
+        """Train on rows X [n, features] and counts y [n], each counted in its exposure [n]; left out, in one unit."""
+        with discreet():
+            X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        if (y < 0).any():
+            raise ValueError("Negative values in y: counts are 0 or more")
+        bounds: dict[str, Any] = {"y": [0.0, positive(self.largest_count, "largest_count")]}
+        centres = {"y": positive(self.usual_rate, "usual_rate")}
+        if exposure is None:
+            return self._train(X, y, bounds=bounds, centres=centres)
+        with discreet():
+            beside = {"exposure": check_array(exposure, dtype=np.float64, ensure_2d=False)}
+            check_consistent_length(X, beside["exposure"])
+        bounds["exposure"] = [float(end) for end in self.exposures]
+        return self._train(X, y, beside=beside, exposure="exposure", bounds=bounds, centres=centres)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
 
 
 class _PrivateClassifier(_PrivateEstimator):

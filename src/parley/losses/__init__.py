@@ -9,7 +9,9 @@ from parley.losses.objectives.linear_regression import LinearRegression
 from parley.losses.objectives.linear_svm import LinearSVM
 from parley.losses.objectives.logistic_regression import LogisticRegression
 from parley.losses.objectives.one_vs_all import OneVsAll
+from parley.losses.objectives.poisson_regression import PoissonRegression
 from parley.losses.objectives.softmax_regression import SoftmaxRegression
+from parley.losses.objectives.survival import Survival
 from parley.losses.record_bound import Limits, RecordBound
 from parley.terms import Model
 
@@ -23,8 +25,10 @@ __all__ = [
     "LogisticRegression",
     "Objective",
     "OneVsAll",
+    "PoissonRegression",
     "RecordBound",
     "SoftmaxRegression",
+    "Survival",
     "make",
 ]
 
@@ -35,6 +39,8 @@ KINDS: dict[str, Callable[..., EmpiricalRisk]] = {
     "softmax-regression": SoftmaxRegression,
     "one-vs-all": OneVsAll,
     "least-squares-classes": LeastSquaresClasses,
+    "poisson-regression": PoissonRegression,
+    "survival": Survival,
 }
 
 

@@ -45,7 +45,7 @@ class LocallyUpdated(ABC):
         """The mean gradient that local steps follow [..., P].
 
         Formal guarantee: every record's share measures at most Xi in L2, and it is the gradient of a convex cost whose
-        curvature is at most `EmpiricalRisk.largest_curvature`: steps on it drive no two points apart.
+        curvature is at most `EmpiricalRisk.walked_curvature`: steps on it drive no two points apart.
         """
 
     @abstractmethod
@@ -211,7 +211,8 @@ def local_update(
     a `TermsError` if nothing limits what one record does to them."""
     learning, algorithm = terms.learning, terms.learning.algorithm
     step, steps = _own_steps(terms, objective, preparation, owner)
-    curvature, bound = objective.largest_curvature(preparation), objective.record_bound(preparation, limits, "l2")
+    curvature = objective.walked_curvature(preparation, limits)
+    bound = objective.record_bound(preparation, limits, "l2")
     if not isinstance(objective, LocallyUpdated):
         raise TermsError(f"learning.algorithm: how far one record moves local steps of {terms.model.kind} is not known")
     if limits.radius is None or not steps or curvature is None or bound is None:
@@ -260,7 +261,7 @@ def local_step(
         raise TermsError(
             f"model.kind: expected a smooth loss beside {algorithm}: steps on the hinge may drive tables apart"
         )
-    data = objective.largest_curvature(preparation)
+    data = objective.walked_curvature(preparation, Limits.of(terms, preparation))
     if data is None or not 0 < data < math.inf:
         raise TermsError(
             f"model.bounds: expected bounds of every feature (declared, or from a public sample) beside {algorithm}: "

@@ -44,6 +44,10 @@ class Objective(ABC):
     regularisation: float = 0.0
     origin: Origin | None = None  # theta0; None: zero
 
+    def within(self, preparation: Preparation) -> Self:
+        """The same with what the bounds of columns say about it."""
+        return self
+
     @abstractmethod
     def parameters(self, preparation: Preparation) -> int:
         """P: how many numbers a parameter has."""
@@ -76,6 +80,14 @@ class EmpiricalRisk(Objective):
     loss: Loss | ClassLoss = field(kw_only=True)
 
     quadratic: ClassVar[bool] = False  # whether the second moments of [x, y] say everything about it
+    # whether parameters are one for each column, for each class alike
+    alike: ClassVar[bool] = True
+
+    def constants(self, preparation: Preparation) -> Floats:
+        """1 for each parameter that belongs to no feature, else 0 [P]."""
+        constant = np.zeros(preparation.width)
+        constant[preparation.width - preparation.model.has_intercept :] = 1.0
+        return np.tile(constant, self.parameters(preparation) // preparation.width)
 
     @abstractmethod
     def scores(self, X: Floats, theta: Floats) -> Floats:
@@ -147,9 +159,12 @@ class EmpiricalRisk(Objective):
         if features is None:
             return None
         return (
-            self.loss.largest_curvature * preparation.model.largest_weight * float(np.sum(features**2))
-            + self.regularisation
+            self.loss.largest_curvature * preparation.largest_weight * float(np.sum(features**2)) + self.regularisation
         )
+
+    def walked_curvature(self, preparation: Preparation, limits: Limits) -> float | None:
+        """L of the cost that local steps walk on, of which every record is clipped; at most `largest_curvature`."""
+        return self.largest_curvature(preparation)
 
 
 def batched(part: Callable[[Design, Floats], Floats], design: Summable, theta: Floats) -> Floats:

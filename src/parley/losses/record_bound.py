@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from parley.data import Design
+from parley.data import Design, Preparation
 from parley.data.design import UNIT
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import Extent, Norm
+from parley.terms import Terms
 from parley.validate import SMALLEST, Floats
 
 ClipNorm = Literal["l1", "l2", "linf"]  # in which a record's gradient can be clipped
@@ -23,6 +24,11 @@ class Limits:
     clip: float | None
     largest_weight: float
     radius: float | None
+
+    @classmethod
+    def of(cls, terms: Terms, preparation: Preparation) -> "Limits":
+        """Those of terms whose columns are prepared so."""
+        return cls(terms.privacy.clip, preparation.largest_weight, terms.model.radius)
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,22 @@
 """How good a model is on held-out rows, as a few means of known sensitivity: what an owner may release of it, once.
 
 Two classes: the four cells of the confusion matrix as shares of the rows. Several classes: for each the share of rows
-that are told rightly and wrongly. A number: the mean squared residual, and mean and mean square of the target, from
-which R2 follows; target and prediction are first mapped to [-1, 1] by the target's public bounds (predictions beyond
-them are brought back, which never makes an error larger), so that one row counts for little whatever it holds. A row
-without a target adds nothing, and m is the number of all rows: what is said of a number is then too small by the share
-of such rows, which nobody outside knows.
+that are told rightly and wrongly. A number, or a count: the mean squared residual, and mean and mean square of the
+target, from which R2 follows; target and prediction are first mapped to [-1, 1] by the target's public bounds
+(predictions beyond them are brought back, which never makes an error larger), so that one row counts for little
+whatever it holds. A row without a target adds nothing, and m is the number of all rows: what is said of a number is
+then too small by the share of such rows, which nobody outside knows.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.errors import TermsError
 from parley.losses.objective import EmpiricalRisk
+from parley.losses.poisson import Poisson
 from parley.losses.score_figures import Figures, error_figures, hit_figures, two_class_figures
 from parley.privacy.mechanisms import Extent
 from parley.validate import Floats
@@ -148,8 +149,21 @@ class NumberScoring(Scoring):
         return np.clip((2 * np.clip(values, low, high) - (low + high)) / (high - low), -1.0, 1.0)
 
 
+@dataclass(frozen=True)
+class CountScoring(NumberScoring):
+    """The same of counts and expected counts: rates times the weights of their exposures (`data.counts`)."""
+
+    loss: Poisson = field(kw_only=True)
+
+    def sums(self, block: Design, scores: Floats) -> Floats:
+        expected = self.loss.rate(np.array(scores)) * block.weight
+        return super().sums(replace(block, y=block.y * block.weight), expected)
+
+
 def scoring(preparation: Preparation) -> Scoring:
     """How models of these terms are scored; refused where a target has no public bounds."""
+    if preparation.model.predicts == "count":
+        return CountScoring(*preparation.target_bounds, 1.0, loss=Poisson.within(preparation))
     if preparation.model.predicts == "two classes":
         return TwoClassScoring()
     if preparation.model.predicts == "classes":

@@ -139,8 +139,9 @@ def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
     """The range of every feature and of the target, declared, of names, or from the public sample."""
     preparation = agreement.setup.preparation
     found, model = preparation.ranges, agreement.setup.terms.model
-    aimed = not model.classifies and model.trajectory is None  # at a number: its range counts, too
-    return found | {model.target: preparation.target_bounds} if aimed else found
+    aimed = model.predicts in ("number", "count") and model.trajectory is None  # at a number: its range counts, too
+    beside = {column: model.bounds[column] for column in model.outcome_columns[1:] if column in model.bounds}
+    return found | {model.target: preparation.target_bounds} | beside if aimed else found
 
 
 def public_digest(terms: Terms) -> str | None:
@@ -231,7 +232,7 @@ def weight_warnings(class_weight: Any) -> list[TermsWarning]:
 def class_warnings(agreement: Agreement) -> list[TermsWarning]:
     """A class that nobody in the table is of: a name may be written otherwise here."""
     preparation, rows = agreement.setup.preparation, agreement.tables.train
-    if preparation.target_words is None or not len(rows):
+    if preparation.model.predicts != "two classes" or not len(rows):
         return []
     positive = float(rows.sum(lambda block: np.array([np.count_nonzero((block.y > 0) & block.present)]))[0])
     if 0 < positive < len(rows) - rows.untargeted or rows.untargeted == len(rows):
@@ -317,7 +318,7 @@ def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
         "The terms protect single rows. If a person may have several, privacy.person must name the column that "
         "tells people apart."
     )
-    used = {*(terms.model.features or ()), terms.model.target}
+    used = {*(terms.model.features or ()), *terms.model.outcome_columns}
     try:
         for column in frame.columns:
             repeated = (

@@ -85,7 +85,7 @@ class Task(ABC):
     # What a person reads who is asked to accept
     def columns(self, model: Model) -> Sequence[str]:
         """The columns that it reads beside the features."""
-        return (model.target,)
+        return model.outcome_columns
 
     def purpose(self, agreement: Agreement) -> list[str] | None:
         """Sentences that say what the answers are for; None: as for prediction."""

@@ -97,7 +97,8 @@ class Terms(Section):
             raise ValueError(f"privacy.clip_norm|expected the mechanism's own norm, or algorithm = {able}")
         check_question(self)
         learning.rules.check(self)
-        boxed = self.model.radius is not None or not learning.rules.iterative or self.model.classifies
+        steep = self.model.predicts in ("number", "count")  # what limits a record hangs on the parameters, too
+        boxed = self.model.radius is not None or not learning.rules.iterative or not steep
         # others bound records by rules of their own
         if self.privacy.clip is None and not boxed and self.task == PREDICTION:
             raise ValueError(

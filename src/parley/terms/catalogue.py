@@ -9,7 +9,7 @@ from collections import ChainMap
 from dataclasses import dataclass
 from typing import Literal
 
-Predicts = Literal["number", "two classes", "classes"]
+Predicts = Literal["number", "two classes", "classes", "count", "survival"]
 Norm = Literal["l1", "l2"]
 
 
@@ -37,7 +37,8 @@ class ModelFacts:
     """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no
     jumps; `local_updates`: whether it is known how far one record moves local steps on it; `perturbs`: whether
     objective perturbation is proved private on it; `squared`: whether second moments say everything about its loss;
-    `task`: what it is for; `algorithm`: the one that need not be named beside it."""
+    `task`: what it is for; `algorithm`: the one that need not be named beside it; `keys`: of `[model]`, read by it
+    alone."""
 
     predicts: Predicts
     penalty: float = 0.0
@@ -47,6 +48,7 @@ class ModelFacts:
     squared: bool = False
     task: str = PREDICTION
     algorithm: str | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ MODELS = {
     "softmax-regression": ModelFacts("classes", perturbs=True),
     "one-vs-all": ModelFacts("classes", local_updates=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
+    "poisson-regression": ModelFacts("count", keys=("exposure",)),
+    "survival": ModelFacts("survival", local_updates=False, keys=("event", "periods")),
     "delayed-dynamics": ModelFacts("number", local_updates=False, task="dynamics"),
     "matrix-factorization": ModelFacts(
         "number", penalty=10.0, local_updates=False, task="ratings", algorithm="item-factors"

@@ -7,11 +7,13 @@ from pydantic import Field, model_validator
 
 from parley.terms.catalogue import MODELS, PREDICTION, Predicts
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
-from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, one_of
+from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, listed, one_of
+from parley.terms.outcomes import check_outcome
 from parley.terms.task_rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
 BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "trees": ("trees", {})}  # columns, key, as usual
+GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
 
 
 class Basis(Section):
@@ -45,6 +47,9 @@ class Model(Section):
 
     kind: Annotated[str, Field(strict=True), one_of(MODELS)]
     target: Name
+    exposure: Name | None = None  # of a count: how much, or how long, was counted in
+    event: Name | None = None  # of a time: whether it happened then
+    periods: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)] | None = None  # by their ends
     features: tuple[Name, ...] | None = None
     regularisation: NonNegative | None = None
     class_weight: dict[Name, Positive] = Field(default_factory=dict)
@@ -100,7 +105,12 @@ class Model(Section):
 
     @property
     def classifies(self) -> bool:
-        return self.predicts != "number"
+        return self.predicts in ("two classes", "classes")
+
+    @property
+    def outcome_columns(self) -> tuple[str, ...]:
+        """The columns that say what is learned of a record: the target's, then those that belong to it."""
+        return tuple(column for column in (self.target, self.exposure, self.event) if column is not None)
 
     @property
     def smooth(self) -> bool:
@@ -109,8 +119,9 @@ class Model(Section):
 
     @property
     def has_intercept(self) -> bool:
-        """Whether a constant 1 is appended; left out: classifiers yes, regression no (W section II)."""
-        return self.classifies if self.intercept is None else self.intercept
+        """Whether a constant 1 is appended; left out: for classes and counts yes, for numbers no (W section II); a
+        hazard has baselines instead."""
+        return self.predicts not in ("number", "survival") if self.intercept is None else self.intercept
 
     @property
     def largest_weight(self) -> float:
@@ -126,7 +137,7 @@ class Model(Section):
 
     def fills(self, column: str) -> bool:
         """Whether a missing cell of this column counts as one, instead of being refused. The target's never does."""
-        if column == self.target:
+        if column in self.outcome_columns:
             return False
         return self.missing == "fill" if isinstance(self.missing, str) else column in self.missing
 
@@ -134,6 +145,7 @@ class Model(Section):
     def _consistent(self) -> Self:
         require_own_keys(self)
         rules_of(MODELS[self.kind].task).check_model(self)
+        check_outcome(self)
         if self.features is not None:
             if not self.features:
                 raise ValueError("features|expected at least one column; leave the key out for every numeric column")
@@ -192,8 +204,10 @@ class Model(Section):
                 "columns|expected a `public` sample beside 'trees', on which they are grown: nobody's private rows "
                 "decide where a tree splits; 'bins' take declared bounds"
             )
-        if self.columns == "trees" and not MODELS[self.kind].smooth:
-            raise ValueError("columns|expected a regression beside 'trees': linear, logistic or softmax")
+        if self.columns == "trees" and self.kind not in GROWN:
+            raise ValueError(
+                f"columns|expected 'bins' or none with kind = {self.kind!r}: trees are grown for {listed(GROWN)}"
+            )
 
     def _can_scale(self) -> None:
         """Refuse centres and scales of columns that a public sample, or nothing, is scaled by."""

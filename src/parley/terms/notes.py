@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 
 NOTES: Mapping[str, str] = {
-    "model.kind": "linear-regression: a number; logistic-regression: two classes; softmax-regression: several",
+    "model.kind": "linear-regression: a number; logistic-regression: two classes; softmax-regression: several; "
+    "poisson-regression: a count; survival: a time",
     "model.target": "what is predicted",
+    "model.event": "1: it happened at that time; 0: it had not by then",
+    "model.periods": "in which time is cut, by their ends",
+    "model.exposure": "how much, or how long, each count was counted in",
     "model.features": "what it is predicted from",
     "model.positive": "counts as 1, every other name as 0",
     "model.coding": "each name of a category is a column of 0 and 1",

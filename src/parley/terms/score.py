@@ -9,6 +9,8 @@ def check_score(terms: CheckableTerms) -> None:
     epsilon, model = terms.privacy.score_epsilon, terms.model
     if epsilon is None:
         return
+    if model.predicts == "survival":
+        raise ValueError("privacy.score_epsilon|expected none with kind = 'survival': it has no score that is released")
     for owner in terms.owners:
         if not epsilon < owner.epsilon:
             raise ValueError(

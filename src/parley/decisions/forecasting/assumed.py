@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from parley.data import Design, Preparation
+from parley.data.counts import weight_ends
 from parley.decisions.forecasting.sources import Landscape, Sample, Source
 from parley.errors import DataError
 from parley.losses import EmpiricalRisk
@@ -22,6 +23,8 @@ STRENGTHS = (0.02, 0.1, 0.3, 0.6, 0.9)  # shares of the target's variance that t
 USUAL = 0.3
 ROWS, ROWS_A_COLUMN, MOST_ROWS = 2000, 60, 20_000
 GAPS = 0.05  # share of missing cells, where they are filled: released with noise, and not in the terms
+MOST_SPREAD, MOST_COUNTED = 1.5, 1e15  # of logarithms of rates; of expected counts, as far as they can be drawn
+LOST = 0.1  # share of subjects that are not watched to the end
 LOGISTIC = np.pi / np.sqrt(3)  # standard deviation of the noise whose sign is a logistic class
 
 SENTENCE = (
@@ -80,12 +83,38 @@ def _draw(preparation: Preparation, strength: float, seed: int) -> Design:
         low, high = preparation.target_interval
         centre, scale = (0.0, 1.0) if model.target in model.scales else ((low + high) / 2, (high - low) / 4)
         y = np.clip(centre + scale * (explained * relation() + rest * rng.standard_normal(rows)), low, high)
+    elif model.predicts == "count":
+        return _counts(preparation, X, relation(), strength, rng)
+    elif model.predicts == "survival":
+        y = _lifetimes(len(model.periods or ()), explained / rest * LOGISTIC * relation(), rng)
     elif model.predicts == "two classes":
         y = np.where(explained / rest * LOGISTIC * relation() + rng.logistic(size=rows) > 0, 1.0, -1.0)
     else:
         scores = [explained / rest * LOGISTIC * relation() + rng.gumbel(size=rows) for _ in preparation.classes]
         y = np.argmax(scores, axis=0).astype(float)
     return Design(X, y, preparation.weights(y))
+
+
+def _counts(preparation: Preparation, X: Floats, relation: Floats, strength: float, rng: np.random.Generator) -> Design:
+    """Rows with counts whose rates explain this share of their variance, at the typical rate; where that is not known,
+    an eighth of the largest count is usual."""
+    low, high = preparation.target_bounds
+    weight = rng.uniform(*weight_ends(preparation.model, preparation.target_centre), len(X))
+    usual = float(weight.mean()) if preparation.target_centre > 0 else high / 8
+    spread = min(np.sqrt(np.log1p(strength / (1 - strength) / usual)), MOST_SPREAD)
+    expected = usual / weight.mean() * weight * np.exp(spread * relation - spread**2 / 2)
+    counted = np.clip(rng.poisson(np.minimum(expected, MOST_COUNTED)), low, high)
+    return Design(X, counted / weight, weight)
+
+
+def _lifetimes(periods: int, relation: Floats, rng: np.random.Generator) -> Floats:
+    """Labels of subjects whose hazards follow a relation, half of whom survive all periods if nobody is lost; a tenth
+    is lost."""
+    usual = np.log(np.expm1(np.log(2) / periods))
+    happens = usual + relation + rng.logistic(size=(periods, len(relation))) > 0
+    first = np.where(happens.any(axis=0), happens.argmax(axis=0), periods)
+    lost = np.where(rng.random(len(relation)) < LOST, rng.integers(0, periods + 1, len(relation)), periods)
+    return np.where(first < lost, 2.0 * first + 1, 2.0 * np.minimum(first, lost))
 
 
 def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> Floats:

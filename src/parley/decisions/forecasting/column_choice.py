@@ -14,6 +14,7 @@ from parley.decisions.forecasting.planner import Proposal
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.terms import Terms
+from parley.terms.model import GROWN
 
 Wanted = Literal["lines", "bins", "trees", "best"]
 
@@ -87,7 +88,9 @@ def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterat
             continue
         if way.wanted != "lines" and wanted == "best" and (rows or 0) < FEWEST_ROWS:
             continue
-        if way.wanted == "trees" and model.predicts not in BENT:
+        if way.wanted == "trees" and (model.predicts not in BENT or model.kind not in GROWN or rows is None):
+            continue
+        if way.wanted == "bins" and model.predicts not in (*BENT, "classes"):
             continue
         yield way
 

@@ -37,7 +37,7 @@ def known_rows(setup: Setup, example: pd.DataFrame | None) -> Source:
 
 
 def _with_target(table: pd.DataFrame, model: Model) -> pd.DataFrame:
-    return with_target(table, model.target, listed_classes(model), "pilot")
+    return with_target(table, model.outcome_columns, listed_classes(model), "pilot")
 
 
 def _before(setup: Setup, rows: Callable[[], pd.DataFrame]) -> Callable[[], Floats] | None:

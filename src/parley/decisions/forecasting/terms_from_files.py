@@ -55,6 +55,9 @@ class Wishes:
     epsilon: float = 1.0
     delta: float | None = None
     kind: str | None = None
+    exposure: str | None = None
+    event: str | None = None
+    periods: tuple[float, ...] = ()
     features: tuple[str, ...] | None = None
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # without names: those of the public sample
@@ -66,6 +69,11 @@ class Wishes:
     score_epsilon: float | None = None
     columns: Wanted = "best"
     title: str = ""
+
+    @property
+    def outcome(self) -> tuple[str, ...]:
+        """The target's column, and those that belong to it."""
+        return tuple(column for column in (self.target, self.exposure, self.event) if column is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +220,7 @@ class _Known:
     def of(cls, files: Sequence[Path], headers: Sequence[Header], wishes: Wishes) -> "_Known":
         public, dropped = _open_public(files, wishes)
         for file, header in zip(files, headers, strict=True):
-            require_columns(pd.DataFrame(columns=list(header.columns)), [wishes.target], str(file))
+            require_columns(pd.DataFrame(columns=list(header.columns)), wishes.outcome, str(file))
         everywhere = [set(header.columns) for header in headers] + (
             [] if public is None else [set(map(str, public.columns))]
         )
@@ -224,7 +232,7 @@ class _Known:
         if public is not None:
             kinds = column_kinds(public, wanted, "public sample") | declared
             return cls(wishes, tuple(columns), tuple(sorted(others)), public, kinds, (), dropped)
-        wanted = [column for column in wanted if column != wishes.target and not _says_who(column)]
+        wanted = [column for column in wanted if column not in wishes.outcome and not _says_who(column)]
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
         found = [column_kinds(file, wanted, str(file)) for file in files]
         kinds = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
@@ -253,7 +261,7 @@ class _Known:
                 "number, --positive NAME for the one of two classes that counts as 1, --kind softmax-regression for "
                 "several classes"
             )
-        if MODELS[kind].predicts == "number" and listed and not numeric:
+        if MODELS[kind].predicts in ("number", "count", "survival") and listed and not numeric:
             raise SettingError(
                 f"--kind {kind}: the target {target!r} holds names; expected logistic-regression or softmax-regression"
             )
@@ -284,7 +292,7 @@ class _Known:
                 )
             return self.wishes.features
         found = tuple(
-            c for c in self.columns if c not in (self.wishes.target, self.wishes.person) and self._useless(c) is None
+            c for c in self.columns if c not in (*self.wishes.outcome, self.wishes.person) and self._useless(c) is None
         )
         if not found:
             raise DataError(
@@ -328,7 +336,7 @@ class _Known:
 
     def model(self, kind: str, positive: str | None, features: tuple[str, ...], scales: bool) -> dict[str, Any]:
         """The section `[model]` of the terms."""
-        wishes, used = self.wishes, {*features, self.wishes.target}
+        wishes, used = self.wishes, {*features, *self.wishes.outcome}
         content: dict[str, Any] = {
             "kind": kind,
             "target": wishes.target,
@@ -337,7 +345,10 @@ class _Known:
             "missing": "fill",
         }
         content |= {} if positive is None else {"positive": positive}
+        beside = {"exposure": wishes.exposure, "event": wishes.event, "periods": wishes.periods or None}
+        content |= {key: given for key, given in beside.items() if given is not None}
         bounds = {column: ends for column, ends in wishes.bounds.items() if column in used}
+        bounds |= self._counted(bounds) if MODELS[kind].predicts == "count" else {}
         content |= {"bounds": bounds} if bounds else {}
         lists = {column: self._listed(column) for column in wishes.categories if column in used}
         # both names, so that predictions have them; of several, all but this one are the other class
@@ -354,6 +365,17 @@ class _Known:
             content |= {"scales": {c: float(f"{(high - low) / 4:.6g}") for c, (low, high) in scaled.items()}}
         content |= {"intercept": True} if kind == "linear-regression" else {}
         return content | {"holdout": wishes.holdout}
+
+    def _counted(self, declared: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+        """The bounds of counts and exposures that nobody declared: from 0 to the largest count of the public sample,
+        and its exposures' own."""
+        found: dict[str, tuple[float, float]] = {}
+        for column in (column for column in self.wishes.outcome if column not in declared):
+            if self.public is None:
+                raise SettingError(f"--bounds {column}=LOW,HIGH: expected beside poisson-regression without --public")
+            known = numbers(self.public, column, "public sample")
+            found[column] = (0.0 if column == self.wishes.target else float(known.min()), float(known.max()))
+        return found
 
     def _listed(self, column: str) -> tuple[str, ...]:
         """The names of a column that was said to hold names: as listed, else the public sample's."""
@@ -402,7 +424,7 @@ class _Known:
             )
         else:
             said.append("Ranges and names of categories are those that were declared.")
-        unused = [c for c in self.columns if c not in (*features, self.wishes.target, self.wishes.person)]
+        unused = [c for c in self.columns if c not in (*features, *self.wishes.outcome, self.wishes.person)]
         if unused and self.wishes.features is None:
             why = {column: self._useless(column) or "" for column in unused}
             groups = [[column for column in unused if why[column] == each] for each in dict.fromkeys(why.values())]
@@ -442,10 +464,10 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
                 f"private rows"
             )
     public = read_table(wishes.public)
-    require_columns(public, [wishes.target], "public sample")
+    require_columns(public, wishes.outcome, "public sample")
     listed = {*wishes.categories.get(wishes.target, ()), *(() if wishes.positive is None else (wishes.positive,))}
-    return with_target(public, wishes.target, listed, "public sample"), dropped_words(
-        public, wishes.target, listed, "public sample"
+    return with_target(public, wishes.outcome, listed, "public sample"), dropped_words(
+        public, wishes.outcome, listed, "public sample"
     )
 
 

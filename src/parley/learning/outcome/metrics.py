@@ -2,11 +2,14 @@
 nothing)."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
 from parley.data import Design, Preparation
+from parley.learning.outcome.concordance import concordance
 from parley.losses import EmpiricalRisk
+from parley.losses.poisson import Poisson
 from parley.terms.catalogue import Predicts
 from parley.validate import Floats
 
@@ -18,16 +21,18 @@ Metrics = dict[str, float | None]
 def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: Design, theta: Floats) -> Metrics:
     """The task's own metrics of each parameter [R, P] on the held-out rows, averaged over the replicates.
 
-    A number: `r2`, `mean_absolute_error`. Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among
-    the 1 % of rows with the highest scores), `accuracy`. Several classes: `accuracy`, `balanced_accuracy` (the mean of
-    the classes' recalls), `log_loss`, `auc` (each class against the rest, averaged). None where the rows do not define
-    one (a single class, constant targets).
+    A number: `r2`, `mean_absolute_error`. A count: `d2` (the share of the deviance that is explained), `mean_deviance`
+    (Poisson's, of a record). A time: `concordance` (Harrell's: of pairs of which it is known whom it befell first, the
+    share of which the model says so), `log_loss` (of a subject). Two classes: `average_precision`, `auc`,
+    `recall_at_1_percent` (found among the 1 % of rows with the highest scores), `accuracy`. Several classes:
+    `accuracy`, `balanced_accuracy` (the mean of the classes' recalls), `log_loss`, `auc` (each class against the rest,
+    averaged). None where the rows do not define one (a single class, constant targets).
     """
     names, evaluate = _TASKS[preparation.model.predicts]
     held_out = held_out.targeted()
     if not len(held_out):
         return dict.fromkeys(names)
-    rows = [evaluate(held_out.y, objective.scores(held_out.X, t)) for t in theta.reshape(-1, theta.shape[-1])]
+    rows = [evaluate(objective, held_out, t) for t in theta.reshape(-1, theta.shape[-1])]
     means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
     if "mean_absolute_error" in means:
         means["mean_absolute_error"] *= preparation.target_scale  # in the target's own units
@@ -36,9 +41,15 @@ def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: D
 
 def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:
     """The same of one model's scores of rows with these targets, whatever it is made of; a number in its own units."""
-    names, evaluate = _TASKS[predicts]
-    found: Mapping[str, float] = evaluate(y, score) if len(y) else {}
-    return {name: found.get(name) for name in names}
+    found: Mapping[str, float] = (_two_classes if predicts == "two classes" else _number)(y, score) if len(y) else {}
+    return {name: found.get(name) for name in _TASKS[predicts][0]}
+
+
+def _scored(
+    evaluate: Callable[[Floats, Floats], dict[str, float]], objective: EmpiricalRisk, rows: Design, theta: Floats
+) -> dict[str, float]:
+    """Metrics that scores and targets tell."""
+    return evaluate(rows.y, objective.scores(rows.X, theta))
 
 
 def _number(y: Floats, score: Floats) -> dict[str, float]:
@@ -47,6 +58,24 @@ def _number(y: Floats, score: Floats) -> dict[str, float]:
     if spread.any():
         metrics["r2"] = 1 - float(error @ error) / float(spread @ spread)
     return metrics
+
+
+def _count(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
+    """The losses are half the deviance; beside them those of one rate for all rows, the best there is."""
+    deviance, usual = 2 * objective.record_losses(rows, theta).mean(), rows.weight @ rows.y / rows.weight.sum()
+    if not usual > 0:
+        return {"mean_deviance": float(deviance)}
+    same = 2 * Poisson().loss(np.full(len(rows), np.log(usual)), rows.y) @ rows.weight / len(rows)
+    return {"mean_deviance": float(deviance)} | ({"d2": float(1 - deviance / same)} if same > 0 else {})
+
+
+def _survival(objective: EmpiricalRisk, rows: Design, theta: Floats) -> dict[str, float]:
+    """Coefficients are shared by all periods, so the log-odds of the first order subjects as any other's do."""
+    happened = rows.y % 2 == 1
+    found = concordance(np.floor(rows.y / 2) + happened, happened, objective.scores(rows.X, theta)[:, 0])
+    return {"log_loss": float(objective.record_losses(rows, theta).mean())} | (
+        {} if found is None else {"concordance": found}
+    )
 
 
 def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
@@ -80,8 +109,10 @@ def _classes(y: Floats, scores: Floats) -> dict[str, float]:
     return metrics
 
 
-_TASKS: dict[str, tuple[tuple[str, ...], Callable[[Floats, Floats], dict[str, float]]]] = {
-    "number": (("r2", "mean_absolute_error"), _number),
-    "two classes": (("average_precision", "auc", "recall_at_1_percent", "accuracy"), _two_classes),
-    "classes": (("accuracy", "balanced_accuracy", "log_loss", "auc"), _classes),
+_TASKS: dict[str, tuple[tuple[str, ...], Callable[[EmpiricalRisk, Design, Floats], dict[str, float]]]] = {
+    "number": (("r2", "mean_absolute_error"), partial(_scored, _number)),
+    "count": (("d2", "mean_deviance"), _count),
+    "survival": (("concordance", "log_loss"), _survival),
+    "two classes": (("average_precision", "auc", "recall_at_1_percent", "accuracy"), partial(_scored, _two_classes)),
+    "classes": (("accuracy", "balanced_accuracy", "log_loss", "auc"), partial(_scored, _classes)),
 }

@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
 from parley.data.forest import Forest
+from parley.data.table import require_columns
 from parley.data.two_classes import class_names
 from parley.errors import ModelError
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.losses import make
+from parley.losses.poisson import Poisson
 from parley.protocol.task import Task, task_named
 from parley.terms import Model
 from parley.terms.catalogue import MODELS
@@ -145,6 +148,61 @@ class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
         return (said, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else said
 
 
+class JointPoissonRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
+    """A log-linear model of a count."""
+
+    def predict_rate(self, X: Any) -> Floats:
+        """What is counted in a unit of exposure [n], at most the largest rate that the bounds allow."""
+        self._require_theta()
+        known = self.preparation_
+        return self._relative_rates(X) * (known.target_centre if known.target_centre > 0 else 1.0)
+
+    def predict(self, X: Any) -> Floats:
+        """Expected counts [n] for a table with the feature columns and that of the exposures, cut to their bounds; for
+        an array, in a unit of exposure."""
+        if not isinstance(X, pd.DataFrame) or not hasattr(self, "theta_"):
+            return self.predict_rate(X)
+        frame = read_table(X)
+        require_columns(frame, self.preparation_.model.outcome_columns[1:], "table")
+        return self._relative_rates(frame) * self.preparation_.exposure_weights(frame, "table")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D2: the share of the Poisson deviance that the predictions explain."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def _relative_rates(self, X: Any) -> Floats:
+        """Rates in units of the typical one [n]."""
+        scores = self._scores(X)
+        return Poisson.within(self.preparation_).rate(scores)
+
+
+class JointSurvivalModel(JointModel):
+    """A logistic hazard for every period: `baseline_` [periods] and `coef_` [features], which all periods share."""
+
+    def _take_coefficients(self, split: int) -> None:
+        many = len(self.theta_) - split
+        self.baseline_, self.coef_, self.intercept_ = self.theta_[:many], self.theta_[many:], 0.0
+
+    @property
+    def periods_(self) -> Floats:
+        """The ends of the periods."""
+        return np.array(self.preparation_.model.periods or ())
+
+    def predict_hazard(self, X: Any) -> Floats:
+        """With which probability it happens in each period to who survived those before [n, periods]."""
+        return np.asarray(expit(self._scores(X)))
+
+    def predict_survival(self, X: Any) -> Floats:
+        """With which probability it has not happened by the end of each period [n, periods]."""
+        return np.asarray(np.exp(np.cumsum(-np.logaddexp(0.0, self._scores(X)), axis=1)))
+
+    def predict(self, X: Any) -> Floats:
+        """How much time passes on average until it happens or the last period ends [n], if within a period it happens
+        at any time alike."""
+        alive = np.column_stack([np.ones(len(found := self.predict_survival(X))), found])
+        return np.asarray((alive[:, :-1] + alive[:, 1:]) / 2 @ np.diff(self.periods_, prepend=0.0))
+
+
 class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
     """A linear model that predicts a class."""
 
@@ -230,6 +288,8 @@ class JointOneVsAllClassifier(JointSoftmaxClassifier):
 
 BY_TASK: dict[str, type[JointModel]] = {
     "number": JointRegressor,
+    "count": JointPoissonRegressor,
+    "survival": JointSurvivalModel,
     "two classes": JointClassifier,
     "classes": JointSoftmaxClassifier,
 }

@@ -11,14 +11,15 @@ from parley.data import read_table
 from parley.data.sources import Table
 from parley.data.table import require_columns
 from parley.errors import DataError, SettingError
-from parley.learning.outcome.model import JointClassifier, JointModel, JointRegressor
+from parley.learning.outcome.model import JointClassifier, JointModel, JointRegressor, JointSurvivalModel
 
 FORMATS = (".csv", ".parquet")
 
 
 def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
     """The table as it is, and behind its columns `predicted_TARGET`, for a classifier with probabilities also
-    `probability_CLASS`, for a regression that has a posterior `std_TARGET`: the deviation of the prediction.
+    `probability_CLASS`, for a regression that has a posterior `std_TARGET`: the deviation of the prediction; of a time
+    `hazard_END` and `survival_END` for each period.
 
     The rows need the features' columns; the target's may be missing. What is predicted of a row depends on that row and
     the model alone.
@@ -32,6 +33,9 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
     if isinstance(model, JointClassifier) and hasattr(model, "predict_proba"):
         chances = model.predict_proba(frame)
         found |= {f"probability_{name}": chances[:, place] for place, name in enumerate(model.classes_)}
+    if isinstance(model, JointSurvivalModel):
+        for what, each in (("hazard", model.predict_hazard(frame)), ("survival", model.predict_survival(frame))):
+            found |= {f"{what}_{end:g}": each[:, place] for place, end in enumerate(model.periods_)}
     for column in found:
         if column in frame.columns:
             raise DataError(f"column {column!r} is in the table already, and predictions would go there: rename it")

@@ -159,7 +159,7 @@ class Ridge:
         at = np.array([np.broadcast_to(centre.theta, (len(weights), len(centre.theta))) for centre in centres])
         if not len(rows):
             return at
-        intercepts = self._intercepts(at.shape[-1])
+        intercepts = self.objective.constants(self.preparation)
         bound = np.array([weight if np.isfinite(weight) else 1e3 * WEIGHTS[-1] for weight in weights])
         pull = np.array([centre.pull(bound, intercepts) for centre in centres])
         found = at.copy()
@@ -179,14 +179,6 @@ class Ridge:
     @property
     def _smoothed(self) -> EmpiricalRisk:
         return replace(self.objective, regularisation=0.0).smoothed
-
-    def _intercepts(self, parameters: int) -> Floats:
-        """1 for the parameter of each constant column [P]."""
-        width = self.preparation.width
-        constant = np.zeros(width)
-        if self.preparation.model.has_intercept:
-            constant[-1] = 1.0
-        return np.tile(constant, parameters // width)
 
 
 def judged_rows(count: int) -> tuple[Places, Places]:

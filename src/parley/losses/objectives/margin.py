@@ -78,9 +78,13 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
             total = float(features.sum())
             reach = total * limits.radius if limits.radius is not None else (np.inf if total > 0 else 0.0)
             size = bound_norm(features, norm)
-            largest = self.loss.largest_derivative(reach, preparation.target_bound)
-            implied = largest * limits.largest_weight * size * (1 + 1e-12) if size > 0 else 0.0
+            largest = self.largest_derivative(preparation, limits, reach)
+            implied = largest * size * (1 + 1e-12) if size > 0 else 0.0
         return tightest(limits.clip, implied, norm)
+
+    def largest_derivative(self, preparation: Preparation, limits: Limits, reach: float) -> float:
+        """What a record's weighted derivative measures at most, at margins up to this size."""
+        return self.loss.largest_derivative(reach, preparation.target_bound) * limits.largest_weight
 
     def hessian(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design) -> Floats:

@@ -49,8 +49,7 @@ class Context:
     @cached_property
     def limits(self) -> Limits:
         """What the terms allow one record and every parameter."""
-        model = self.terms.model
-        return Limits(self.terms.privacy.clip, model.largest_weight, model.radius)
+        return Limits.of(self.terms, self.preparation)
 
     @property
     def norm(self) -> Norm:

@@ -91,10 +91,10 @@ class CellPreparation(Preparation):
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The features, and the target unless its two classes are known anyway; columns whose names are listed have
-        nothing to tell."""
+        """The features, and the target unless its two classes or its bounds are known anyway; columns whose names are
+        listed have nothing to tell."""
         model = self.model
-        columns = self.features if model.predicts == "two classes" else (*self.features, model.target)
+        columns = (*self.features, model.target) if model.predicts in ("number", "classes") else self.features
         return tuple(column for column in columns if column not in model.categories)
 
     @property

@@ -1,0 +1,180 @@
+"""Discrete-time survival: a logistic hazard for every period, a baseline of its own and coefficients that all share.
+
+Theta is the baselines [K], then the coefficients [p]; the log-odds of period k are baseline_k + coefficients.x. A
+record is a subject with all its periods. Its gradient is (r_1, ..., r_K, S x), r_k the derivative of its loss in period
+k and S the sum of them: no gradient of a period is ever clipped, or counted, on its own.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from parley.data import Design, Preparation, Summable
+from parley.data.design import UNIT
+from parley.losses.hazards import Hazards, periods
+from parley.losses.multinomial import over_classes
+from parley.losses.objective import EmpiricalRisk, batched
+from parley.losses.objectives.newton import projected_newton
+from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, tightest
+from parley.validate import SMALLEST, Floats
+
+
+@dataclass(frozen=True)
+class Survival(EmpiricalRisk):
+    """The mean over subjects, never over periods: how many periods a table has is private, how many subjects is not.
+
+    >>> design = Design(np.array([[1.0], [1.0]]), np.array([1.0, 4.0]), np.ones(2))
+    >>> Survival().mean_gradient(design, np.zeros(3))
+    array([0.  , 0.25, 0.25])
+    """
+
+    loss: Hazards = field(default=Hazards(), kw_only=True)
+    alike: ClassVar[bool] = False
+
+    def parameters(self, preparation: Preparation) -> int:
+        return _count(preparation) + preparation.width
+
+    def constants(self, preparation: Preparation) -> Floats:
+        return np.append(np.ones(_count(preparation)), np.zeros(preparation.width))
+
+    def start(self, preparation: Preparation) -> Floats:
+        """As many survive all periods as not, whatever their columns say; in the box."""
+        baseline, radius = math.log(math.expm1(math.log(2) / _count(preparation))), preparation.model.radius
+        return (baseline if radius is None else max(baseline, -radius)) * self.constants(preparation)
+
+    def scores(self, X: Floats, theta: Floats) -> Floats:
+        """The log-odds of every period for every row [..., n, K]."""
+        split = theta.shape[-1] - X.shape[1]
+        return np.asarray((theta[..., split:] @ X.T)[..., None] + theta[..., None, :split])
+
+    def cost(self, design: Summable, theta: Floats) -> Floats:
+        def part(block: Design, flat: Floats) -> Floats:
+            return np.asarray(self.loss.loss(_raw(block, flat), block.y) @ block.weight)
+
+        total = batched(part, design, theta)
+        return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+
+    def record_losses(self, design: Design, theta: Floats) -> Floats:
+        losses = self.loss.loss(_raw(design, theta.reshape(-1, theta.shape[-1])), design.y)
+        return np.asarray(losses.reshape(*theta.shape[:-1], -1) * design.weight)
+
+    def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
+        """Formal guarantee: a subject's share measures at most Xi in the bound's norm. It is scaled down as one, all of
+        its periods together, a hair below Xi over its norm: that is computed with a relative error of at most
+        (K + p + 8) u, and the product with the share adds three roundings. Divided by the number of subjects, which is
+        public. Of rows that were drawn in secret a share is a function of each alone."""
+
+        def part(block: Design, flat: Floats) -> Floats:
+            residual, total = self._residuals(block, flat)
+            if bound is not None and bound.clips:
+                limit = bound.value * (1 - 2 * (residual.shape[1] + block.width + 16) * UNIT)
+                share = np.minimum(1.0, limit / np.maximum(_norms(residual, total, block, bound.norm), SMALLEST))
+                residual *= share[:, None]
+                total *= share
+            return np.concatenate([residual.sum(axis=-1), total @ block.X], axis=-1)
+
+        return batched(part, design, theta) / len(design)
+
+    def record_gradients(self, design: Design, theta: Floats) -> Floats:
+        residual, total = self._residuals(design, theta[None])
+        return np.asarray(np.concatenate([residual[0].T, total[0][:, None] * design.X], axis=1))
+
+    def record_norms(self, design: Design, theta: Floats, norm: ClipNorm) -> Floats:
+        return np.asarray(_norms(*self._residuals(design, theta[None]), design, norm)[0])
+
+    def record_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
+        """Formal guarantee: no derivative in a period exceeds 1, so their sum is at most K: (1, ..., 1, K f) measures
+        more than any subject within the bounds f does."""
+        implied, features, many = np.inf, preparation.feature_bound, _count(preparation)
+        if features is not None:
+            alone, size = self.loss.largest_derivative(norm, many, np.inf), many * bound_norm(features, norm)
+            together = {"l1": alone + size, "l2": math.hypot(alone, size), "linf": max(alone, size)}
+            implied = together[norm] * limits.largest_weight * (1 + 1e-12)
+        return tightest(limits.clip, implied, norm)
+
+    def hessian(self, design: Summable, theta: Floats) -> Floats:
+        def part(block: Design) -> Floats:
+            curves = self.loss.hessian(_raw(block, theta[None])[0], block.y)
+            return _bent(np.array([curve * block.weight for _, _, curve in curves]), block.X)
+
+        return design.sum(part) / len(design) + self.regularisation * np.eye(len(theta))
+
+    def optimum(
+        self,
+        designs: Sequence[Summable],
+        radius: float | None = None,
+        precision: float = 1e-10,
+        start: Floats | None = None,
+    ) -> Floats:
+        total = sum(len(d) for d in designs)
+        shares = [(len(d) / total, d) for d in designs]
+        return projected_newton(
+            lambda t: float(sum(s * float(self.cost(d, t)) for s, d in shares)),
+            lambda t: self.penalty_gradient(t) + sum(s * self.mean_gradient(d, t) for s, d in shares),
+            lambda t: sum((s * self.hessian(d, t) for s, d in shares), start=np.array(0.0)),
+            np.zeros(_seen(designs) + designs[0].width) if start is None else start,
+            np.inf if radius is None else radius,
+        )
+
+    def curvature(self, design: Summable) -> float:
+        many = _seen([design])
+
+        def part(block: Design) -> Floats:
+            return _bent(periods(block.y, many)[0] * block.weight, block.X)
+
+        largest = float(np.linalg.eigvalsh(design.sum(part) / len(design))[-1])
+        return self.loss.largest_curvature * largest + self.regularisation
+
+    def largest_curvature(self, preparation: Preparation) -> float | None:
+        """Formal guarantee: a subject's second derivative is at most a quarter of Z'Z, the rows of Z its z_k = (e_k,
+        x). Z Z' is the identity and |x|^2 times a matrix of ones, so its largest eigenvalue is at most 1 + K |x|^2."""
+        features = preparation.feature_bound
+        if features is None:
+            return None
+        largest = 1 + _count(preparation) * float(np.sum(features**2))
+        return self.loss.largest_curvature * preparation.largest_weight * largest + self.regularisation
+
+    def _residuals(self, block: Design, flat: Floats) -> tuple[Floats, Floats]:
+        """Every subject's weighted derivatives [R, K, n], and their sums over its periods [R, n]."""
+        residual = self.loss.gradient(_raw(block, flat), block.y, block)
+        if block.weighted:
+            residual *= block.weight
+        return residual, over_classes(residual.copy())
+
+
+def _raw(block: Design, flat: Floats) -> Floats:
+    """The log-odds of every period [R, K, n] at parameters [R, P]."""
+    split = flat.shape[-1] - block.width
+    return np.asarray(block.margins(np.ascontiguousarray(flat[:, split:]))[:, None] + flat[:, :split, None])
+
+
+def _norms(residual: Floats, total: Floats, block: Design, norm: ClipNorm) -> Floats:
+    """What every subject's gradient measures [R, n], all periods together."""
+    shared = np.abs(total) * block.row_norms(norm)
+    if norm == "linf":
+        return np.asarray(np.maximum(np.abs(residual).max(axis=1), shared))
+    if norm == "l1":
+        return np.asarray(over_classes(np.abs(residual)) + shared)
+    return np.asarray(np.sqrt(over_classes(np.square(residual)) + shared**2))
+
+
+def _bent(curves: Floats, X: Floats) -> Floats:
+    """The sum over rows and periods of curves [K, n] times z z', z = (e_k, x) [P, P]."""
+    many, across = len(curves), curves @ X
+    found = np.empty((many + X.shape[1],) * 2)
+    found[:many, :many], found[:many, many:], found[many:, :many] = np.diag(curves.sum(axis=1)), across, across.T
+    found[many:, many:] = (X * curves.sum(axis=0)[:, None]).T @ X
+    return found
+
+
+def _count(preparation: Preparation) -> int:
+    """K: how many periods the terms have."""
+    return len(preparation.model.periods or ())
+
+
+def _seen(designs: Sequence[Summable]) -> int:
+    """How many periods some subject lived to see."""
+    return max(int(design.in_memory().y.max(initial=0.0) + 1) // 2 for design in designs)
