@@ -74,7 +74,7 @@ BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
 }
 RATES = (5.0, 31.0)  # of loans: the target's bounds
 # DP-EBM: (rounds, learning rate), its defaults first
-TRIED = [(300, 0.01), (100, 0.1), (100, 0.3), (100, 1.0), (50, 0.5), (50, 1.0)]
+TRIED = [(300, 0.01), (30, 0.1), (100, 0.1), (100, 0.3), (100, 1.0), (50, 0.5), (50, 1.0)]
 
 
 @dataclass(frozen=True, eq=False)
