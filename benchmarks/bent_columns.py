@@ -1,0 +1,182 @@
+"""Straight lines, bins and public trees at the same eps, through `parley init` alone, beside what a user would do
+instead.
+
+Incomes of the 1994 census and defaults of SBA loans (log loss), interest rates of Lending Club (root mean square error
+over the deviation of the rates). One owner of 24,000 rows, three of 8,000, or thirty of 800 with one noise for all;
+12,000 rows to test on; every split has a public sample of its own, 1,000 or 3,000 rows, and all that is known of the
+columns comes from it. delta = 1e-6, replace-one. Nothing is tuned on test rows but the rivals.
+
+- Parley: the files as they are, `init`'s terms, `parley.train`; beside it the same with straight lines alone.
+- public trees alone: boosted trees of the public sample, their size by cross-validation; nobody is asked, eps = 0.
+- forecast: what `init` said the model would cost.
+
+    python benchmarks/bent_columns.py [--task adult] [--owners 1] [--epsilon 1] [--public 1000] [--runs 10] [--jobs 2]
+                                      [--json F]
+
+Needs lendingclub.parquet, adult.parquet and sba_loans.parquet in PARLEY_DATA (default ../shared/data). A split takes
+about half a minute.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from common import books
+from joblib import Parallel, delayed
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.model_selection import GridSearchCV
+
+import parley
+from parley.decisions.forecasting.column_choice import Wanted
+from parley.decisions.forecasting.terms_from_files import Draft, Wishes, draft, planned
+from parley.validate import Floats
+
+DELTA, ROWS, TESTED = 1e-6, 24_000, 12_000
+BOOKS = {"adult": books.adult, "SBA": books.sba, "loans": lambda: books.loans(all_years=True)}
+SIZES = {"max_leaf_nodes": [4, 8, 16], "learning_rate": [0.03, 0.1], "max_iter": [50, 100, 200]}
+OWNERS = (1, 3, 30)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured, and on which split."""
+
+    task: str
+    owners: int
+    epsilon: float
+    public: int
+    run: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Test costs of one split."""
+
+    cell: Cell
+    taken: str
+    parley: float
+    forecast: float
+    lines: float
+    public_alone: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=list(BOOKS), action="append", help="may be repeated, as the next three may")
+    parser.add_argument("--owners", type=int, choices=OWNERS, action="append")
+    parser.add_argument("--epsilon", type=float, action="append")
+    parser.add_argument("--public", type=int, action="append")
+    parser.add_argument("--runs", type=int, default=10, help="splits, each with its own public sample")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--json", type=Path, metavar="F", help="write every figure to this file")
+    asked = parser.parse_args()
+    cells = [
+        Cell(task, owners, epsilon, public, run)
+        for task in asked.task or BOOKS
+        for public in asked.public or [1000]
+        for owners in asked.owners or [1]
+        for epsilon in asked.epsilon or [1.0]
+        for run in range(asked.runs)
+    ]
+    found: list[Measured] = Parallel(asked.jobs, verbose=1)(delayed(measured)(cell) for cell in cells)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
+    print("task, owners, eps, public rows: Parley (columns taken) | less lines | less public trees alone | forecast")
+    for key in dict.fromkeys((each.cell.task, each.cell.owners, each.cell.epsilon, each.cell.public) for each in found):
+        print(line(key, [m for m in found if (m.cell.task, m.cell.owners, m.cell.epsilon, m.cell.public) == key]))
+
+
+def line(key: tuple[Any, ...], found: Sequence[Measured]) -> str:
+    """One cell of the study: means, paired differences and their standard errors."""
+
+    def paired(other: str) -> str:
+        gaps = np.array([each.parley - getattr(each, other) for each in found])
+        return f"{gaps.mean():+.4f} ± {gaps.std(ddof=1) / len(gaps) ** 0.5 if len(gaps) > 1 else np.nan:.4f}"
+
+    costs, taken = np.array([each.parley for each in found]), [each.taken for each in found]
+    counts = ", ".join(f"{way} {taken.count(way)}" for way in dict.fromkeys(taken))
+    forecast = np.mean([each.forecast for each in found])
+    spread = costs.std(ddof=1) / len(costs) ** 0.5 if len(costs) > 1 else np.nan
+    start = f"{key[0]}, {key[1]}, {key[2]:g}, {key[3]}: {costs.mean():.4f} ± {spread:.4f} ({counts})"
+    return f"{start} | {paired('lines')} | {paired('public_alone')} | {forecast:.4f}"
+
+
+def measured(cell: Cell) -> Measured:
+    """One split: files, terms, training, test."""
+    book = BOOKS[cell.task]()
+    order = np.random.default_rng([3, cell.run]).permutation(len(book.rows))[: cell.public + ROWS + TESTED]
+    rows = book.rows.iloc[order][[*book.numbers, *book.names, book.target]].reset_index(drop=True)
+    public, owned, test = rows[: cell.public], rows[cell.public : cell.public + ROWS], rows[cell.public + ROWS :]
+    unit = 1.0 if book.kind == "logistic-regression" else float(rows[book.target].std())
+    with tempfile.TemporaryDirectory() as scratch:
+        sample, files = Path(scratch) / "public.parquet", list[Path]()
+        public.to_parquet(sample)
+        for i, places in enumerate(np.array_split(np.arange(ROWS), cell.owners)):
+            files.append(Path(scratch) / f"owner-{i}.parquet")
+            owned.iloc[places].to_parquet(files[-1])
+        made = {way: _drafted(cell, book, files, sample, way) for way in _ways()}
+        costs = {way: _cost(each, cell, files, test, book, unit) for way, each in made.items()}
+    best, alone = made["best"], _public_alone(book, public, test, unit)
+    proposal = _proposal(best, cell)
+    said = float(proposal.expected_cost or np.nan)
+    forecast = said if book.kind == "logistic-regression" else said**0.5 / unit
+    return Measured(cell, proposal.terms.model.columns or "lines", costs["best"], forecast, costs["lines"], alone)
+
+
+def _ways() -> tuple[Wanted, ...]:
+    return ("best", "lines")
+
+
+def _drafted(cell: Cell, book: books.Book, files: list[Path], sample: Path, way: Wanted) -> Draft:
+    wishes = Wishes(book.target, sample, cell.epsilon, DELTA, kind=book.kind, holdout=0.0, columns=way, positive=None)
+    return planned(draft(files, wishes))
+
+
+def _proposal(made: Draft, cell: Cell) -> parley.Proposal:
+    """The plan: with one noise for all where there are thirty owners."""
+    if made.proposal is None:
+        raise SystemExit("these terms cannot be planned")
+    shared = made.proposal.shared
+    return shared if cell.owners == max(OWNERS) and shared is not None else made.proposal
+
+
+def _cost(made: Draft, cell: Cell, files: list[Path], test: pd.DataFrame, book: books.Book, unit: float) -> float:
+    terms = _proposal(made, cell).terms
+    owners = [parley.Owner(part.name, file) for part, file in zip(terms.owners, files, strict=True)]
+    model = parley.train(terms, owners, seed=cell.run, measure=False).model
+    y = test[book.target].to_numpy(dtype=np.float64)
+    if book.kind == "logistic-regression":
+        return _log_loss(y, model.predict_proba(test)[:, 1])
+    return float(np.sqrt(np.mean((model.predict(test) - y) ** 2))) / unit
+
+
+def _log_loss(y: Floats, p: Floats) -> float:
+    p = np.clip(p, 1e-9, 1 - 1e-9)
+    return -float(np.mean(y * np.log(p) + (1 - y) * np.log1p(-p)))
+
+
+def _public_alone(book: books.Book, public: pd.DataFrame, test: pd.DataFrame, unit: float) -> float:
+    """Boosted trees of the public sample, which take names and gaps themselves."""
+    both = pd.concat([public, test])
+    for column in book.names:
+        both[column] = both[column].astype(object).where(both[column].notna(), "?").astype(str).astype("category")
+    X, y = both.drop(columns=book.target), both[book.target].to_numpy(dtype=np.float64)
+    classes = book.kind == "logistic-regression"
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    model = kind(categorical_features="from_dtype", random_state=0, min_samples_leaf=10)
+    scoring = "neg_log_loss" if classes else "neg_mean_squared_error"
+    found = GridSearchCV(model, SIZES, scoring=scoring, cv=4).fit(X[: len(public)], y[: len(public)])
+    held, rest = y[len(public) :], X[len(public) :]
+    if classes:
+        return _log_loss(held, found.predict_proba(rest)[:, 1])
+    return float(np.sqrt(np.mean((found.predict(rest) - held) ** 2))) / unit
+
+
+if __name__ == "__main__":
+    main()
