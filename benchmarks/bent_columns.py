@@ -6,7 +6,7 @@ over the deviation of the rates). One owner of 24,000 rows, three of 8,000, or t
 12,000 rows to test on; every split has a public sample of its own, 1,000 or 3,000 rows, and all that is known of the
 columns comes from it. delta = 1e-6, replace-one. Nothing is tuned on test rows but the rivals.
 
-- Parley: the files as they are, `init`'s terms, `parley.train`; beside it the same with straight lines alone.
+- Parley: the files as they are, `init`'s terms, `parley.train`; beside it every way that columns might have taken.
 - public trees alone: boosted trees of the public sample, their size by cross-validation; nobody is asked, eps = 0.
 - forecast: what `init` said the model would cost.
 
@@ -33,8 +33,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.model_selection import GridSearchCV
 
 import parley
-from parley.decisions.forecasting.column_choice import Wanted
-from parley.decisions.forecasting.terms_from_files import Draft, Wishes, draft, planned
+from parley.decisions.forecasting.terms_from_files import Wishes, draft, planned
 from parley.validate import Floats
 
 DELTA, ROWS, TESTED = 1e-6, 24_000, 12_000
@@ -55,15 +54,35 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Way:
+    """What columns might become: the test cost, what was forecast, and what the public sample alone gives there."""
+
+    cost: float
+    forecast: float
+    public_fit: float
+
+
+@dataclass(frozen=True)
 class Measured:
-    """Test costs of one split."""
+    """Test costs of one split: of all ways, and which one `init` took."""
 
     cell: Cell
     taken: str
-    parley: float
-    forecast: float
-    lines: float
+    ways: dict[str, Way]
     public_alone: float
+
+    @property
+    def parley(self) -> float:
+        return self.ways[self.taken].cost
+
+    @property
+    def best(self) -> float:
+        """Of the way that turned out best."""
+        return min(way.cost for way in self.ways.values())
+
+    @property
+    def lines(self) -> float:
+        return self.ways["lines"].cost
 
 
 def main() -> None:
@@ -101,9 +120,10 @@ def line(key: tuple[Any, ...], found: Sequence[Measured]) -> str:
 
     costs, taken = np.array([each.parley for each in found]), [each.taken for each in found]
     counts = ", ".join(f"{way} {taken.count(way)}" for way in dict.fromkeys(taken))
-    forecast = np.mean([each.forecast for each in found])
+    forecast = np.mean([each.ways[each.taken].forecast for each in found])
     spread = costs.std(ddof=1) / len(costs) ** 0.5 if len(costs) > 1 else np.nan
-    start = f"{key[0]}, {key[1]}, {key[2]:g}, {key[3]}: {costs.mean():.4f} ± {spread:.4f} ({counts})"
+    behind = f"{np.mean([each.parley - each.best for each in found]):.4f} behind the best way"
+    start = f"{key[0]}, {key[1]}, {key[2]:g}, {key[3]}: {costs.mean():.4f} ± {spread:.4f} ({counts}; {behind})"
     return f"{start} | {paired('lines')} | {paired('public_alone')} | {forecast:.4f}"
 
 
@@ -120,40 +140,30 @@ def measured(cell: Cell) -> Measured:
         for i, places in enumerate(np.array_split(np.arange(ROWS), cell.owners)):
             files.append(Path(scratch) / f"owner-{i}.parquet")
             owned.iloc[places].to_parquet(files[-1])
-        made = {way: _drafted(cell, book, files, sample, way) for way in _ways()}
-        costs = {way: _cost(each, cell, files, test, book, unit) for way, each in made.items()}
-    best, alone = made["best"], _public_alone(book, public, test, unit)
-    proposal = _proposal(best, cell)
-    said = float(proposal.expected_cost or np.nan)
-    forecast = said if book.kind == "logistic-regression" else said**0.5 / unit
-    return Measured(cell, proposal.terms.model.columns or "lines", costs["best"], forecast, costs["lines"], alone)
+        made = planned(draft(files, _wishes(cell, book, sample)))
+        ways = {
+            each.way.wanted: _way(each.proposal, cell, files, test, book, unit) for each in made.tried if each.proposal
+        }
+    return Measured(cell, made.terms.model.columns or "lines", ways, _public_alone(book, public, test, unit))
 
 
-def _ways() -> tuple[Wanted, ...]:
-    return ("best", "lines")
+def _wishes(cell: Cell, book: books.Book, sample: Path) -> Wishes:
+    return Wishes(book.target, sample, cell.epsilon, DELTA, kind=book.kind, holdout=0.0)
 
 
-def _drafted(cell: Cell, book: books.Book, files: list[Path], sample: Path, way: Wanted) -> Draft:
-    wishes = Wishes(book.target, sample, cell.epsilon, DELTA, kind=book.kind, holdout=0.0, columns=way, positive=None)
-    return planned(draft(files, wishes))
-
-
-def _proposal(made: Draft, cell: Cell) -> parley.Proposal:
-    """The plan: with one noise for all where there are thirty owners."""
-    if made.proposal is None:
-        raise SystemExit("these terms cannot be planned")
-    shared = made.proposal.shared
-    return shared if cell.owners == max(OWNERS) and shared is not None else made.proposal
-
-
-def _cost(made: Draft, cell: Cell, files: list[Path], test: pd.DataFrame, book: books.Book, unit: float) -> float:
-    terms = _proposal(made, cell).terms
-    owners = [parley.Owner(part.name, file) for part, file in zip(terms.owners, files, strict=True)]
-    model = parley.train(terms, owners, seed=cell.run, measure=False).model
-    y = test[book.target].to_numpy(dtype=np.float64)
+def _way(
+    proposal: parley.Proposal, cell: Cell, files: list[Path], test: pd.DataFrame, book: books.Book, unit: float
+) -> Way:
+    """Trained as planned: with one noise for all where there are thirty owners."""
+    if cell.owners == max(OWNERS) and proposal.shared is not None:
+        proposal = proposal.shared
+    owners = [parley.Owner(part.name, file) for part, file in zip(proposal.terms.owners, files, strict=True)]
+    model = parley.train(proposal.terms, owners, seed=cell.run, measure=False).model
+    y, said = test[book.target].to_numpy(dtype=np.float64), (proposal.expected_cost, proposal.public_fit)
+    forecast, alone = (np.nan if each is None else each for each in said)
     if book.kind == "logistic-regression":
-        return _log_loss(y, model.predict_proba(test)[:, 1])
-    return float(np.sqrt(np.mean((model.predict(test) - y) ** 2))) / unit
+        return Way(_log_loss(y, model.predict_proba(test)[:, 1]), forecast, alone)
+    return Way(float(np.sqrt(np.mean((model.predict(test) - y) ** 2))) / unit, forecast**0.5 / unit, alone**0.5 / unit)
 
 
 def _log_loss(y: Floats, p: Floats) -> float:

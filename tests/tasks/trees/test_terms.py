@@ -48,7 +48,7 @@ def test_a_regression_needs_the_range_of_its_target():
 
 def test_keys_of_trees_belong_to_trees():
     content = grove_content({"a": 100})
-    content["model"] = {"kind": "logistic-regression", "target": "y", "features": ["age"], "bins": 10}
+    content["model"] = {"kind": "logistic-regression", "target": "y", "features": ["age"], "depth": 1}
     with pytest.raises(TermsError, match="'boosted-classification' or 'boosted-regression'"):
         parley.Terms.from_dict({**content, "learning": {}, "privacy": {}})
 

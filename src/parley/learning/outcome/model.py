@@ -39,7 +39,6 @@ KEPT_OUT = {
     "components",
     "whitening",
     "columns",
-    "bins",
     "trees",
 }
 _ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
@@ -117,7 +116,9 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "released": self.released_,
             "classes": self.classes_.tolist() if isinstance(self, JointClassifier) else None,
             "theta": self.theta_.tolist(),
-            "model": p.model.model_dump(mode="json", exclude_none=True, exclude=KEPT_OUT),
+            "model": p.model.model_dump(
+                mode="json", exclude_none=True, exclude=KEPT_OUT | ({"bins"} if p.model.columns else set())
+            ),
             "features": list(p.features),
             "categories": {k: list(v) for k, v in p.categories.items()},
             "columns": list(p.labels),
