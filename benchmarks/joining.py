@@ -17,8 +17,8 @@ gain more, and those that clearly do not.
 
     python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised N] [--one-noise] [--json F]
 
-Wanted: 85 % right, balanced accuracy .8, at most 25 % unknown, fewer than 5 % of owners hurt beside a ridge alone, by more
-than two standard errors. Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
+Wanted: 85 % right, balanced accuracy .8, at most 25 % unknown, fewer than 5 % of owners hurt beside a ridge alone, by
+more than two standard errors. Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
 """
 
 import argparse
