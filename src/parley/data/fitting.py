@@ -185,7 +185,7 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None,
     """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there
     are), whitening."""
     model = plain.model
-    raw = plain.coded(public, PUBLIC).T
+    raw = np.ascontiguousarray(plain.coded(public, PUBLIC).T)
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
     high = np.where(np.isfinite(plain.high), plain.high, raw.max(axis=0))
     _require_bearable(plain.labels, np.array([low, high]))

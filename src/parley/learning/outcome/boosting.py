@@ -26,8 +26,8 @@ from parley.validate import Floats
 
 FOLDS = 5
 LEAVES = (4, 16)  # of a tree
-ITERATIONS = (15, 30, 60)
-RATE = 0.15
+ITERATIONS = (10, 20, 40)
+RATE = 0.2
 LEAST_ROWS = 40
 LEAST_OF_CLASS = 10
 MOST_CLASSES = 12  # a tree for each of them, every time
