@@ -86,6 +86,14 @@ def test_the_forecast_for_trees_is_what_training_gives(folder):
     assert 1 / 3 < (pilot.grown.cost - proposal.expected_cost) / (alone - cost) < 3
 
 
+def test_a_clip_that_binds_is_not_judged_and_never_chosen(folder):
+    """Moments know nothing of what it hides: with so small a clip next to no noise, and a model that is worse than the
+    trees alone."""
+    proposal = parley.plan(trees_terms(folder / "humps-public.csv").changed(privacy={"clip": 0.5}))
+    assert "clip binds" in proposal.choices[0].unjudged
+    assert proposal.best.clip is None or proposal.best.clip > 2
+
+
 def test_leaf_values_are_drawn_as_far_off_as_folds_show():
     known = CrossFit(cost=0.5, spread=0.01, noise=1.2, share=0.8, curvature=1.1, scores=np.zeros(1))
     curvature = np.array([1.0, 0.5, 1e-5])

@@ -29,6 +29,7 @@ SEARCH_ROWS = 1500  # of the pilot, that a run of the search takes
 # rounds x rows x replicates of one pilot run: in the search, and when its choices are checked
 WORK, CHECK_WORK = 3e6, 2.5e7
 FEWEST, SEARCH_REPLICATES, CHECK_REPLICATES = 4, 12, 48
+OFTEN = 0.05  # of rows on which trees were grown: a clip that binds there is not judged
 DIVERGES = "its runs on the pilot diverge"
 
 
@@ -145,6 +146,8 @@ def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bo
 def checked(pilot: Pilot, seed: int) -> Judged:
     """The expected excess cost, with what a clip hides from the rows that were learned from."""
     try:
+        if pilot.grown is not None and scaled_share(pilot, pilot.starts) > OFTEN:
+            raise SettingError("its clip binds, and rows that trees were grown on cannot tell what that costs")
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
         value += hidden_bias(expected) if math.isfinite(value) else 0.0
