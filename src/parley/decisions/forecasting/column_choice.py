@@ -98,7 +98,7 @@ def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterat
 def choose_columns(
     terms: Terms, ways: Sequence[ColumnWay], plan: Callable[[Terms, Progress], Proposal], progress: Progress
 ) -> tuple[Tried, tuple[Tried, ...]]:
-    """(the way to take, all that were tried). Of ways that can be judged the first that no later one clearly beats."""
+    """(the way to take, all that were tried): the first, which is the simplest, if no other is clearly better."""
     if not ways:
         raise SettingError("--columns: trees expect a public sample, and a number or two classes to predict")
     tried = list[Tried]()
@@ -113,6 +113,5 @@ def choose_columns(
             if len(ways) == 1 or not way.model:  # what the terms ask for has to be possible
                 raise
             tried.append(Tried(way, None, str(error)))
-    least = min(each.compared for each in tried)
-    best = next(each for each in tried if each.compared * CLEARLY <= least or len(tried) == 1)
-    return best, tuple(tried)
+    first, best = tried[0], min(tried, key=lambda each: each.compared)
+    return (first if first.compared * CLEARLY <= best.compared else best), tuple(tried)
