@@ -44,7 +44,7 @@ class Objective(ABC):
     regularisation: float = 0.0
     origin: Origin | None = None  # theta0; None: zero
 
-    def within(self, preparation: Preparation) -> Self:
+    def bounded_by(self, preparation: Preparation) -> Self:
         """The same with what the bounds of columns say about it."""
         return self
 

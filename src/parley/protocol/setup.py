@@ -98,7 +98,7 @@ class Setup(Context):
     def under(self, terms: Terms) -> "Setup":
         """The same columns and the same public knowledge under other terms."""
         require_ready(terms)
-        objective = task_of(terms).objective(terms.model).within(self.preparation).around(self.preparation)
+        objective = task_of(terms).objective(terms.model).bounded_by(self.preparation).around(self.preparation)
         return Setup(terms, self.preparation, self.public, objective, make_schedule(terms))
 
     def variance_at(self, name: str, epsilon: float) -> float:
@@ -147,7 +147,7 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
     require_ready(terms)
     task = task_of(terms)
     preparation, public = task.preparation(terms, example, redraw)
-    objective = task.objective(terms.model).within(preparation).around(preparation)
+    objective = task.objective(terms.model).bounded_by(preparation).around(preparation)
     return Setup(terms, preparation, public, objective, make_schedule(terms))
 
 

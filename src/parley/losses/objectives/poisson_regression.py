@@ -21,7 +21,7 @@ class PoissonRegression(MarginObjective):
 
     loss: Poisson = field(default=Poisson(), kw_only=True)
 
-    def within(self, preparation: Preparation) -> Self:
+    def bounded_by(self, preparation: Preparation) -> Self:
         return replace(self, loss=Poisson.within(preparation))
 
     def largest_derivative(self, preparation: Preparation, limits: Limits, reach: float) -> float:
