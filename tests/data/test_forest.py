@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import parley
 from parley.data.cut_points import cut
 from parley.data.encoding import Numbers, OneHot
+from parley.data.fitting import grown_here
 from parley.data.forest import Forest
 from parley.errors import DataError, TermsError
 from parley.protocol.setup import pin, resolve
@@ -70,7 +72,7 @@ def test_leaves_are_those_that_scikit_learn_reaches(tmp_path):
     """The public model itself: what its leaves add up to is what the library predicts."""
     from sklearn.ensemble import GradientBoostingClassifier
 
-    from parley.data.growing import COLUMNS, ROWS
+    from parley.data.tree_growing import COLUMNS, ROWS
 
     prepared = resolve(terms(tmp_path)).preparation
     public = pd.read_csv(tmp_path / "public.csv")
@@ -107,6 +109,38 @@ def test_pinned_trees_are_the_same_and_a_tampered_file_is_refused(tmp_path):
     (tmp_path / "trees.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match="SHA-256"):
         resolve(pinned)
+
+
+def test_pinned_trees_have_the_number_and_the_size_that_the_terms_say(tmp_path):
+    pinned = pin(terms(tmp_path), tmp_path / "trees.json").model
+    files = {"preparation": pinned.preparation, "preparation_sha256": pinned.preparation_sha256}
+    for size in ({"count": 9, "leaves": 4}, {"count": 10, "leaves": 3}):
+        with pytest.raises(DataError, match="other trees than"):
+            resolve(terms(tmp_path, trees=size, **files))
+
+
+def test_leaf_values_beyond_the_box_are_refused_before_anybody_agrees(tmp_path):
+    with pytest.raises(DataError, match=r"model\.radius = 0\.001: expected at least"):
+        resolve(terms(tmp_path, radius=0.001))
+
+
+@pytest.mark.parametrize("columns", ["bins", "trees"])
+def test_beyond_declared_bounds_all_cells_are_alike(tmp_path, columns):
+    prepared = resolve(terms(tmp_path, columns, bounds={"x": [-0.5, 0.5]})).preparation
+    frame = table(6, 3).assign(x=[0.5, 0.6, 1e300, -0.5, -3.0, -1e300], z=0.0, name="a")
+    leaves = prepared.matrix(frame, "table")
+    assert (leaves[:3] == leaves[0]).all()
+    assert (leaves[3:] == leaves[3]).all()
+    assert (leaves[0] != leaves[3]).any()
+
+
+def test_an_owner_is_told_whether_its_machine_grows_the_pinned_trees(tmp_path):
+    pinned = pin(terms(tmp_path), tmp_path / "trees.json")
+    prepared = resolve(pinned).preparation
+    assert grown_here(prepared) is True
+    elsewhere = terms(tmp_path, trees={"count": 10, "leaves": 4, "seed": 1})
+    assert grown_here(replace(prepared, forest=resolve(elsewhere).preparation.forest)) is False
+    assert grown_here(resolve(terms(tmp_path)).preparation) is None
 
 
 def arrays():
@@ -172,6 +206,8 @@ def test_bins_without_a_sample_take_declared_bounds_and_nothing_else(tmp_path):
     assert resolve(declared).preparation.forest.threshold[[0, 2, 4]].tolist() == [2.0, 4.0, 6.0]
     with pytest.raises(DataError, match=r"model\.bounds\.x"):
         resolve(parley.Terms.from_dict({"model": content, **rest}))
+    scaled = content | {"bounds": {"x": [0, 8]}, "centres": {"x": 4.0}, "scales": {"x": 2.0}}
+    assert parley.forecast(parley.Terms.from_dict({"model": scaled, **rest})).worth.together > 0
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ import pandas as pd
 
 from parley.data.cells import TRUTH
 from parley.data.design import Design
-from parley.data.growing import with_forest
 from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
+from parley.data.public_numbers import PublicNumbers
 from parley.data.sources import read_table
 from parley.data.table import is_text, names, numbers, require_columns
 from parley.data.targets import dropped_words, listed_classes, with_target
+from parley.data.tree_growing import with_forest
 from parley.data.two_classes import HELP
 from parley.errors import DataError
 from parley.terms import Model, Terms
@@ -331,6 +332,15 @@ def read_public(model: Model) -> pd.DataFrame:
     if len(frame) < 2:
         raise DataError(f"{path}: expected at least two rows of public data that have a target")
     return frame
+
+
+def grown_here(preparation: Preparation) -> bool | None:
+    """Whether this machine grows the same trees on the public sample; None where the terms pin none."""
+    model, forest = preparation.model, preparation.forest
+    if model.trees is None or model.preparation is None or forest is None:
+        return None
+    own = with_forest(replace(preparation, forest=None), read_public(model), None).forest
+    return own is not None and PublicNumbers(own.arrays, {}).difference(PublicNumbers(forest.arrays, {})) is None
 
 
 def dropped_rows(model: Model) -> str | None:

@@ -11,6 +11,7 @@ trees a file holds, a row measures the number of trees in L1 and its root in L2.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,12 @@ class Forest:
     def leaves(self) -> int:
         """How many leaves all trees have together: as many columns."""
         return int(self.values.shape[1])
+
+    @property
+    def largest_tree(self) -> int:
+        """How many leaves the tree has that has most."""
+        ends = np.append(self.roots, len(self.column))
+        return int(max((self.column[a:b] < 0).sum() for a, b in pairwise(ends)))
 
     def reached(self, columns: Floats) -> Integers:
         """The leaf that each row of coded columns [columns, n] reaches in each tree [trees, n]."""
@@ -134,6 +141,8 @@ class Forest:
         here = np.tile(np.flatnonzero(inner), 2)
         if not ((children > here) & (children < nodes)).all():
             return "expected children after their parents"
+        if not (np.diff(self.roots) > 0).all() or self.roots[0] != 0:
+            return "expected trees one after the other"
         if sorted([*children.tolist(), *self.roots.tolist()]) != list(range(nodes)):
             return "expected every node to be a root or the child of one other"
         if self.values.shape != (outcomes, int((~inner).sum())):

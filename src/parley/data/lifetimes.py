@@ -19,7 +19,7 @@ from parley.validate import Floats, printable
 
 def labels(model: Model, rows: Rows, name: str) -> Floats:
     """2 s + e of each subject [n]. A cell that does not say whether it happened is refused with its row, and never
-    shown."""
+    shown. A time below 0 counts as one in the first period: whether a table is refused must not hang on it."""
     column, ends = str(model.event), np.array(model.periods or ())
     time = numbers(rows, model.target, name, hint="a time is a number")
     event = numbers(rows, column, name, hint="1: it happened; 0: it had not by then")

@@ -219,7 +219,17 @@ def _columns(agreement: Agreement) -> list[str]:
         ("Missing cells are filled with public numbers and marked in", filled),
         ("Transformed first:", changed),
     )
-    return said + [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
+    said += [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
+    forest, model = preparation.forest, agreement.setup.terms.model
+    if forest is not None:
+        origin = "grown on the public sample" if model.columns == "trees" else "the bins of one column each"
+        said.append(
+            f"Then a record is 1 in one leaf of each of {forest.trees:,} trees ({origin}; {forest.leaves:,} leaves in "
+            "all), and 0 in all others: it measures that much, whatever its cells hold."
+        )
+        if preparation.origin is not None:
+            said.append("Training begins at their public leaf values, and a penalty pulls there.")
+    return said
 
 
 def _classes(agreement: Agreement) -> str:

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data import Design
-from parley.data.fitting import dropped_rows
+from parley.data.fitting import dropped_rows, grown_here
 from parley.data.parts import counted_rows
 from parley.data.ranges import Range, ranges
 from parley.data.table import codes
@@ -69,6 +69,9 @@ def figures(agreement: Agreement) -> dict[str, Any]:
         "categories": {column: len(names) for column, names in preparation.categories.items()},
         "public_sha256": public_digest(terms),
         "preparation_sha256": terms.model.preparation_sha256,
+        "columns": terms.model.columns,
+        "trees": None if preparation.forest is None else preparation.forest.trees,
+        "leaves": None if preparation.forest is None else preparation.forest.leaves,
     }
 
 
@@ -77,7 +80,7 @@ def sentences(agreement: Agreement) -> list[str]:
     found, terms, task = figures(agreement), agreement.setup.terms, agreement.setup.task
     if (own := task.limits(agreement)) is not None:
         return own
-    by = "privacy.clip" if found["clips"] else "the ranges below"
+    by = "privacy.clip" if found["clips"] else "the ranges below" if found["trees"] is None else "one leaf a tree"
     clip = "none" if found["clip"] is None else number(found["clip"])
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
     radius = "anything" if found["radius"] is None else f"±{number(found['radius'])}"
@@ -106,6 +109,14 @@ def sentences(agreement: Agreement) -> list[str]:
         said.append(
             f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives "
             "here, but for rounding; everybody uses the same."
+        )
+    if (alike := grown_here(agreement.setup.preparation)) is not None:
+        said.append(
+            "The pinned trees are those that this machine grows on the public sample."
+            if alike
+            else "The pinned trees are NOT those that this machine grows on the public sample: another processor or "
+            "library may choose splits of equal worth, or somebody grew them on other rows; ask who wrote the terms. "
+            "A record lies in one leaf of each all the same."
         )
     return said
 

@@ -137,5 +137,8 @@ def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> 
         numbers = rng.standard_normal(rows) if scaled else rng.uniform(*ends, rows)
         columns.append(np.clip(np.where(gaps, 0.0, numbers), *ends))
         columns += [gaps.astype(float)] * (len(encoding.labels) - 1)
+    if preparation.forest is not None:
+        coded = np.array(columns) * preparation.scale[:, None] + preparation.centre[:, None]
+        return np.ascontiguousarray(preparation.leaf_columns(preparation.cut(coded)).T)
     made = np.column_stack([*preparation.near(np.array(columns)), np.ones(rows)])
     return np.ascontiguousarray(made[:, : preparation.width])

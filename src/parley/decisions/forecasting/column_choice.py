@@ -100,7 +100,9 @@ def choose_columns(
 ) -> tuple[Tried, tuple[Tried, ...]]:
     """(the way to take, all that were tried): the first, which is the simplest, if no other is clearly better."""
     if not ways:
-        raise SettingError("--columns: trees expect a public sample, and a number or two classes to predict")
+        raise SettingError(
+            "--columns: bins expect a number or classes to predict; trees a number or two classes, and a public sample"
+        )
     tried = list[Tried]()
     for place, way in enumerate(ways):
 

@@ -21,7 +21,7 @@ from scipy.sparse.linalg import eigsh
 
 from parley.data import Design
 from parley.data.fitting import PUBLIC, read_public
-from parley.data.growing import grow
+from parley.data.tree_growing import grow
 from parley.decisions.forecasting.sources import Landscape, Sample
 from parley.errors import DataError, SettingError
 from parley.learning.start import folds
@@ -88,6 +88,11 @@ class GrownSample(Sample):
 
 def cross_fit(setup: Setup) -> CrossFit:
     """The trees of these terms, grown anew without each fold of their public sample, which judges them."""
+    if not isinstance(setup.risk.loss, Loss):
+        raise SettingError(
+            "model.columns: what trees of several classes are worth cannot be told yet; train without a forecast, or "
+            "take 'bins'"
+        )
     costs, found, scores = list[float](), list[tuple[float, float, float]](), dict[int, float]()
     for objective, theta, design, held in _folds(setup):
         scores |= zip(np.flatnonzero(held).tolist(), objective.scores(design.X[held], theta).tolist(), strict=True)
@@ -120,7 +125,7 @@ def _folds(setup: Setup, count: int = FOLDS) -> Iterator[tuple[EmpiricalRisk, Fl
     if size is None:
         raise DataError("model.columns: expected 'trees'")
     public = read_public(setup.terms.model)
-    columns, y = preparation.coded(public, PUBLIC), preparation.target(public, PUBLIC)
+    columns, y = preparation.cut(preparation.coded(public, PUBLIC)), preparation.target(public, PUBLIC)
     weight = preparation.weights(y)
     for held in folds(len(y), count):
         forest = grow(
@@ -157,6 +162,4 @@ def _judged(objective: EmpiricalRisk, theta: Floats, grown: Design, held: Design
 def _curvatures(objective: EmpiricalRisk, design: Design, theta: Floats) -> Floats:
     """The weighted curvature of each row's loss in its own margin."""
     loss = objective.loss
-    if not isinstance(loss, Loss):
-        return np.ones(1)
-    return loss.hessian(design.X @ theta, design.y) * design.weight
+    return loss.hessian(design.X @ theta, design.y) * design.weight if isinstance(loss, Loss) else np.ones(1)

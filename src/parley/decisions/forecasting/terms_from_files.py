@@ -156,7 +156,8 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     """The draft with the planner's choice; as it is where scales have to be asked first."""
     terms = made.terms
     if terms.privacy.scale_epsilon is not None:
-        return made
+        later = "What columns become is not chosen before scales are known: write model.columns into the terms then."
+        return made if made.columns in ("best", "lines") else replace(made, said=(*made.said, later))
     rows = None if terms.model.public is None else len(read_public(terms.model))
     ways = list(open_ways(terms, rows, made.columns))
     best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), progress)

@@ -20,7 +20,7 @@ from parley.data import Preparation, read_table
 from parley.data.forest import Forest
 from parley.data.table import require_columns
 from parley.data.two_classes import class_names
-from parley.errors import ModelError
+from parley.errors import DataError, ModelError
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.losses import make
 from parley.losses.poisson import Poisson
@@ -355,7 +355,7 @@ def load_model(path: str | Path) -> JointModel:
         return model
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (DataError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{path}: not a model saved by Parley ({type(error).__name__})") from None
 
 

@@ -34,8 +34,9 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
         chances = model.predict_proba(frame)
         found |= {f"probability_{name}": chances[:, place] for place, name in enumerate(model.classes_)}
     if isinstance(model, JointSurvivalModel):
+        ends = [int(end) if end == int(end) else end for end in model.periods_]
         for what, each in (("hazard", model.predict_hazard(frame)), ("survival", model.predict_survival(frame))):
-            found |= {f"{what}_{end:g}": each[:, place] for place, end in enumerate(model.periods_)}
+            found |= {f"{what}_{end}": each[:, place] for place, end in enumerate(ends)}
     for column in found:
         if column in frame.columns:
             raise DataError(f"column {column!r} is in the table already, and predictions would go there: rename it")

@@ -11,7 +11,7 @@ from parley.data.cut_points import cut
 from parley.data.forest import Forest
 from parley.data.preparation import Preparation
 from parley.errors import DataError
-from parley.terms.model import Trees
+from parley.terms.model import Model, Trees
 from parley.validate import Floats
 
 # of rows, and of columns, that a tree or a split looks at: of trees that differ, leaves say more when fitted again
@@ -21,21 +21,39 @@ FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
 
 
 def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
-    """The preparation with the leaves that the terms ask for: pinned, grown on the public sample, or cut."""
+    """The preparation with the leaves that the terms ask for: pinned trees, trees grown on the public sample, bins.
+
+    Machines may grow other trees where splits are of equal worth, so pinned ones are taken as they are, in the number
+    and the size that the terms say; where columns are cut no machine can disagree.
+    """
     model, outcomes = fitted.model, fitted.outcomes
     if model.columns is None:
         return fitted
-    if pins is not None:
-        return replace(fitted, forest=Forest.of_arrays(pins, len(fitted.labels), outcomes))
-    known = None if public is None else fitted.coded(public, PUBLIC)
+    known = None if public is None else fitted.cut(fitted.coded(public, PUBLIC))
     if model.bins is not None:
-        made = cut(fitted.encodings, model.bins, (fitted.low, fitted.high), known, outcomes)
-    elif model.trees is not None and public is not None and known is not None:
+        return replace(fitted, forest=cut(fitted.encodings, model.bins, (fitted.low, fitted.high), known, outcomes))
+    if model.trees is None or public is None or known is None:
+        raise DataError("model.columns: expected a public sample to grow trees on")
+    if pins is None:
         y = fitted.target(public, PUBLIC)
         made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies)
     else:
-        raise DataError("model.columns: expected a public sample to grow trees on")
+        made = Forest.of_arrays(pins, len(fitted.labels), outcomes)
+    _require_agreed(made, model, outcomes)
     return replace(fitted, forest=made)
+
+
+def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
+    """Refuse trees of another number or size than the terms say, and leaf values that leave their box."""
+    size = model.trees
+    if size is None or made.trees > size.count * outcomes or made.largest_tree > size.leaves:
+        raise DataError("model.preparation: these are other trees than model.trees says; ask for the right file")
+    largest = float(np.abs(made.values).max(initial=0.0))
+    if model.radius is not None and largest > model.radius:
+        raise DataError(
+            f"model.radius = {model.radius:g}: expected at least {largest:.3g}, the largest public leaf value, where "
+            "training begins; or none"
+        )
 
 
 def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int, classifies: bool) -> Forest:
