@@ -208,8 +208,8 @@ class Preparation:
         require_columns(frame, self.features, name)
         return np.array([column for e in self.encodings for column in e.columns(e.read(frame, name))])
 
-    def cut(self, coded: Floats) -> Floats:
-        """Coded columns [columns, n] cut to their bounds, and to what arithmetic bears: as trees see them."""
+    def clipped(self, coded: Floats) -> Floats:
+        """Coded columns [columns, n] clipped to their bounds, and to what arithmetic bears: as trees see them."""
         low, high = np.maximum(self.low, -LARGEST), np.minimum(self.high, LARGEST)
         return np.clip(coded, low[:, None], high[:, None])
 
@@ -225,7 +225,7 @@ class Preparation:
         """Prepared columns [p, n] of coded raw features [n], each in one go while it is in the cache."""
         columns = (column for e, coded in zip(self.encodings, features, strict=True) for column in e.columns(coded))
         if self.forest is not None:
-            return self.leaf_columns(self.cut(np.array(list(columns)).reshape(len(self.low), rows)))
+            return self.leaf_columns(self.clipped(np.array(list(columns)).reshape(len(self.low), rows)))
         made = np.empty((len(self.low) + 1, rows))  # and one for the constant
         with np.errstate(over="ignore"):  # clipped next
             for x, column, centre, scale, low, high in zip(
@@ -247,7 +247,7 @@ class Preparation:
         return made[: self.width]
 
     def leaf_columns(self, coded: Floats) -> Floats:
-        """The leaves [p, n] of cut columns [columns, n], and the constant; without trees, none of them."""
+        """The leaves [p, n] of clipped columns [columns, n], and the constant; without trees, none of them."""
         leaves = np.empty((0, coded.shape[1])) if self.forest is None else self.forest.indicators(coded)
         return np.concatenate([leaves, np.ones((int(self.model.has_intercept), coded.shape[1]))])
 

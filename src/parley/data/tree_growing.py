@@ -29,7 +29,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
     model, outcomes = fitted.model, fitted.outcomes
     if model.columns is None:
         return fitted
-    known = None if public is None else fitted.cut(fitted.coded(public, PUBLIC))
+    known = None if public is None else fitted.clipped(fitted.coded(public, PUBLIC))
     if model.bins is not None:
         return replace(fitted, forest=cut(fitted.encodings, model.bins, (fitted.low, fitted.high), known, outcomes))
     if model.trees is None or public is None or known is None:

@@ -1,5 +1,6 @@
 """What columns became, and what else they might have."""
 
+import math
 from collections.abc import Sequence
 
 from parley.decisions.forecasting.column_choice import Tried
@@ -10,7 +11,7 @@ def columns_line(tried: Sequence[Tried], taken: str | None) -> str:
     costs = []
     for each in tried:
         alone = None if each.proposal is None else each.proposal.public_fit
-        known = f"{each.cost:.4g}" if each.why is None else "cannot be judged"
+        known = f"{each.cost:.4g}" if math.isfinite(each.cost) else "cannot be judged"
         costs.append(f"{each.way.label} {known}" + ("" if alone is None else f" (the public sample alone {alone:.4g})"))
     words = {None: "straight lines", "bins": "bins", "trees": "leaves of public trees"}[taken]
     return f"Columns become {words}. Expected cost of the joint model by {', by '.join(costs)}."

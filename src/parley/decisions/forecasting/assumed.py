@@ -139,6 +139,6 @@ def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> 
         columns += [gaps.astype(float)] * (len(encoding.labels) - 1)
     if preparation.forest is not None:
         coded = np.array(columns) * preparation.scale[:, None] + preparation.centre[:, None]
-        return np.ascontiguousarray(preparation.leaf_columns(preparation.cut(coded)).T)
+        return np.ascontiguousarray(preparation.leaf_columns(preparation.clipped(coded)).T)
     made = np.column_stack([*preparation.near(np.array(columns)), np.ones(rows)])
     return np.ascontiguousarray(made[:, : preparation.width])

@@ -53,7 +53,8 @@ def baselines(pilot: Pilot) -> Baselines:
     """Both baselines for these terms. No private record is looked at."""
     unit, model, trees = pilot.setup.preparation.target_scale**2, public_sample_model(pilot), public_trees(pilot)
     if pilot.has_rows:
-        zero = float(pilot.objective.cost(pilot.design, np.zeros(pilot.setup.parameters)))
+        begin = pilot.objective.start(pilot.setup.preparation)
+        zero = float(pilot.objective.cost(pilot.design, begin if pilot.grown is None else np.zeros_like(begin)))
     else:
         zero = pilot.landscape().start_cost
     if model is None:

@@ -78,9 +78,8 @@ class GrownSample(Sample):
         above = 0.5 * float(np.mean(seen.starts**2 @ (curvature + objective.regularisation)))
         return replace(seen, least_cost=least, start_cost=least + above, curvature=curvature, records=None)
 
-    def _estimation(self, hessian: Floats, spread: Floats) -> float:
+    def _estimation(self, hessian: Floats, spread: Floats, curvature: Floats, directions: Floats) -> float:
         """The same in directions that are not flat."""
-        curvature, directions = np.linalg.eigh(hessian)
         told = curvature > SETTLED * float(curvature[-1])
         turned = np.einsum("ij,ij->j", directions[:, told], spread @ directions[:, told])
         return float((turned / curvature[told]).sum()) / 2
@@ -88,7 +87,8 @@ class GrownSample(Sample):
 
 def cross_fit(setup: Setup) -> CrossFit:
     """The trees of these terms, grown anew without each fold of their public sample, which judges them."""
-    if not isinstance(setup.risk.loss, Loss):
+    loss = setup.risk.loss
+    if not isinstance(loss, Loss):
         raise SettingError(
             "model.columns: what trees of several classes are worth cannot be told yet; train without a forecast, or "
             "take 'bins'"
@@ -98,7 +98,7 @@ def cross_fit(setup: Setup) -> CrossFit:
         scores |= zip(np.flatnonzero(held).tolist(), objective.scores(design.X[held], theta).tolist(), strict=True)
         costs.append(float(objective.cost(design.where(held), theta)))
         if len(found) < TELLING:
-            found.append(_judged(objective, theta, design.where(~held), design.where(held)))
+            found.append(_judged(objective, loss, theta, design.where(~held), design.where(held)))
     noises, signals, curvatures = np.array(found).T
     noise, curvature = float(noises.mean()), float(curvatures.mean())
     measured = float(signals.mean()) / noise
@@ -111,7 +111,8 @@ def cross_fit(setup: Setup) -> CrossFit:
 def with_best_rate(terms: Terms) -> Terms:
     """The terms with that rate of growing for which trees cost least on public rows held back; larger samples bear
     larger ones."""
-    tried = [terms.changed(model={"trees": {"rate": rate}}) for rate in RATES]
+    size = {} if terms.model.trees is None else terms.model.trees.model_dump()
+    tried = [terms.changed(model={"trees": {**size, "rate": rate}}) for rate in RATES]
     costs = []
     for each in tried:
         found = _folds(resolve(each), RATE_FOLDS)
@@ -125,7 +126,7 @@ def _folds(setup: Setup, count: int = FOLDS) -> Iterator[tuple[EmpiricalRisk, Fl
     if size is None:
         raise DataError("model.columns: expected 'trees'")
     public = read_public(setup.terms.model)
-    columns, y = preparation.cut(preparation.coded(public, PUBLIC)), preparation.target(public, PUBLIC)
+    columns, y = preparation.clipped(preparation.coded(public, PUBLIC)), preparation.target(public, PUBLIC)
     weight = preparation.weights(y)
     for held in folds(len(y), count):
         forest = grow(
@@ -137,7 +138,9 @@ def _folds(setup: Setup, count: int = FOLDS) -> Iterator[tuple[EmpiricalRisk, Fl
         yield objective, objective.start(there), design, held
 
 
-def _judged(objective: EmpiricalRisk, theta: Floats, grown: Design, held: Design) -> tuple[float, float, float]:
+def _judged(
+    objective: EmpiricalRisk, loss: Loss, theta: Floats, grown: Design, held: Design
+) -> tuple[float, float, float]:
     """(s, c s, curvature in units of that of the rows grown on) as the rows of one fold show them."""
     curvature = objective.hessian(grown, theta)
     if curvature is None:
@@ -155,11 +158,5 @@ def _judged(objective: EmpiricalRisk, theta: Floats, grown: Design, held: Design
     each = float(np.einsum("ij,ji->", gradients, turned))
     pairs = float(gradients.sum(axis=0) @ turned.sum(axis=1)) - each
     signal = pairs / (rows * (rows - 1)) / (FLAT * told + (1 - FLAT) * both) * len(grown)
-    outside, inside = (float(np.mean(_curvatures(objective, design, theta))) for design in (held, grown))
+    outside, inside = (float(np.mean(loss.hessian(d.X @ theta, d.y) * d.weight)) for d in (held, grown))
     return each / rows / told, signal, outside / inside
-
-
-def _curvatures(objective: EmpiricalRisk, design: Design, theta: Floats) -> Floats:
-    """The weighted curvature of each row's loss in its own margin."""
-    loss = objective.loss
-    return loss.hessian(design.X @ theta, design.y) * design.weight if isinstance(loss, Loss) else np.ones(1)

@@ -197,10 +197,11 @@ class Pilot:
     @cached_property
     def grown(self) -> CrossFit | None:
         """What the public sample says of trees that were grown without it; None where terms have none, or no rows."""
-        if self.terms.model.trees is None or not self.has_rows:
+        public = self.setup.public
+        if self.terms.model.trees is None or not self.has_rows or public is None:
             return None
         grow = partial(cross_fit, replace(self.setup, objective=replace(self.setup.risk, regularisation=0.0)))
-        return self.design.derived(("cross-fit", type(self.objective)), grow)
+        return public.derived(("cross-fit", type(self.objective)), grow)  # once, however the pilot's rows are drawn
 
     def leaning(self) -> "Pilot":
         """The same with its rows' cost tilted, so that its minimum lies where their best fit with a ridge does.

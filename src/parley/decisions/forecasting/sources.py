@@ -200,15 +200,15 @@ class Sample(Source):
             start_cost=first,
             curvature=np.maximum(curvature, 0.0),
             directions=directions,
-            estimation=self._estimation(hessian, spread),
+            estimation=self._estimation(hessian, spread, curvature, directions),
             records=len(design),
             warnings=few,
             best=theta,
             tilt=self.tilt(objective),
         )
 
-    def _estimation(self, hessian: Floats, spread: Floats) -> float:
-        """c = tr(H^-1 G)/2."""
+    def _estimation(self, hessian: Floats, spread: Floats, curvature: Floats, directions: Floats) -> float:
+        """c = tr(H^-1 G)/2; `curvature` of the data's part of H, along its directions."""
         return float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:

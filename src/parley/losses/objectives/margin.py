@@ -15,7 +15,7 @@ from parley.data.design import UNIT
 from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.loss import Loss
 from parley.losses.objective import EmpiricalRisk, batched
-from parley.losses.objectives.newton import projected_newton
+from parley.losses.objectives.newton import optimum_by_newton
 from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, derivative_limit, tightest
 from parley.validate import Floats
 
@@ -105,15 +105,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         return self._newton(designs, radius, np.zeros(designs[0].width) if start is None else start)
 
     def _newton(self, designs: Sequence[Summable], radius: float | None, start: Floats) -> Floats:
-        total = sum(len(d) for d in designs)
-        shares = [(len(d) / total, d) for d in designs]
-        return projected_newton(
-            lambda t: float(sum(s * float(self.cost(d, t)) for s, d in shares)),
-            lambda t: self.penalty_gradient(t) + sum(s * self.mean_gradient(d, t) for s, d in shares),
-            lambda t: sum((s * self.hessian(d, t) for s, d in shares), start=np.array(0.0)),
-            start,
-            np.inf if radius is None else radius,
-        )
+        return optimum_by_newton(self, designs, radius, start)
 
 
 def clipped_derivatives(loss: Loss, block: Design, y: Floats, flat: Floats, bound: RecordBound | None) -> Floats:

@@ -1,17 +1,40 @@
 """theta*: the best model without privacy, to which relative fitness compares (W eq. 13). Newton's method projected on
 the box."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from parley.data import Summable
 from parley.errors import NoOptimumError
+from parley.losses.objective import EmpiricalRisk
 from parley.validate import Floats
 
 Cost = Callable[[Floats], float]
 Gradient = Callable[[Floats], Floats]
 
 TOLERANCE = 1e-13  # of the decrease that another step would still bring, relative to the cost
+
+
+def optimum_by_newton(
+    objective: EmpiricalRisk, designs: Sequence[Summable], radius: float | None, start: Floats
+) -> Floats:
+    """The minimiser [P] of an objective that has a second derivative, over all rows of all designs within the box."""
+    total = sum(len(design) for design in designs)
+    shares = [(len(design) / total, design) for design in designs]
+
+    def hessian(theta: Floats) -> Floats:
+        curves = [objective.hessian(design, theta) for _, design in shares]
+        found = [share * curve for (share, _), curve in zip(shares, curves, strict=True) if curve is not None]
+        return np.asarray(sum(found))
+
+    return projected_newton(
+        lambda t: float(sum(share * float(objective.cost(design, t)) for share, design in shares)),
+        lambda t: objective.penalty_gradient(t) + sum(share * objective.mean_gradient(d, t) for share, d in shares),
+        hessian,
+        start,
+        np.inf if radius is None else radius,
+    )
 
 
 def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: Floats, radius: float) -> Floats:

@@ -17,7 +17,7 @@ from parley.data.design import UNIT
 from parley.losses.hazards import Hazards, periods
 from parley.losses.multinomial import over_classes
 from parley.losses.objective import EmpiricalRisk, batched
-from parley.losses.objectives.newton import projected_newton
+from parley.losses.objectives.newton import optimum_by_newton
 from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, tightest
 from parley.validate import SMALLEST, Floats
 
@@ -55,7 +55,7 @@ class Survival(EmpiricalRisk):
             return np.asarray(self.loss.loss(_raw(block, flat), block.y) @ block.weight)
 
         total = batched(part, design, theta)
-        return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+        return np.asarray(total / len(design) + self.penalty(theta))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
         losses = self.loss.loss(_raw(design, theta.reshape(-1, theta.shape[-1])), design.y)
@@ -109,15 +109,8 @@ class Survival(EmpiricalRisk):
         precision: float = 1e-10,
         start: Floats | None = None,
     ) -> Floats:
-        total = sum(len(d) for d in designs)
-        shares = [(len(d) / total, d) for d in designs]
-        return projected_newton(
-            lambda t: float(sum(s * float(self.cost(d, t)) for s, d in shares)),
-            lambda t: self.penalty_gradient(t) + sum(s * self.mean_gradient(d, t) for s, d in shares),
-            lambda t: sum((s * self.hessian(d, t) for s, d in shares), start=np.array(0.0)),
-            np.zeros(_seen(designs) + designs[0].width) if start is None else start,
-            np.inf if radius is None else radius,
-        )
+        begin = np.zeros(_seen(designs) + designs[0].width) if start is None else start
+        return optimum_by_newton(self, designs, radius, begin)
 
     def curvature(self, design: Summable) -> float:
         many = _seen([design])
