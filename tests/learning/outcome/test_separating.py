@@ -62,7 +62,7 @@ def test_another_mistake_of_the_search_still_ends_a_run(monkeypatch):
     def broken(*arguments, **keys):
         raise SettingError("broken")
 
-    monkeypatch.setattr("parley.losses.objectives.margin.projected_newton", broken)
+    monkeypatch.setattr("parley.losses.objectives.newton.projected_newton", broken)
     with pytest.raises(SettingError, match="broken") as found:
         parley.train(separating(), [parley.Owner("bank", table())], seed=1)
     assert not isinstance(found.value, NoOptimumError)
