@@ -217,6 +217,12 @@ class Design(Summable):
         """Every row's products with parameters [R, p] -> [R, n]."""
         return rowwise.products(self.X, flat) if self.secret else np.asarray(flat @ self.X.T)
 
+    def curved(self, curvature: Floats) -> Floats:
+        """X' diag(c) X [p, p] for c [n], none below 0: a product of a matrix with itself, of which BLAS computes one
+        half."""
+        bent = self.X * np.sqrt(curvature)[:, None]
+        return np.asarray(bent.T @ bent)
+
     def exp(self, values: Floats) -> Floats:
         """e^x of what belongs to the rows [..., n]. May overwrite it."""
         return rowwise.exp(values) if self.secret else np.exp(values, out=values)

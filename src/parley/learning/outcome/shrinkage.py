@@ -138,12 +138,10 @@ def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats
     """Second derivatives of the mean loss at every parameter [B, P] -> [B, P, P]."""
 
     def part(block: Design) -> Floats:
-        # of a convex loss: not below 0
-        roots = np.sqrt(objective.loss.hessian(theta @ block.X.T, block.y) * block.weight)
+        curves = objective.loss.hessian(theta @ block.X.T, block.y) * block.weight
         total = np.empty((len(theta), rows.width, rows.width))
-        for place, root in enumerate(roots):
-            scaled = block.X * root[:, None]
-            total[place] = scaled.T @ scaled
+        for place, curve in enumerate(curves):
+            total[place] = block.curved(curve)
         return total
 
     return rows.sum(part) / len(rows)

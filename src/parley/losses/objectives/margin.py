@@ -90,8 +90,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         def part(block: Design) -> Floats:
             curvature = self.loss.hessian(block.X @ theta, block.y) * block.weight
             active = curvature != 0
-            X = block.X[active]
-            return np.asarray((X * curvature[active, None]).T @ X)
+            return block.where(active).curved(curvature[active])
 
         return design.sum(part) / len(design) + self.regularisation * np.eye(design.width)
 

@@ -13,7 +13,7 @@ from parley.validate import Floats
 Cost = Callable[[Floats], float]
 Gradient = Callable[[Floats], Floats]
 
-TOLERANCE = 1e-13  # of the decrease that another step would still bring, relative to the cost
+TOLERANCE = 1e-11  # of the decrease that another step would still bring, relative to the cost; one more is taken
 
 
 def optimum_by_newton(

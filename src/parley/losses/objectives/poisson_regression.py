@@ -35,7 +35,7 @@ class PoissonRegression(MarginObjective):
         search begins, and its own; at rates up to the ceiling it may be larger."""
 
         def part(block: Design) -> Floats:
-            return np.asarray((block.X * (block.weight * np.maximum(1.0, block.y))[:, None]).T @ block.X)
+            return block.curved(block.weight * np.maximum(1.0, block.y))
 
         return float(np.linalg.eigvalsh(design.sum(part) / len(design))[-1]) + self.regularisation
 

@@ -98,7 +98,7 @@ class Survival(EmpiricalRisk):
     def hessian(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design) -> Floats:
             curves = self.loss.hessian(_raw(block, theta[None])[0], block.y)
-            return _bent(np.array([curve * block.weight for _, _, curve in curves]), block.X)
+            return _bent(np.array([curve * block.weight for _, _, curve in curves]), block)
 
         return design.sum(part) / len(design) + self.regularisation * np.eye(len(theta))
 
@@ -116,7 +116,7 @@ class Survival(EmpiricalRisk):
         many = _seen([design])
 
         def part(block: Design) -> Floats:
-            return _bent(periods(block.y, many)[0] * block.weight, block.X)
+            return _bent(periods(block.y, many)[0] * block.weight, block)
 
         largest = float(np.linalg.eigvalsh(design.sum(part) / len(design))[-1])
         return self.loss.largest_curvature * largest + self.regularisation
@@ -154,12 +154,12 @@ def _norms(residual: Floats, total: Floats, block: Design, norm: ClipNorm) -> Fl
     return np.asarray(np.sqrt(over_classes(np.square(residual)) + shared**2))
 
 
-def _bent(curves: Floats, X: Floats) -> Floats:
+def _bent(curves: Floats, block: Design) -> Floats:
     """The sum over rows and periods of curves [K, n] times z z', z = (e_k, x) [P, P]."""
-    many, across = len(curves), curves @ X
-    found = np.empty((many + X.shape[1],) * 2)
+    many, across = len(curves), curves @ block.X
+    found = np.empty((many + block.width,) * 2)
     found[:many, :many], found[:many, many:], found[many:, :many] = np.diag(curves.sum(axis=1)), across, across.T
-    found[many:, many:] = (X * curves.sum(axis=0)[:, None]).T @ X
+    found[many:, many:] = block.curved(curves.sum(axis=0))
     return found
 
 
