@@ -11,7 +11,7 @@ of numbers, in floating point too; so what holds of the ends of an interval hold
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -59,6 +59,13 @@ class Preparation:
         """How each feature becomes columns."""
         names, fills = self.categories, self.fills
         return tuple(make_encoding(self.model, c, names.get(c), fills.get(c, np.nan)) for c in self.features)
+
+    @cached_property
+    def unturned(self) -> "Preparation":
+        """The same columns before a rotation, a basis or leaves: what trees take. Itself where it has none."""
+        if self.rotation is None and self.basis is None and self.forest is None:
+            return self
+        return replace(self, rotation=None, component_low=None, component_high=None, basis=None, forest=None)
 
     @property
     def labels(self) -> tuple[str, ...]:

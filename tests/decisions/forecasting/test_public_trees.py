@@ -16,7 +16,7 @@ from parley.decisions.forecasting.inside_view import inside_view
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.public_trees import public_trees
 from parley.decisions.games.stakes import stakes
-from parley.learning.outcome.boosting import TreeRows, tree_losses, unturned
+from parley.learning.outcome.boosting import TreeRows, tree_losses
 from parley.report import forecast as said
 from parley.terms import write_terms
 
@@ -73,7 +73,7 @@ def test_costs_of_the_sample_and_of_owners_are_what_fresh_rows_show(tmp_path, tu
     for seed in range(4):
         pilot = open_pilot(terms_for(tmp_path, steps(500, seed), 1000, **turned))
         found, preparation = public_trees(pilot), pilot.setup.preparation
-        plain = unturned(preparation)
+        plain = preparation.unturned
 
         def rows_of(table, pilot=pilot, preparation=preparation, plain=plain):
             design = preparation.design(table, "fresh")

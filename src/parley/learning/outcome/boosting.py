@@ -154,14 +154,6 @@ def tree_losses(rows: TreeRows, new: TreeRows, leaves: int) -> Floats:
         return np.array([new.losses(new.raw(said)) for said in _said(rows, new.columns, leaves)])
 
 
-def unturned(preparation: Preparation) -> Preparation:
-    """The same columns before a rotation, a basis or leaves: what trees take. The preparation itself where it has
-    none."""
-    if preparation.rotation is None and preparation.basis is None and preparation.forest is None:
-        return preparation
-    return replace(preparation, rotation=None, component_low=None, component_high=None, basis=None, forest=None)
-
-
 def _said(rows: TreeRows, columns: Floats, leaves: int) -> Iterator[Floats]:
     """What trees of these rows say of columns [n, columns] after so many `ITERATIONS`: numbers [n], or probabilities
     [classes, n]."""

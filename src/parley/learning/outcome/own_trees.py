@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.learning.outcome.boosting import BoostedTrees, TreeRows, boosted, lead, unturned
+from parley.learning.outcome.boosting import BoostedTrees, TreeRows, boosted, lead
 from parley.learning.outcome.ridge import RidgeModel, judged_rows
 from parley.owner.owner import Agreement, Owner
 from parley.validate import Floats
@@ -43,7 +43,7 @@ def own_trees(owner: Owner, agreement: Agreement, ridge: RidgeModel) -> OwnTrees
 def tree_rows(owner: Owner, agreement: Agreement) -> tuple[TreeRows, TreeRows]:
     """(training, held-out) rows that have a target, as trees take them."""
     setup = agreement.setup
-    plain = unturned(setup.preparation)
+    plain = setup.preparation.unturned
     designs = agreement.tables.train, agreement.tables.held_out
     columns = designs if plain is setup.preparation else plain.designs(owner.table, setup.terms, owner.name)
     train, held_out = (
