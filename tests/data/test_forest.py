@@ -68,21 +68,32 @@ def test_every_row_has_one_leaf_in_each_tree(tmp_path, columns):
     assert np.sqrt(np.square(prepared.matrix(frame, "table")).sum(axis=1)).max() <= np.sqrt(np.square(bound).sum())
 
 
-def test_leaves_are_those_that_scikit_learn_reaches(tmp_path):
-    """The public model itself: what its leaves add up to is what the library predicts."""
-    from sklearn.ensemble import GradientBoostingClassifier
+@pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression", "softmax-regression"])
+def test_the_public_model_is_that_of_scikit_learn(tmp_path, monkeypatch, kind):
+    """With nothing drawn and nothing pulled: what a row's leaves add up to is what the library's boosting says, which
+    finds splits by histograms."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    from parley.data.tree_growing import COLUMNS, ROWS
-
-    prepared = resolve(terms(tmp_path)).preparation
-    public = pd.read_csv(tmp_path / "public.csv")
-    coded = prepared.coded(public, "public")
-    library = GradientBoostingClassifier(
-        n_estimators=10, learning_rate=0.05, max_leaf_nodes=4, max_depth=None, min_samples_leaf=10, subsample=ROWS,
-        max_features=COLUMNS, random_state=0,
-    ).fit(coded.T, public["y"])  # fmt: skip
-    margin = prepared.matrix(public, "public") @ prepared.origin
-    assert np.allclose(margin, library.decision_function(coded.T.astype(np.float32)), atol=1e-6)
+    monkeypatch.setattr("parley.data.tree_growing.COLUMNS", 1.0)
+    monkeypatch.setattr("parley.data.tree_growing.PENALTY", 1e-12)
+    frame = table(240, 1)  # fewer values than the library has bins
+    if kind == "softmax-regression":
+        frame["y"] += 2 * (frame["x"] > 1)
+    frame.to_csv(tmp_path / "public.csv", index=False)
+    size = {"count": 10, "leaves": 4, "rows": 1.0}
+    prepared = resolve(terms(tmp_path, kind=kind, trees=size)).preparation
+    coded = prepared.coded(frame, "public").T
+    library = HistGradientBoostingRegressor if kind == "linear-regression" else HistGradientBoostingClassifier
+    found = library(
+        max_iter=10, learning_rate=0.05, max_leaf_nodes=4, max_depth=None, min_samples_leaf=10, early_stopping=False,
+        random_state=0,
+    ).fit(coded, frame["y"])  # fmt: skip
+    raw = prepared.origin.reshape(prepared.outcomes, -1) @ prepared.matrix(frame, "public").T
+    said = found._raw_predict(coded).T
+    if kind == "linear-regression":
+        said = (said - prepared.target_centre) / prepared.target_scale
+    assert np.allclose(raw - raw.mean(axis=0), said - said.mean(axis=0), atol=1e-6)
+    assert kind == "softmax-regression" or np.allclose(raw, said, atol=1e-6)
 
 
 def test_training_begins_at_the_public_model(tmp_path):

@@ -1,11 +1,12 @@
-"""Boosted trees of rows that everybody may see: scikit-learn grows them, numbers are what is kept (`forest`)."""
+"""Boosted trees of rows that everybody may see: scikit-learn grows each, numbers are what is kept (`forest`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit, softmax
 
 from parley.data.cut_points import cut
 from parley.data.forest import Forest
@@ -14,8 +15,9 @@ from parley.errors import DataError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
 
-# of rows, and of columns, that a tree or a split looks at: of trees that differ, leaves say more when fitted again
-ROWS = COLUMNS = 0.5
+COLUMNS = 0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again
+PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to zero
+FLATTEST = 1e-9  # curvature of a row that is as good as sure
 PUBLIC = "public sample"
 FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
 
@@ -58,63 +60,82 @@ def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
 
 def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int, classifies: bool) -> Forest:
     """Trees of this size for public rows: coded columns [columns, n] and prepared targets [n] (-1 and 1, places of
-    classes, or numbers). Of several classes each has its own."""
-    from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor  # not for those without trees
+    classes, or numbers). Of several classes each has its own.
 
-    kind = GradientBoostingClassifier if classifies else GradientBoostingRegressor
-    grower = kind(
-        n_estimators=size.count,
-        learning_rate=size.rate,
-        max_leaf_nodes=size.leaves,
-        max_depth=None,
-        min_samples_leaf=size.smallest,
-        subsample=ROWS,
-        max_features=COLUMNS,
-        random_state=size.seed,
-    )
-    named = _every_class(y, outcomes) if classifies else y
-    fitted = grower.fit(np.clip(columns, -FLOAT32, FLOAT32).T, named, sample_weight=weight)
-    return _kept(fitted, size.rate, outcomes)
+    Each tree is a Newton step of the loss: of all splits it takes those that save most by the loss's second-order
+    expansion, which is what a regression tree of -gradient/curvature, weighted by curvature, looks for.
+    """
+    from sklearn.tree import DecisionTreeRegressor  # not for those without trees
+
+    rng = np.random.default_rng(size.seed)
+    cells = np.ascontiguousarray(np.clip(columns, -FLOAT32, FLOAT32).T, dtype=np.float32)
+    wanted = _wanted(y, outcomes, classifies)
+    raw = np.repeat(_begin(wanted, weight, classifies)[:, None], len(y), axis=1)
+    begin, grown = raw[:, 0].copy(), list[tuple[Any, Floats]]()
+    for _ in range(size.count):
+        said = _expected(raw, classifies)
+        for outcome in range(outcomes):
+            slope = weight * (said[outcome] - wanted[outcome])
+            curve = weight * np.maximum(said[outcome] * (1 - said[outcome]), FLATTEST) if classifies else weight
+            some = rng.permutation(len(y))[: max(round(size.rows * len(y)), 1)]
+            tree = DecisionTreeRegressor(
+                max_leaf_nodes=size.leaves,
+                min_samples_leaf=size.smallest,
+                max_features=COLUMNS,
+                random_state=int(rng.integers(2**31)),
+            ).fit(cells[some], -slope[some] / curve[some], sample_weight=curve[some])
+            leaf, nodes = tree.apply(cells), tree.tree_.node_count
+            total, bend = (np.bincount(leaf[some], each[some], nodes) for each in (slope, curve))
+            value = -size.rate * total / (bend + PENALTY * weight.mean())
+            raw[outcome] += value[leaf]
+            grown.append((tree.tree_, value))
+    return _kept(grown, begin)
 
 
-def _every_class(y: Floats, outcomes: int) -> Floats:
-    """The targets, if every class has a row among them."""
-    present = np.unique(y).size
-    if present < max(outcomes, 2):
+def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:
+    """The targets [outcomes, n]: 0 and 1 for each class, of two for the second alone."""
+    if not classifies:
+        return y[None]
+    if np.unique(y).size < max(outcomes, 2):
         raise DataError(
             "model.columns: expected every class among the public rows that trees are grown on; take 'bins', or a "
             "larger public sample"
         )
-    return y
+    classes = np.arange(outcomes)[:, None] if outcomes > 1 else np.ones((1, 1))
+    return np.asarray(y == classes, dtype=np.float64)
 
 
-def _kept(fitted: Any, rate: float, outcomes: int) -> Forest:
-    """The numbers of a fitted ensemble; where it begins is added to each class's first tree."""
+def _begin(wanted: Floats, weight: Floats, classifies: bool) -> Floats:
+    """What is said of every row before the first tree [outcomes]: log-odds, a logarithm for each class, or a number."""
+    mean = np.asarray(wanted @ weight / weight.sum())
+    if not classifies:
+        return mean
+    return np.asarray(np.log(mean) - (np.log1p(-mean) if len(mean) == 1 else np.log(mean).mean()))
+
+
+def _expected(raw: Floats, classifies: bool) -> Floats:
+    """The targets that raw predictions [outcomes, n] expect."""
+    if not classifies:
+        return raw
+    return np.asarray(softmax(raw, axis=0) if len(raw) > 1 else expit(raw))
+
+
+def _kept(grown: Sequence[tuple[Any, Floats]], begin: Floats) -> Forest:
+    """The numbers of trees, of each outcome in turn; where they begin is added to each outcome's first."""
     columns, thresholds, lefts, rights, roots, values = [], [], [], [], [], []
-    begin = _begin(fitted.init_)
     nodes = leaves = 0
-    for round_, trees in enumerate(fitted.estimators_):
-        for outcome, each in enumerate(trees):
-            tree = each.tree_
-            leaf = tree.children_left < 0
-            places = leaves + np.cumsum(leaf) - 1
-            columns.append(np.where(leaf, -1, tree.feature))
-            thresholds.append(np.where(leaf, 0.0, tree.threshold))
-            lefts.append(np.where(leaf, places, tree.children_left + nodes))
-            rights.append(np.where(leaf, 0, tree.children_right + nodes))
-            roots.append(nodes)
-            added = np.zeros((outcomes, int(leaf.sum())))
-            added[outcome] = rate * tree.value[leaf, 0, 0] + (begin[outcome] if round_ == 0 else 0.0)
-            values.append(added)
-            nodes, leaves = nodes + tree.node_count, leaves + added.shape[1]
+    for place, (tree, value) in enumerate(grown):
+        outcome, leaf = place % len(begin), tree.children_left < 0
+        places = leaves + np.cumsum(leaf) - 1
+        columns.append(np.where(leaf, -1, tree.feature))
+        thresholds.append(np.where(leaf, 0.0, tree.threshold))
+        lefts.append(np.where(leaf, places, tree.children_left + nodes))
+        rights.append(np.where(leaf, 0, tree.children_right + nodes))
+        roots.append(nodes)
+        added = np.zeros((len(begin), int(leaf.sum())))
+        added[outcome] = value[leaf] + (begin[outcome] if place < len(begin) else 0.0)
+        values.append(added)
+        nodes, leaves = nodes + tree.node_count, leaves + added.shape[1]
     column, left, right = (np.concatenate(each).astype(np.intp) for each in (columns, lefts, rights))
     first, said = np.array(roots, dtype=np.intp), np.concatenate(values, axis=1)
     return Forest(column, np.concatenate(thresholds), left, right, first, said)
-
-
-def _begin(constant: Any) -> Floats:
-    """What an ensemble says of every row before its first tree: log-odds, a logarithm for each class, or a number."""
-    if not hasattr(constant, "class_prior_"):
-        return np.ravel(constant.constant_)
-    logarithms = np.log(constant.class_prior_)
-    return np.array([logarithms[1] - logarithms[0]]) if len(logarithms) == 2 else logarithms - logarithms.mean()

@@ -39,6 +39,7 @@ class Trees(Section):
     leaves: Annotated[int, Field(ge=2, le=64, strict=True)] = 8  # of a tree, at most
     smallest: Count = 10  # rows of the public sample in a leaf, at least
     rate: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.05  # what share of its own best each tree adds
+    rows: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.5  # share of the public sample that each tree looks at
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
 
 

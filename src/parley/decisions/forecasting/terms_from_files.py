@@ -25,7 +25,7 @@ from parley.data.sources import find_source, read_table
 from parley.data.table import codes, names, numbers, require_columns
 from parley.data.targets import dropped_words, with_target
 from parley.decisions.forecasting.column_choice import Tried, Wanted, choose_columns, open_ways
-from parley.decisions.forecasting.cross_fit import with_best_rate
+from parley.decisions.forecasting.cross_fit import with_best_growth
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.planner import Proposal, plan
@@ -176,7 +176,7 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
 def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
     """The best plan for terms whose columns are settled, from a clip that fits."""
     if terms.model.columns == "trees":  # gradients at public leaf values say where to clip
-        return plan(with_best_rate(terms), None, None, seed, progress)
+        return plan(with_best_growth(terms), None, None, seed, progress)
     try:
         clip = _fitting_clip(terms)
     except (DataError, SettingError):  # its rows have no optimum without a box: classes that separate
