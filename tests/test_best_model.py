@@ -1,6 +1,7 @@
 """How benchmarks/best_model.py measures: a public sample of its own for every split, costs in one unit, and what chance
 explains."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -91,3 +92,19 @@ def test_chances_are_corrected_for_all_that_are_looked_at(best_model):
     assert lines[1].endswith("ahead")
     assert "-2.05 ± 0.03" in lines[1]
     assert not lines[2].endswith(("ahead", "BEHIND"))
+
+
+def test_it_runs_through_at_a_size_that_measures_nothing(best_model, tmp_path, monkeypatch, capsys):
+    """From files to a table: drafted, planned and trained as `parley init` does it, beside every rival."""
+    book = best_model.replace(some_book(best_model), name="loans")
+    monkeypatch.setattr(best_model, "BOOKS", {"loans": lambda: book})
+    monkeypatch.setattr(best_model, "TASKS", {"loans": (200, 100)})
+    monkeypatch.setattr("common.boosted.SIZES", {"max_iter": [5]})
+    size = ["--task", "loans", "--owners", "1", "--epsilon", "1", "--public", "60", "--runs", "2", "--replicates", "1"]
+    monkeypatch.setattr(sys, "argv", ["best_model.py", *size, "--json", str(tmp_path / "found.json")])
+    best_model.main()
+    said = capsys.readouterr().out
+    assert "corrected by Holm for 6" in said
+    cell = json.loads((tmp_path / "found.json").read_text())["cells"][0]
+    assert all(len(entry["by_split"]) == 2 for entry in cell["entries"].values())
+    assert len(cell["entries"]["Parley as planned"]["settings"]["by_split"]) == 2

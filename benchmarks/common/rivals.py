@@ -121,8 +121,9 @@ class GradientDescent:
         steepest = float(np.linalg.eigvalsh(X.T @ X / len(X))[-1]) * (0.25 if rows.classes else 2.0)
         size = float(np.median(rows.norms)) * (0.5 if rows.classes else 1.0)
         clips, lengths = (size / 3, size, size * 3), (0.2, 1.0)
-        for clip, length, steps, average in itertools.product(clips, lengths, (4, 24, 144), (0.0, 1.0)):
-            yield (float(f"{clip:.4g}"), float(f"{length / steepest:.4g}"), float(steps), average)
+        steps = (4, 24, 144) if self.start is None else (1, 4, 24, 144)  # a good start may not need many
+        for clip, length, many, average in itertools.product(clips, lengths, steps, (0.0, 1.0)):
+            yield (float(f"{clip:.4g}"), float(f"{length / steepest:.4g}"), float(many), average)
 
     def neighbours(self, setting: Setting, factor: float) -> Iterable[Setting]:
         """One knob away, and both kinds of answer of each: they come from the same steps."""
