@@ -28,17 +28,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from common import books
+from common.boosted import boosted_public, log_loss
 from joblib import Parallel, delayed
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.model_selection import GridSearchCV
 
 import parley
 from parley.decisions.forecasting.terms_from_files import Wishes, draft, planned
-from parley.validate import Floats
 
 DELTA, ROWS, TESTED = 1e-6, 24_000, 12_000
 BOOKS = {"adult": books.adult, "SBA": books.sba, "loans": lambda: books.loans(all_years=True)}
-SIZES = {"max_leaf_nodes": [4, 8, 16], "learning_rate": [0.03, 0.1], "max_iter": [50, 100, 200]}
 OWNERS = (1, 3, 30)
 
 
@@ -133,7 +130,7 @@ def measured(cell: Cell) -> Measured:
     order = np.random.default_rng([3, cell.run]).permutation(len(book.rows))[: cell.public + ROWS + TESTED]
     rows = book.rows.iloc[order][[*book.numbers, *book.names, book.target]].reset_index(drop=True)
     public, owned, test = rows[: cell.public], rows[cell.public : cell.public + ROWS], rows[cell.public + ROWS :]
-    unit = 1.0 if book.kind == "logistic-regression" else float(rows[book.target].std())
+    unit = 1.0 if book.classes else float(rows[book.target].std())
     with tempfile.TemporaryDirectory() as scratch:
         sample, files = Path(scratch) / "public.parquet", list[Path]()
         public.to_parquet(sample)
@@ -161,31 +158,14 @@ def _way(
     model = parley.train(proposal.terms, owners, seed=cell.run, measure=False).model
     y, said = test[book.target].to_numpy(dtype=np.float64), (proposal.expected_cost, proposal.public_fit)
     forecast, alone = (np.nan if each is None else each for each in said)
-    if book.kind == "logistic-regression":
-        return Way(_log_loss(y, model.predict_proba(test)[:, 1]), forecast, alone)
+    if book.classes:
+        return Way(log_loss(y, model.predict_proba(test)[:, 1]), forecast, alone)
     return Way(float(np.sqrt(np.mean((model.predict(test) - y) ** 2))) / unit, forecast**0.5 / unit, alone**0.5 / unit)
 
 
-def _log_loss(y: Floats, p: Floats) -> float:
-    p = np.clip(p, 1e-9, 1 - 1e-9)
-    return -float(np.mean(y * np.log(p) + (1 - y) * np.log1p(-p)))
-
-
 def _public_alone(book: books.Book, public: pd.DataFrame, test: pd.DataFrame, unit: float) -> float:
-    """Boosted trees of the public sample, which take names and gaps themselves."""
-    both = pd.concat([public, test])
-    for column in book.names:
-        both[column] = both[column].astype(object).where(both[column].notna(), "?").astype(str).astype("category")
-    X, y = both.drop(columns=book.target), both[book.target].to_numpy(dtype=np.float64)
-    classes = book.kind == "logistic-regression"
-    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    model = kind(categorical_features="from_dtype", random_state=0, min_samples_leaf=10)
-    scoring = "neg_log_loss" if classes else "neg_mean_squared_error"
-    found = GridSearchCV(model, SIZES, scoring=scoring, cv=4).fit(X[: len(public)], y[: len(public)])
-    held, rest = y[len(public) :], X[len(public) :]
-    if classes:
-        return _log_loss(held, found.predict_proba(rest)[:, 1])
-    return float(np.sqrt(np.mean((found.predict(rest) - held) ** 2))) / unit
+    said, y = boosted_public(book, public, test), test[book.target].to_numpy(dtype=np.float64)
+    return log_loss(y, said) if book.classes else float(np.sqrt(np.mean((said - y) ** 2))) / unit
 
 
 if __name__ == "__main__":

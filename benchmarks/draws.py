@@ -56,6 +56,7 @@ CLASSES = ["p", "q", "r"]
 PREPARED: dict[str, dict[str, Any]] = {
     "columns": {},
     "whitened": {"whitening": "public"},
+    "curved": {"whitening": "public-curvature"},
     "components": {"components": 2},
     "basis": {"basis": {"points": 5, "width": 1.0}},
 }
@@ -226,6 +227,8 @@ def settings(count: int, seed: int) -> Iterator[Setting]:
             if streamed or rng.random() < 0.1
             else "columns"
         )
+        if prepared == "curved" and KINDS[number % len(KINDS)] == "linear-svm":
+            prepared = "whitened"  # corners have no curvature
         clip = None if rng.random() < 0.3 else float(rng.choice([1.0, 0.01, 100.0]))
         width = int(rng.choice(WIDTHS))
         yield Setting(

@@ -132,6 +132,24 @@ def test_descent_may_begin_at_a_public_model(common):
     assert moved[0] - moved[0][0] == pytest.approx(moved[1] - moved[1][0], abs=1e-5)
 
 
+def test_descent_in_other_coordinates_is_the_same_descent_there(common):
+    """Noise is as large in those coordinates as in any; steps of length 1 without clip or noise, whitened by the
+    Hessian, are nearly Newton's."""
+    _, linear, rivals = common
+    rows, start = some_rows(linear, 4000), np.array([0.9, -0.4, 0.3, -0.9])
+    turn, settings = linear.whitening(rows, start), [(1e2, 1.0, 6.0, 0.0)]
+    method = rivals.GradientDescent(start, turn)
+    there = method.models(rows, settings, rivals.Privacy(1e6, 1e-6), 1, seed=0)[0, 0]
+    assert there == pytest.approx(linear.ridge(rows, linear.TINY), abs=0.02)
+    plain = rivals.GradientDescent(np.linalg.solve(turn, start))
+    privacy = rivals.Privacy(1.0, 1e-6)
+    found = method.models(rows, [(0.5, 1.0, 3.0, 1.0)], privacy, 5, seed=1)
+    assert found == pytest.approx(plain.models(rows.turned(turn), [(0.5, 1.0, 3.0, 1.0)], privacy, 5, seed=1) @ turn.T)
+    few = rows.thinned(200, start).turned(turn)
+    at, clips = np.linalg.solve(turn, start)[None, :], np.array([0.7])
+    assert few.clipped_gradients(at, clips) == pytest.approx(rows.turned(turn).clipped_gradients(at, clips), abs=1e-6)
+
+
 def test_statistics_are_those_of_the_rows_but_for_noise(common):
     _, linear, rivals = common
     rows = some_rows(linear, 5000, classes=False)

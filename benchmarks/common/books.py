@@ -30,6 +30,11 @@ class Book:
     names: tuple[str, ...]
     rows: pd.DataFrame
 
+    @property
+    def classes(self) -> bool:
+        """Whether what is learned is which of two classes a row is of."""
+        return self.kind == "logistic-regression"
+
     def shuffled(self, seed: int, most: int | None = None) -> "Book":
         """The same rows in random order, at most so many."""
         order = np.random.default_rng(seed).permutation(len(self.rows))[:most]

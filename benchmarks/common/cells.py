@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 PLANNED, ONE_NOISE = "Parley as planned", "Parley, one noise"
 PUBLIC_ALONE, OWN_ALONE, ZERO = "the public sample alone", "own rows alone, no privacy", "the zero model"
+BOOSTED = "boosted public sample"
 DESCENT, OBJECTIVE, STATISTICS, LIBRARY = (
     "DP gradient descent",
     "objective perturbation",
     "AdaSSP",
     "diffprivlib (pure eps)",
 )
-WARM = "DP gradient descent, public start"
-ROWS = (PLANNED, ONE_NOISE, DESCENT, WARM, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE, OWN_ALONE, ZERO)
-RIVALS = (DESCENT, WARM, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE)
+WARM, TURNED = "DP gradient descent, public start", "the same, whitened by the Hessian"
+RIVALS = (DESCENT, WARM, TURNED, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE, BOOSTED)
+ROWS = (PLANNED, ONE_NOISE, *RIVALS, OWN_ALONE, ZERO)
 ENOUGH, MOST = 24, 1.25  # cells of 27 not behind the best; the largest ratio to it
 
 
@@ -44,7 +46,11 @@ class Cell:
     task: str
     owners: int
     epsilon: float
+    public: int  # rows of the public sample
     entries: dict[str, Entry]
+
+    def __str__(self) -> str:
+        return f"{self.task}, {self.owners} owners, eps {self.epsilon:g}, {self.public} public rows"
 
     @property
     def best(self) -> str:
@@ -69,7 +75,7 @@ def standard_error(values: Any) -> float:
 
 def table(cells: list[Cell]) -> list[list[str]]:
     """One eps: methods down, cells across; then how Parley compares."""
-    lines = [["", *(f"{cell.task} {cell.owners}" for cell in cells)]]
+    lines = [["owners, public rows", *(f"{cell.task} {cell.owners}, {cell.public}" for cell in cells)]]
     for name in ROWS:
         if any(name in cell.entries for cell in cells):
             lines.append([name, *(figure(cell, name) for cell in cells)])
@@ -101,7 +107,44 @@ def standing(cell: Cell, name: str) -> str:
 def summary(cell: Cell) -> str:
     """A line as soon as a cell is done."""
     figures = "; ".join(f"{name} {cell.entries[name].mean:.3g}" for name in ROWS if name in cell.entries)
-    return f"{cell.task}, {cell.owners} owners, eps {cell.epsilon:g}: {figures}"
+    planned = cell.entries[PLANNED].settings["by_split"] if PLANNED in cell.entries else []
+    ways = [f"{each['columns'] or 'lines'}, whitening {each['whitening'] or 'none'}" for each in planned]
+    taken = "; ".join(f"{way}: {ways.count(way)}" for way in dict.fromkeys(ways))
+    return f"{cell}: {figures}" + (f" (Parley took {taken})" if taken else "")
+
+
+def holm(chances: list[float]) -> list[float]:
+    """P-values corrected for all of them together (Holm 1979): any at most a is a mistake with probability at most a.
+
+    >>> [round(each, 3) for each in holm([0.01, 0.5, 0.02])]
+    [0.03, 0.5, 0.04]
+    """
+    order, found, least = np.argsort(chances), [0.0] * len(chances), 0.0
+    for rank, place in enumerate(order):
+        least = max(least, min(1.0, (len(chances) - rank) * chances[place]))
+        found[place] = least
+    return found
+
+
+def comparisons(cells: list[Cell]) -> list[str]:
+    """Paired differences over splits between Parley and every rival: mean, standard error, and how significant by
+    Student's t, alone and corrected for all that are printed."""
+    pairs = [(c, ours, r) for c in cells for ours in (PLANNED, ONE_NOISE) for r in RIVALS if {ours, r} <= {*c.entries}]
+    gaps = [np.subtract(cell.entries[ours].by_split, cell.entries[rival].by_split) for cell, ours, rival in pairs]
+    chances = [_chance(gap) for gap in gaps]
+    said = [f"paired differences x 1000 ± standard error over splits; p, and corrected by Holm for {len(pairs)}"]
+    for (cell, ours, rival), gap, alone, together in zip(pairs, gaps, chances, holm(chances), strict=True):
+        mark = "" if together > 0.05 else (" ahead" if gap.mean() < 0 else " BEHIND")
+        figures = f"{gap.mean():+.2f} ± {standard_error(gap):.2f} (p {alone:.2g}, corrected {together:.2g}){mark}"
+        said.append(f"  {cell}: {ours} less {rival}: {figures}")
+    return said
+
+
+def _chance(gaps: Any) -> float:
+    """Two-sided, of gaps whose mean is 0; 1 where there are too few to tell."""
+    if len(gaps) < 2 or not standard_error(gaps) > 0:
+        return 1.0
+    return float(2 * student.sf(abs(np.mean(gaps)) / standard_error(gaps), len(gaps) - 1))
 
 
 def verdict(cells: list[Cell]) -> list[str]:
@@ -140,7 +183,8 @@ def to_json(cell: Cell) -> dict[str, Any]:
         name: {"mean": entry.mean, "standard_error": entry.error, **asdict(entry)}
         for name, entry in cell.entries.items()
     }
-    content = {"task": cell.task, "owners": cell.owners, "epsilon": cell.epsilon, "best": cell.best, "entries": entries}
+    content: dict[str, Any] = {"task": cell.task, "owners": cell.owners, "epsilon": cell.epsilon, "public": cell.public}
+    content |= {"best": cell.best, "entries": entries}
     names = [name for name in (PLANNED, ONE_NOISE) if name in cell.entries]
     return content | {
         "ratios": {n: cell.ratio(n, cell.best) for n in names},
@@ -148,7 +192,7 @@ def to_json(cell: Cell) -> dict[str, Any]:
     }
 
 
-def kept(path: Path | None, protocol: dict[str, int]) -> dict[tuple[str, int, float], dict[str, Entry]]:
+def kept(path: Path | None, protocol: dict[str, int]) -> dict[tuple[str, int, float, int], dict[str, Entry]]:
     """Other people's rows of cells that were filled before."""
     if path is None:
         return {}
@@ -156,7 +200,7 @@ def kept(path: Path | None, protocol: dict[str, int]) -> dict[tuple[str, int, fl
     if any(content[key] != value for key, value in protocol.items()):
         raise SystemExit(f"{path}: expected a table of {protocol}")
     return {
-        (cell["task"], cell["owners"], cell["epsilon"]): {
+        (cell["task"], cell["owners"], cell["epsilon"], cell["public"]): {
             name: Entry(tuple(entry["by_split"]), entry["settings"])
             for name, entry in cell["entries"].items()
             if name not in (PLANNED, ONE_NOISE)

@@ -78,6 +78,10 @@ class Rows:
             total += number.T @ x
         return total / np.float32(len(X))  # of these rows, which may stand for more
 
+    def turned(self, turn: Floats) -> "Rows":
+        """The same in other coordinates x turn, turn [p, p]: a model theta of them is turn theta of these."""
+        return Rows(self.X @ turn, self.y, self.classes)
+
     def thinned(self, rows: int, centre: Floats) -> "Rows":
         """Fewer rows with gradients like all of them, see `Thinned`; these if they are few."""
         return self if len(self) <= rows else Thinned(self.X[:rows], self.y[:rows], self.classes, self, centre)
@@ -115,6 +119,9 @@ class Thinned(Rows):
     def within(self, norm: float) -> "Rows":
         return self.whole.within(norm).thinned(len(self.y), self.centre)
 
+    def turned(self, turn: Floats) -> "Rows":
+        return Thinned(self.X @ turn, self.y, self.classes, self.whole.turned(turn), np.linalg.solve(turn, self.centre))
+
     def clipped_gradients(self, theta: Floats, clips: Floats) -> Floats:
         sizes, places = np.unique(clips, return_inverse=True)
         moved = np.array([self._moved(float(size)) for size in sizes])
@@ -134,6 +141,13 @@ class Thinned(Rows):
 def losses(margins: Floats, y: Floats, classes: bool) -> Floats:
     """Log-losses of classes -1 and 1, squared errors of numbers."""
     return np.logaddexp(0.0, -y * margins) if classes else (margins - y) ** 2
+
+
+def whitening(rows: Rows, theta: Floats) -> Floats:
+    """(H + r)^-1/2 [p, p], H the Hessian of the rows' mean cost at theta and r its mean a parameter times
+    parameters/rows: what so few rows cannot tell is not blown up."""
+    values, vectors = np.linalg.eigh(rows.moments(rows.curvatures(theta)) / len(rows))
+    return vectors / np.sqrt(np.maximum(values, 0.0) + len(values) / len(rows) * values.mean()) @ vectors.T
 
 
 def ridge(rows: Rows, penalty: float, start: Floats | None = None) -> Floats:

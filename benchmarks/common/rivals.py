@@ -95,7 +95,7 @@ def _steps(setting: Setting, factor: float) -> list[Setting]:
 @dataclass(frozen=True, eq=False)
 class GradientDescent:
     """Gradient descent on all rows (Song et al. 2013, Bassily et al. 2014): T steps of one length, each row's gradient
-    clipped, from 0 or from a `start` that is public.
+    clipped, from 0 or from a `start` that is public, in coordinates that are public too (`turn`: a preconditioner).
 
     A setting is (clip, rate, T, average): the last iterate, or the mean of the second half of them. One row moves a
     mean gradient by at most 2 clip/n in L2, so each owner's noise is `unit` sqrt(T) 2 clip/n_l (T Gaussian releases are
@@ -104,14 +104,26 @@ class GradientDescent:
 
     descends: ClassVar[bool] = True
     start: Floats | None = None
+    turn: Floats | None = None  # [p, p]: coordinates to descend in, as public as the start
+    _known: dict[Rows, Rows] = field(default_factory=dict)
+
+    def _seen(self, rows: Rows) -> Rows:
+        """The rows in those coordinates."""
+        if self.turn is None:
+            return rows
+        if rows not in self._known:
+            self._known[rows] = rows.turned(self.turn)
+        return self._known[rows]
 
     def grid(self, rows: Rows) -> Iterable[Setting]:
+        rows = self._seen(rows)
         X = rows.short[0]
         steepest = float(np.linalg.eigvalsh(X.T @ X / len(X))[-1]) * (0.25 if rows.classes else 2.0)
         size = float(np.median(rows.norms)) * (0.5 if rows.classes else 1.0)
         clips, lengths = (size / 3, size, size * 3), (0.2, 1.0)
-        for clip, length, steps, average in itertools.product(clips, lengths, (4, 24, 144), (0.0, 1.0)):
-            yield (float(f"{clip:.4g}"), float(f"{length / steepest:.4g}"), float(steps), average)
+        steps = (4, 24, 144) if self.start is None else (1, 4, 24, 144)  # a good start may not need many
+        for clip, length, many, average in itertools.product(clips, lengths, steps, (0.0, 1.0)):
+            yield (float(f"{clip:.4g}"), float(f"{length / steepest:.4g}"), float(many), average)
 
     def neighbours(self, setting: Setting, factor: float) -> Iterable[Setting]:
         """One knob away, and both kinds of answer of each: they come from the same steps."""
@@ -126,8 +138,9 @@ class GradientDescent:
 
     def models(self, rows: Rows, settings: Sequence[Setting], privacy: Privacy, runs: int, seed: int) -> Floats:
         descents = list(dict.fromkeys(setting[:3] for setting in settings))
-        last, means = self._descended(rows, descents, privacy, runs, seed)
-        return np.array([(means if setting[3] else last)[descents.index(setting[:3])] for setting in settings])
+        last, means = self._descended(self._seen(rows), descents, privacy, runs, seed)
+        found = np.array([(means if setting[3] else last)[descents.index(setting[:3])] for setting in settings])
+        return found if self.turn is None else found @ self.turn.T
 
     def _descended(
         self, rows: Rows, descents: Sequence[Setting], privacy: Privacy, runs: int, seed: int
@@ -138,6 +151,7 @@ class GradientDescent:
         each = privacy.unit * np.sqrt(steps) * 2 * clips / (len(rows) / privacy.owners)
         noise = each / math.sqrt(privacy.owners)
         begin = np.zeros(width) if self.start is None else self.start
+        begin = begin if self.turn is None else np.linalg.solve(self.turn, begin)
         theta, total = np.tile(begin.astype(np.float32), (len(steps), 1)), np.zeros((len(steps), width))
         for step in range(int(steps.max())):
             at = np.flatnonzero(step < steps)

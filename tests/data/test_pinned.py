@@ -18,6 +18,7 @@ from parley.terms import load_terms, write_terms
 KINDS = {
     "components": {"components": 4},
     "whitening": {"whitening": "public"},
+    "whitening by the curvature": {"whitening": "public-curvature"},
     "basis": {"components": 4, "basis": {"points": 5, "width": 1.0}},
     "scales alone": {},
 }

@@ -22,6 +22,7 @@ from parley.data.table import is_text, names, numbers, require_columns
 from parley.data.targets import dropped_words, listed_classes, with_target
 from parley.data.tree_growing import with_forest
 from parley.data.two_classes import HELP
+from parley.data.whitening import Curvatures, turned, whitened
 from parley.errors import DataError
 from parley.terms import Model, Terms
 from parley.validate import LARGEST, SMALLEST, Floats
@@ -30,14 +31,18 @@ PUBLIC = "public sample"
 
 
 def fit_preparation(
-    terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    terms: Terms,
+    example: pd.DataFrame | None = None,
+    redraw: int | None = None,
+    curvatures: Curvatures | None = None,
 ) -> tuple[Preparation, Design | None]:
     """The preparation that the terms and their public sample fix, and the public sample prepared by it.
 
     `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample
     list the features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a
-    forecast, owners' rows are to the whitening as the sample's are to that of rows drawn from them. Numbers that the
-    terms pin are taken from their file, if they are what is found here but for rounding (`pinned`).
+    forecast, owners' rows are to the whitening as the sample's are to that of rows drawn from them. Whitening by the
+    curvature takes `curvatures`, which know the loss. Numbers that the terms pin are taken from their file, if they are
+    what is found here but for rounding (`pinned`).
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None
@@ -49,7 +54,10 @@ def fit_preparation(
     if public is None:
         found = with_forest(_with_basis(plain, None), None, pins)
         return (found if pins is None else pinned(found, pins)), None
-    fitted = with_forest(_with_basis(_fit_on_public(plain, public, redraw, pins), public), public, pins)
+    fitted = _fit_on_public(plain, public, pins)
+    if model.whitening is not None:
+        fitted = whitened(fitted, fitted.design(public, PUBLIC), redraw, curvatures)
+    fitted = with_forest(_with_basis(fitted, public), public, pins)
     fitted = fitted if pins is None else pinned(fitted, pins)
     return fitted, fitted.design(public, PUBLIC)
 
@@ -182,9 +190,9 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
             raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
 
 
-def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None, pins: Pins | None) -> Preparation:
+def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) -> Preparation:
     """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there
-    are), whitening."""
+    are)."""
     model = plain.model
     raw = np.ascontiguousarray(plain.coded(public, PUBLIC).T)
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
@@ -199,19 +207,12 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None,
         fitted = _fit_target(fitted, fitted.target_column(public, PUBLIC))
     elif model.predicts == "count" and model.has_intercept:
         fitted = replace(fitted, target_centre=_typical_rate(fitted, public))
-    if model.components is None and model.whitening is None:
+    if model.components is None:
         return fitted
     standard = (clipped - centre) / scale
-    if model.components is not None and pins is not None:
-        rotation = require_principal(pins.get("rotation"), standard, model.components)
-    elif model.components is not None:
-        rotation = _principal(standard, model.components)
-    else:
-        rows = slice(None) if redraw is None else np.random.default_rng(redraw).integers(len(raw), size=len(raw))
-        rotation = _whitening(standard[rows])
-    scores = standard @ rotation
-    low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
-    return replace(fitted, rotation=rotation, component_low=low, component_high=high)
+    if pins is not None:
+        return turned(fitted, standard, require_principal(pins.get("rotation"), standard, model.components))
+    return turned(fitted, standard, _principal(standard, model.components))
 
 
 def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation:
@@ -254,18 +255,6 @@ def _principal(standard: Floats, components: int) -> Floats:
         from sklearn.decomposition import PCA  # a library that most terms need not wait for
 
         return np.ascontiguousarray(PCA(components, svd_solver="full").fit(standard).components_.T)
-
-
-def _whitening(standard: Floats) -> Floats:
-    """A symmetric W [features, features] that gives the public sample's features z W second moments near the identity.
-
-    (M + r)^-1/2, M the moments and r their mean a feature times features/rows: directions whose spread so few rows
-    cannot tell from chance are not blown up.
-    """
-    rows, features = standard.shape
-    values, vectors = np.linalg.eigh(standard.T @ standard / rows)
-    ridge = max(features / rows * float(values.mean()), 1e-6)
-    return np.ascontiguousarray(vectors / np.sqrt(np.maximum(values, 0.0) + ridge) @ vectors.T)
 
 
 def _fit_target(plain: Preparation, y: Floats) -> Preparation:

@@ -142,6 +142,11 @@ class EmpiricalRisk(Objective):
         out of reach."""
         return None
 
+    def record_curvatures(self, design: Design, theta: Floats) -> Floats | None:
+        """The second derivative of every record's weighted loss by its raw prediction [n] at one parameter [P], the sum
+        of them where it has several; None where it is out of reach."""
+        return None
+
     def curvature(self, design: Summable) -> float:
         """A bound on the largest eigenvalue of f's Hessian at any parameter (for the hinge: of its natural
         smoothing)."""

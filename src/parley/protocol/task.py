@@ -9,6 +9,7 @@ wing is about.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from parley import losses
 from parley.data import Design, Preparation, fit_preparation, listed_features
 from parley.errors import TermsError
 from parley.losses import Objective
+from parley.losses.public_curvature import public_curvatures
 from parley.protocol.queries import KINDS, Question
 from parley.terms import Model, Terms
 from parley.terms.algorithm_rules import algorithm_rules
@@ -68,7 +70,7 @@ class Task(ABC):
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
     ) -> tuple[Preparation, Design | None]:
         """How tables become records, and the public sample prepared so (`data.fitting.fit_preparation`)."""
-        return fit_preparation(terms, example, redraw)
+        return fit_preparation(terms, example, redraw, partial(_curvatures, terms.model))
 
     def features(self, terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
         """The features that this table alone would suggest; None where the terms or a public sample list them."""
@@ -137,6 +139,11 @@ class Task(ABC):
         module, _, function = self.commands[name].partition(":")
         found: Callable[..., None] = getattr(import_module(module), function)
         return found
+
+
+def _curvatures(model: Model, preparation: Preparation, public: Design) -> Floats:
+    """By how much each public row bends the cost that these terms name, at the rows' best fit [n]."""
+    return public_curvatures(losses.make(model).bounded_by(preparation), preparation, public)
 
 
 _LOADED: dict[str, Task] = {}

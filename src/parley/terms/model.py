@@ -68,7 +68,7 @@ class Model(Section):
     preparation: str | None = None
     preparation_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     components: Count | None = None
-    whitening: Literal["public"] | None = None
+    whitening: Literal["public", "public-curvature"] | None = None
     basis: Basis | None = None
     columns: Literal["bins", "trees"] | None = None
     bins: Annotated[int, Field(ge=2, le=256, strict=True)] | None = (
@@ -181,7 +181,12 @@ class Model(Section):
         self._can_bend()
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
-                "whitening|expected a `public` sample beside it, whose second moments it takes, and no `components`"
+                "whitening|expected a `public` sample beside it, whose moments or curvature it takes, and no "
+                "`components`"
+            )
+        if self.whitening == "public-curvature" and not self.smooth:
+            raise ValueError(
+                f"whitening|expected 'public' with kind = {self.kind!r}: a loss with corners has no curvature"
             )
         return self
 

@@ -21,7 +21,8 @@ NOTES: Mapping[str, str] = {
     "model.public_sha256": "so that all parties use the same one",
     "model.preparation": "public numbers found once: bounds, scales, directions; machines would find other directions",
     "model.preparation_sha256": "so that all parties use the same ones",
-    "model.whitening": "public: features are turned so that on the public sample they are uncorrelated",
+    "model.whitening": "features are turned: public: uncorrelated on the public sample; public-curvature: each bends "
+    "its cost alike",
     "model.basis": "features by nearness to public points, instead of the columns",
     "model.columns": "bins: numbers cut at public quantiles; trees: leaves of trees grown on the public sample",
     "model.bins": "for each column of numbers, at most",

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from samples import class_table, make_terms, regression_table
+from scipy.special import expit
 
 import parley
 from parley.decisions.forecasting.pilot import open_pilot
@@ -156,11 +157,46 @@ def test_a_start_at_the_public_fit_is_taken_where_it_pays_and_not_where_it_does_
 
 
 def test_whitening_is_proposed_only_where_it_leaves_the_model_the_same(tmp_path):
+    """A box that limits the public fit, in these coordinates or in those, is another in other coordinates."""
     terms = regression_terms(tmp_path, 1.0)
-    for changes in ({"radius": 5.0}, {"regularisation": 0.1}):
+    for changes in ({"radius": 0.1}, {"regularisation": 0.1}):
         proposal = parley.plan(terms.changed(model=changes))
         assert all(choice.whitening is None for choice in proposal.choices)
     assert proposal.terms.model.whitening is None
+    tight = parley.plan(terms.changed(model={"radius": 0.1}))
+    assert any("model.radius" in each.why for each in tight.unjudged if "whitened" in each.label)
+    wide = parley.plan(terms.changed(model={"radius": 5.0}))
+    assert any(choice.whitening == "public" for choice in wide.choices)
+
+
+def rare_class(n, seed):
+    """A class of one row in ten, of which columns tell that hang together among rows like it alone."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6))
+    odd = rng.random(n) < 0.15
+    X[odd, :3] = 2.0 + rng.normal(size=(odd.sum(), 1)) + 0.3 * rng.normal(size=(odd.sum(), 3))
+    chance = expit(X @ [2.0, -1.0, 1.0, 0.5, 0.0, 0.0] - 4.0)
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(6)])
+    return table.assign(y=(rng.random(n) < chance).astype(int))
+
+
+@pytest.mark.parametrize("radius", [None, 20.0])
+def test_the_curvature_whitens_where_it_differs_from_moments(tmp_path, radius):
+    """Judged by a whitening fitted to other rows than those that judge; and the terms' own forecast agrees. A box that
+    does not bind is no reason against it."""
+    rare_class(1500, 9).to_csv(tmp_path / "public.csv", index=False)
+    terms = make_terms(
+        20_000, epsilon=0.3, model__kind="logistic-regression", model__public=str(tmp_path / "public.csv"),
+        model__features=[f"x{j}" for j in range(6)], model__radius=radius, privacy__clip=3.0, learning__step="auto",
+        privacy__mechanism="gaussian", privacy__delta=1e-6,
+    )  # fmt: skip
+    proposal = parley.plan(terms)
+    found = {choice.whitening: choice.relative_fitness for choice in proposal.choices[::-1]}
+    assert found["public-curvature"] < 0.9 * min(found[None], found["public"])
+    assert proposal.terms.model.whitening == proposal.best.whitening == "public-curvature"
+    assert proposal.terms.model.radius == radius
+    again = parley.forecast(proposal.terms, seed=3)
+    assert again.relative_fitness.mean == pytest.approx(proposal.best.relative_fitness, rel=0.5)
 
 
 def test_what_the_choice_says_is_what_the_terms_say(planned):

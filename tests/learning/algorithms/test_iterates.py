@@ -125,6 +125,7 @@ def test_what_need_not_be_said_changes_no_hash():
         ({"learning__algorithm": "federated-averaging", "learning__average": "tail"}, "average"),
         ({"learning__start": "public"}, "start"),
         ({"model__whitening": "public"}, "whitening"),
+        ({"model__whitening": "public-curvature"}, "whitening"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(changes, key):

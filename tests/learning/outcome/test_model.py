@@ -30,7 +30,7 @@ def lending_result(tmp_path, **model):
     return parley.train(Terms.from_dict(content), [parley.Owner("a", table)], seed=1), table
 
 
-@pytest.mark.parametrize("extra", [{}, {"components": 3}, {"whitening": "public"}])
+@pytest.mark.parametrize("extra", [{}, {"components": 3}, {"whitening": "public"}, {"whitening": "public-curvature"}])
 def test_a_saved_model_predicts_the_same(tmp_path, extra):
     result, table = lending_result(tmp_path, **extra)
     result.model.save(tmp_path / "model.json")

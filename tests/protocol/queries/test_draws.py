@@ -58,11 +58,12 @@ def test_the_search_finds_margins_by_products_of_matrices(tmp_path):
     assert max(found.values()) > 1.4
 
 
-def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_drawn(tmp_path, monkeypatch):
+@pytest.mark.parametrize("prepared", ["whitened", "curved"])
+def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_drawn(tmp_path, monkeypatch, prepared):
     """As if they were prepared by a product of matrices that rounds a single row another way: a large theta shows
     it."""
     settings = [
-        Setting("linear-regression", width=9, prepared="whitened", streamed=True, size=1e24, rows=4, seed=s)
+        Setting("linear-regression", width=9, prepared=prepared, streamed=True, size=1e24, rows=4, seed=s)
         for s in range(3)
     ]
     kept = Preparation.columns

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parley import losses as objectives
-from parley.data import Design, Preparation, fit_preparation
+from parley.data import Design, Preparation
 from parley.errors import DataError
 from parley.losses import EmpiricalRisk
 from parley.numerals import number
+from parley.protocol.task import task_of
 from parley.terms import Terms
 
 FOLDS = 2
@@ -44,11 +45,12 @@ def coding_cost(terms: Terms) -> CodingCost | None:
     """
     if terms.model.coding != "integer" or terms.model.public is None:
         return None
-    preparation, public = fit_preparation(terms)
+    preparation, public = task_of(terms).preparation(terms)
     if public is None or not any(len(preparation.categories.get(column, ())) > 2 for column in preparation.features):
         return None
     bounds = {column: ends for column, ends in terms.model.bounds.items() if column not in preparation.categories}
-    other, other_public = fit_preparation(terms.changed(model={"coding": "one-hot", "bounds": bounds}))
+    one_hot = terms.changed(model={"coding": "one-hot", "bounds": bounds})
+    other, other_public = task_of(one_hot).preparation(one_hot)
     objective = objectives.make(terms.model)
     if other_public is None or objective.parameters(other) > MOST_PARAMETERS or len(public) < 2 * FOLDS:
         return None

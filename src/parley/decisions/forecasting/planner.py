@@ -7,9 +7,7 @@ ones.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from parley.data.sources import Table
@@ -29,7 +27,6 @@ from parley.decisions.forecasting.coordinate_search import (
 from parley.decisions.forecasting.noise_kinds import shared_terms
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.refits import refits
-from parley.decisions.forecasting.responses import DESCENTS
 from parley.decisions.forecasting.search import (
     DIVERGES,
     Search,
@@ -37,16 +34,14 @@ from parley.decisions.forecasting.search import (
     checked,
     expect_quickly,
     fewer_rows,
-    same_clip,
 )
-from parley.decisions.forecasting.sources import Sample, Source
+from parley.decisions.forecasting.sources import Source
 from parley.decisions.forecasting.sweep import MOST_PARAMETERS, survey
-from parley.errors import DataError, SettingError, TermsError
+from parley.decisions.forecasting.varieties import varieties, whitened
+from parley.errors import SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.mechanisms.gaussian import probability
-from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
-from parley.terms.participation import fewest_rounds
 from parley.validate import whole
 
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
@@ -236,14 +231,14 @@ def _sweeps(known: Pilot) -> bool:
 def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
     """The best of every kind: mechanism, start and whitening; clips that bind and clips that do not."""
     terms, seen, found, unjudged = known.terms, list[tuple[float, str, list[Pilot]]](), list[Found](), list[Unjudged]()
-    varieties = list[tuple[str, Pilot]]()
-    for label, kind in _varieties(known, delta):
+    kept = list[tuple[str, Pilot]]()
+    for label, kind in varieties(known, delta):
         if isinstance(kind, Pilot):
-            varieties.append((label, kind))
+            kept.append((label, kind))
         else:
             unjudged.append(Unjudged(label, kind))
-    steps = 2 * len(varieties) + 3
-    for place, (label, pilot) in enumerate(varieties):
+    steps = 2 * len(kept) + 3
+    for place, (label, pilot) in enumerate(kept):
         progress(place, steps)
         quick = fewer_rows(pilot)
         candidates = survey(quick)[:LOOKED_AT]
@@ -256,7 +251,7 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
     seen.sort(key=lambda row: row[0])
     search, mechanisms = Search(seed), set[str]()
     for place, (excess, label, pilots) in enumerate(seen):
-        progress(len(varieties) + place, steps)
+        progress(len(kept) + place, steps)
         mechanism = pilots[0].terms.privacy.mechanism
         if excess > HOPELESS * seen[0][0] and mechanism in mechanisms:
             continue
@@ -285,41 +280,6 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
     return kinds
 
 
-def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
-    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind, or why there is
-    none."""
-    model = known.terms.model
-    free = model.public is not None and all(each is None for each in (model.components, model.whitening, model.columns))
-    plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
-    for mechanism in mechanisms_for(delta):
-        base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
-            learning={**DESCENTS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
-        )
-        base = base.changed(privacy={"clip": same_clip(known, base)})
-        starts = ("zero", "public") if model.public is not None and known.own_fit is not None else ("zero",)
-        for start in starts:
-            for white in (False, True) if plain else (False,):
-                label = (
-                    f"{mechanism}{', whitened' if white else ''}{', from the public fit' if start == 'public' else ''}"
-                )
-                there = base.changed(learning={"start": start}, model={"whitening": "public"} if white else None)
-                try:
-                    yield label, (_whitened(known, there, 0) if white else known.under(there)).leaning()
-                except (SettingError, TermsError, DataError) as error:
-                    yield label, str(error)
-
-
-def _whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
-    """The pilot under whitening as it may come out: fitted to other rows than those that judge it."""
-    if known.apart:
-        raise SettingError("model.whitening: a pilot apart from the public sample is prepared by whoever opens it")
-    setup: Setup = known.design.derived(("whitened", redraw), partial(resolve, terms, redraw=redraw))
-    if setup.public is None:
-        raise DataError("model.whitening: expected a public sample")
-    design = known.design.derived(("whitened rows", redraw), setup.public.for_studies)
-    return replace(known, setup=setup.under(terms), source=Sample(design), drawn=None).under(terms)
-
-
 def _try_shared(known: Pilot, delta: float) -> Pilot | None:
     """The same terms with one noise for all; None where these terms allow none."""
     try:
@@ -335,7 +295,7 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
     terms = found.pilot.terms
     pilot = known.leaning().under(terms).leaning()
     if terms.model.whitening != known.terms.model.whitening:
-        pilot = _whitened(known, terms, 1).leaning()
+        pilot = whitened(known, terms, 1).leaning()
     here, records = known.landscape(), float(known.rows.sum())
     least = here.least_at(records)
     judged = checked(pilot, seed + 1)

@@ -92,6 +92,10 @@ class ClassesObjective(EmpiricalRisk):
             implied = largest * limits.largest_weight * size * (1 + 1e-12 + 8 * classes * UNIT) if size > 0 else 0.0
         return tightest(limits.clip, implied, norm)
 
+    def record_curvatures(self, design: Design, theta: Floats) -> Floats:
+        pairs = self.loss.hessian(class_margins(design, theta[None])[0], design.y)
+        return np.asarray(sum(curvature for c, d, curvature in pairs if c == d) * design.weight)
+
     def hessian(self, design: Summable, theta: Floats) -> Floats | None:
         width, count = design.width, len(theta)
         if count > LARGEST_HESSIAN:

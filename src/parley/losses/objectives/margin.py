@@ -86,9 +86,12 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         """What a record's weighted derivative measures at most, at margins up to this size."""
         return self.loss.largest_derivative(reach, preparation.target_bound) * limits.largest_weight
 
+    def record_curvatures(self, design: Design, theta: Floats) -> Floats:
+        return np.asarray(self.loss.hessian(design.X @ theta, design.y) * design.weight)
+
     def hessian(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design) -> Floats:
-            curvature = self.loss.hessian(block.X @ theta, block.y) * block.weight
+            curvature = self.record_curvatures(block, theta)
             active = curvature != 0
             return block.where(active).curved(curvature[active])
 

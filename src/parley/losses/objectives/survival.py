@@ -95,6 +95,10 @@ class Survival(EmpiricalRisk):
             implied = together[norm] * limits.largest_weight * (1 + 1e-12)
         return tightest(limits.clip, implied, norm)
 
+    def record_curvatures(self, design: Design, theta: Floats) -> Floats:
+        curves = self.loss.hessian(_raw(design, theta[None])[0], design.y)
+        return np.asarray(sum(curve for _, _, curve in curves) * design.weight)
+
     def hessian(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design) -> Floats:
             curves = self.loss.hessian(_raw(block, theta[None])[0], block.y)
