@@ -234,6 +234,17 @@ def test_trees_take_gradients_and_no_other_start(tmp_path):
         terms(tmp_path).changed(learning={"algorithm": "objective-perturbation", "horizon": 1, "step": "auto"})
 
 
+def test_trees_that_no_file_may_hold_are_refused_before_they_are_grown(tmp_path):
+    """By the terms where they list the classes, else by the public sample; one class fewer is borne."""
+    large = {"count": 1000, "leaves": 64}
+    assert terms(tmp_path, trees=large).model.trees.too_many(1) is None
+    several = {"kind": "softmax-regression", "target": "name", "features": ["x", "z"], "trees": large}
+    with pytest.raises(TermsError, match=r"model\.trees.*fewer or smaller trees: 1000 of 64 leaves.*381,000 nodes"):
+        terms(tmp_path, **several, categories={"name": ["a", "b", "c"]})
+    with pytest.raises(DataError, match=r"model\.trees: expected fewer or smaller trees"):
+        resolve(terms(tmp_path, **several))
+
+
 def test_columns_left_out_keep_the_hash(tmp_path):
     plain = terms(tmp_path).changed(model={"columns": None})
     assert "columns" not in plain.canonical

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import DataError
+from parley.terms.model import MOST_NODES
 from parley.validate import LARGEST, Floats
 
 PREFIX = "trees."  # of its arrays among public numbers
-MOST_NODES = 200_000
 
 Integers = NDArray[np.intp]
 

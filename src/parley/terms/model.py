@@ -13,6 +13,7 @@ from parley.terms.task_rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
 BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "trees": ("trees", {})}  # columns, key, as usual
+MOST_NODES = 200_000  # of the trees in a file
 GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
 
 
@@ -40,6 +41,17 @@ class Trees(Section):
     smallest: Count = 10  # rows of the public sample in a leaf, at least
     rate: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.05  # what share of its own best each tree adds
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
+
+    def too_many(self, outcomes: int) -> str | None:
+        """Why a file of trees of this size, so many in a round, would be refused; None: it would not."""
+        nodes = self.count * outcomes * (2 * self.leaves - 1)
+        if nodes <= MOST_NODES:
+            return None
+        each = f", one of each for every one of {outcomes} classes," if outcomes > 1 else ""
+        return (
+            f"expected fewer or smaller trees: {self.count} of {self.leaves} leaves{each} have up to {nodes:,} nodes, "
+            f"and no more than {MOST_NODES:,} are read from a file"
+        )
 
 
 class Model(Section):
