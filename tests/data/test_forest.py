@@ -263,18 +263,21 @@ PROGRAM = """
 import hashlib, sys
 import pandas as pd, parley
 from parley.protocol.setup import resolve
-prepared = resolve(parley.load_terms(sys.argv[1])).preparation
-print(hashlib.sha256(prepared.matrix(pd.read_csv(sys.argv[2]), "rows").tobytes()).hexdigest())
+for file in sys.argv[2:]:
+    prepared = resolve(parley.load_terms(file)).preparation
+    print(hashlib.sha256(prepared.matrix(pd.read_csv(sys.argv[1]), "rows").tobytes()).hexdigest())
 """
 
 
-def test_pinned_trees_give_the_same_columns_to_the_bit_under_every_kernel(tmp_path):
-    parley.terms.write_terms(pin(terms(tmp_path), tmp_path / "trees.json"), tmp_path / "terms.toml")
+def test_pinned_trees_and_joined_bins_give_the_same_columns_to_the_bit_under_every_kernel(tmp_path):
+    files = [tmp_path / "trees.toml", tmp_path / "hinges.toml"]
+    parley.terms.write_terms(pin(terms(tmp_path), tmp_path / "trees.json"), files[0])
+    parley.terms.write_terms(terms(tmp_path, "hinges"), files[1])
     table(400, 5).to_csv(tmp_path / "rows.csv", index=False)
     found = set()
     for kernel in KERNELS:
         run = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", PROGRAM, tmp_path / "terms.toml", tmp_path / "rows.csv"],
+            [sys.executable, "-W", "ignore", "-c", PROGRAM, tmp_path / "rows.csv", *files],
             env=os.environ | kernel, capture_output=True, text=True, check=True,
         )  # fmt: skip
         found.add(run.stdout)

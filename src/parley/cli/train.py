@@ -100,7 +100,9 @@ def train_command(
         for file in (each for each in (plot, shapes) if each is not None):
             figures.require_figure_name(file)
     if shapes is not None and terms.model.bins is None:
-        raise SettingError("--shapes: expected model.columns = 'bins', or boosted trees: other columns do not add up")
+        raise SettingError(
+            "--shapes: expected model.columns = 'bins' or 'hinges', or boosted trees: other columns do not add up"
+        )
     if (own := task_of(terms).command("train")) is not None:
         if plot is not None or report is not None:
             raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")

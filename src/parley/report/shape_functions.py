@@ -75,19 +75,24 @@ def _draw(panel: Axes, shape: ShapeFunction) -> None:
     bands = [None] * len(several) if shape.band is None else shape.band.reshape(2, *several.shape).swapaxes(0, 1)
     for place, (values, band) in enumerate(zip(several, bands, strict=True)):
         colour, beside = COLOURS[place % len(COLOURS)], (place - (len(several) - 1) / 2) / (len(several) + 1)
-        draw = _steps if len(shape.cuts) else _names
+        draw = _numbers if shape.numbers else _names
         draw(panel, shape, values, band, colour if len(several) > 1 else TOGETHER, beside)
 
 
-def _steps(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | None, colour: str, _: float) -> None:
-    """A column of numbers; gaps, where some are expected, are a dotted line."""
-    steps = len(shape.cuts) - 1
-    if band is not None:
+def _numbers(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | None, colour: str, _: float) -> None:
+    """A column of numbers, by steps or lines; gaps, where some are expected, are a dotted line."""
+    steps, line = shape.numbers, len(shape.knots) > 0
+    if band is not None and line:
+        panel.fill_between(shape.knots, *band[:, :steps], color=colour, alpha=0.2, linewidth=0)
+    elif band is not None:
         panel.stairs(band[1, :steps], shape.cuts, baseline=band[0, :steps], fill=True, color=colour, alpha=0.2)
-    panel.stairs(values[:steps], shape.cuts, color=colour, linewidth=1.5, baseline=None)
+    if line:
+        panel.plot(shape.knots, values[:steps], color=colour, linewidth=1.5, marker=".", markersize=4)
+    else:
+        panel.stairs(values[:steps], shape.cuts, color=colour, linewidth=1.5, baseline=None)
     panel.xaxis.set_major_locator(MaxNLocator(4))
-    if _far(shape.cuts):
-        panel.set_xscale("symlog", linthresh=max(shape.cuts[1], 1.0))
+    if _far(ends := shape.knots if line else shape.cuts):
+        panel.set_xscale("symlog", linthresh=max(ends[1], 1.0))
     if len(shape.names) and shape.shares[steps] > 0:
         alone = ALONE if colour == TOGETHER else colour
         panel.axhline(values[steps], color=alone, linewidth=1.0, linestyle=":")
@@ -127,4 +132,4 @@ def _short(text: str, letters: int) -> str:
 def _far(cuts: Floats) -> bool:
     """Whether steps grow so much that they need a logarithm."""
     widths = np.diff(cuts)
-    return bool(cuts[0] >= 0 and widths[-1] > 50 * widths[0])
+    return len(widths) > 0 and bool(cuts[0] >= 0 and widths[-1] > 50 * widths[0])

@@ -12,7 +12,9 @@ from parley.terms.outcomes import check_outcome
 from parley.terms.task_rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
-BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "trees": ("trees", {})}  # columns, key, as usual
+CUT = ("bins", "hinges")  # columns that `bins` cuts
+# columns, the key that says more, what it usually is
+BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "hinges": ("bins", 20), "trees": ("trees", {})}
 MOST_NODES = 200_000  # of the trees in a file
 GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
 
@@ -81,7 +83,7 @@ class Model(Section):
     components: Count | None = None
     whitening: Literal["public"] | None = None
     basis: Basis | None = None
-    columns: Literal["bins", "trees"] | None = None
+    columns: Literal["bins", "hinges", "trees"] | None = None
     bins: Annotated[int, Field(ge=2, le=256, strict=True)] | None = (
         None  # that a column of numbers is cut into, at most
     )
@@ -200,8 +202,8 @@ class Model(Section):
         """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
         if self.trees is not None and self.columns != "trees":
             raise ValueError("trees|expected only beside columns = 'trees'")
-        if self.bins is not None and self.columns != "bins" and MODELS[self.kind].task != "trees":
-            raise ValueError("bins|expected only beside columns = 'bins', or with boosted trees")
+        if self.bins is not None and self.columns not in CUT and MODELS[self.kind].task != "trees":
+            raise ValueError("bins|expected only beside columns = 'bins' or 'hinges', or with boosted trees")
         if self.columns is None:
             return
         if MODELS[self.kind].task != PREDICTION:

@@ -17,7 +17,8 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
-from parley.data.forest import Forest
+from parley.data.forest import PREFIX, Forest
+from parley.data.hinged import Hinged
 from parley.data.table import require_columns
 from parley.data.two_classes import class_names
 from parley.errors import DataError, ModelError
@@ -350,7 +351,8 @@ def load_model(path: str | Path) -> JointModel:
         )
         if (forest := content.get("forest")) is not None:  # only columns that bend have one
             trees = {name: _array(values) for name, values in forest.items()}
-            grown = Forest.of_arrays(trees, len(preparation.labels), preparation.outcomes)
+            kind = Hinged if f"{PREFIX}knots" in trees else Forest
+            grown = kind.of_arrays(trees, len(preparation.labels), preparation.outcomes)
             shares = None if content.get("shares") is None else _array(content["shares"])
             if shares is not None and (shares.shape != (grown.leaves,) or not (shares >= 0).all()):
                 raise ValueError("shares of other bins")

@@ -5,7 +5,7 @@ of the known variance of the noise; whatever protects the model protects its sha
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from parley.data import Preparation
 from parley.data.encoding import Encoding, Places
 from parley.data.forest import Forest
+from parley.data.hinged import Hinged
 from parley.data.transforms import INVERSES
 from parley.learning.outcome.posterior import Posterior
 from parley.validate import Floats
@@ -25,25 +26,31 @@ OVER_PUBLIC, ALIKE = "over public rows", "over bins, each counted alike"  # wher
 
 @dataclass(frozen=True, eq=False)
 class ShapeFunction:
-    """What one column adds to a prediction: by steps between `cuts` in its own units, and by names (others and gaps
-    among them)."""
+    """What one column adds to a prediction: by steps between `cuts` in its own units, or by straight lines from knot to
+    knot and flat beyond; and by names (others and gaps among them)."""
 
     column: str
     cuts: Floats  # the ends of the steps, one more than there are; empty for a column of names
     names: tuple[str, ...]
-    values: Floats  # [..., steps and names]; the dots are the classes, where there may be several
-    shares: Floats  # [steps and names]: what part of rows is thought to lie in each
-    band: Floats | None = None  # [2, ..., steps and names]: its lower and its upper end
+    values: Floats  # [..., steps or knots, and names]; the dots are the classes, where there may be several
+    shares: Floats  # [steps or knots, and names]: what part of rows is thought to lie in each
+    band: Floats | None = None  # [2, ..., steps or knots, and names]: its lower and its upper end
+    knots: Floats = field(default_factory=lambda: np.empty(0))  # instead of cuts, where lines join them
+
+    @property
+    def numbers(self) -> int:
+        """How many of its values belong to numbers: steps, or knots."""
+        return max(len(self.cuts) - 1, 0) + len(self.knots)
 
     @property
     def steps(self) -> Floats:
-        """What the column adds between its cuts [..., steps]."""
-        return self.values[..., : max(len(self.cuts) - 1, 0)]
+        """What the column adds between its cuts, or at its knots [..., steps or knots]."""
+        return self.values[..., : self.numbers]
 
     @property
     def of_names(self) -> Floats:
         """What its names add [..., names]."""
-        return self.values[..., max(len(self.cuts) - 1, 0) :]
+        return self.values[..., self.numbers :]
 
     @property
     def spread(self) -> float:
@@ -55,6 +62,7 @@ class ShapeFunction:
         return {
             "column": self.column,
             "cuts": self.cuts.tolist(),
+            "knots": self.knots.tolist(),
             "names": list(self.names),
             "adds": self.values.tolist(),
             "shares": self.shares.tolist(),
@@ -93,6 +101,7 @@ class _Bins:
 
     encoding: Encoding
     cuts: Floats  # in coded units
+    knots: Floats  # instead of them, where lines join bins
     names: tuple[str, ...]
     leaves: Floats
 
@@ -120,8 +129,8 @@ def additive_shapes(
             band = middle(several @ change.T)
         elif posterior is not None:
             band = _sure(adds, change, posterior)
-        column, cuts = each.encoding.column, own_units(each.encoding, each.cuts)
-        found.append(ShapeFunction(column, cuts, each.names, adds, shares, band))
+        cuts, knots = (own_units(each.encoding, numbers) for numbers in (each.cuts, each.knots))
+        found.append(ShapeFunction(each.encoding.column, cuts, each.names, adds, shares, band, knots))
     return Shapes(
         level=np.asarray(unit * (level + coefficients @ same) + origin),
         columns=tuple(found),
@@ -178,22 +187,25 @@ def _bins(preparation: Preparation, forest: Forest, encoding: Encoding, first: i
     """The bins of one feature, whose columns begin at `first`: a row in the middle of each says which leaves it
     reaches."""
     gaps = ("missing",) if encoding.fills else ()
-    cuts, names = np.empty(0), gaps
+    cuts, knots, names = np.empty(0), np.empty(0), gaps
+    own = np.isin(forest.tree_of_leaf, trees)
     if isinstance(encoding, Places):
         names = (*encoding.names, "others", *gaps)
         rows = np.array(list(encoding.columns(np.arange(float(len(names))))))
     else:
-        low, high = float(preparation.low[first]), float(preparation.high[first])
-        ends = np.append(np.unique(forest.threshold[forest.column == first]), high)
-        cuts = np.concatenate([[low], ends[(low <= ends) & (ends < high)], [high]])
+        if isinstance(forest, Hinged) and (forest.joined[own] >= 0).any():
+            knots = forest.knots[own & (forest.lines >= 0)]
+        else:
+            low, high = float(preparation.low[first]), float(preparation.high[first])
+            inner = np.unique(forest.threshold[forest.column == first])
+            cuts = np.concatenate([[low], inner[(low <= inner) & (inner < high)], [high]])
+        numbers = knots if len(knots) else cuts[1:]
         gap = np.array(list(encoding.columns(np.full(len(gaps), np.nan)))).reshape(len(encoding.labels), -1)
-        rows = np.hstack([np.vstack([cuts[1:], *[np.zeros(len(cuts) - 1)] * len(gaps)]), gap])
+        rows = np.hstack([np.vstack([numbers, *[np.zeros(len(numbers))] * len(gaps)]), gap])
     table = np.zeros((len(preparation.low), rows.shape[1]))
     table[first : first + len(rows)] = rows
-    reached = forest.reached(preparation.clipped(table))[trees]
-    leaves = np.zeros((rows.shape[1], forest.leaves))
-    np.add.at(leaves, (np.arange(rows.shape[1]), reached), 1.0)
-    return _Bins(encoding, cuts, names, leaves)
+    leaves = forest.indicators(preparation.clipped(table)).T * own
+    return _Bins(encoding, cuts, knots, names, leaves)
 
 
 def _shares(preparation: Preparation, column: _Bins) -> Floats:
