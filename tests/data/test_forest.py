@@ -245,6 +245,17 @@ def test_trees_take_gradients_and_no_other_start(tmp_path):
         terms(tmp_path).changed(learning={"algorithm": "objective-perturbation", "horizon": 1, "step": "auto"})
 
 
+def test_trees_that_no_file_may_hold_are_refused_before_they_are_grown(tmp_path):
+    """By the terms where they list the classes, else by the public sample; one class fewer is borne."""
+    large = {"count": 1000, "leaves": 64}
+    assert terms(tmp_path, trees=large).model.trees.too_many(1) is None
+    several = {"kind": "softmax-regression", "target": "name", "features": ["x", "z"], "trees": large}
+    with pytest.raises(TermsError, match=r"model\.trees.*fewer or smaller trees: 1000 of 64 leaves.*381,000 nodes"):
+        terms(tmp_path, **several, categories={"name": ["a", "b", "c"]})
+    with pytest.raises(DataError, match=r"model\.trees: expected fewer or smaller trees"):
+        resolve(terms(tmp_path, **several))
+
+
 def test_columns_left_out_keep_the_hash(tmp_path):
     plain = terms(tmp_path).changed(model={"columns": None})
     assert "columns" not in plain.canonical
@@ -263,18 +274,21 @@ PROGRAM = """
 import hashlib, sys
 import pandas as pd, parley
 from parley.protocol.setup import resolve
-prepared = resolve(parley.load_terms(sys.argv[1])).preparation
-print(hashlib.sha256(prepared.matrix(pd.read_csv(sys.argv[2]), "rows").tobytes()).hexdigest())
+for file in sys.argv[2:]:
+    prepared = resolve(parley.load_terms(file)).preparation
+    print(hashlib.sha256(prepared.matrix(pd.read_csv(sys.argv[1]), "rows").tobytes()).hexdigest())
 """
 
 
-def test_pinned_trees_give_the_same_columns_to_the_bit_under_every_kernel(tmp_path):
-    parley.terms.write_terms(pin(terms(tmp_path), tmp_path / "trees.json"), tmp_path / "terms.toml")
+def test_pinned_trees_and_joined_bins_give_the_same_columns_to_the_bit_under_every_kernel(tmp_path):
+    files = [tmp_path / "trees.toml", tmp_path / "hinges.toml"]
+    parley.terms.write_terms(pin(terms(tmp_path), tmp_path / "trees.json"), files[0])
+    parley.terms.write_terms(terms(tmp_path, "hinges"), files[1])
     table(400, 5).to_csv(tmp_path / "rows.csv", index=False)
     found = set()
     for kernel in KERNELS:
         run = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", PROGRAM, tmp_path / "terms.toml", tmp_path / "rows.csv"],
+            [sys.executable, "-W", "ignore", "-c", PROGRAM, tmp_path / "rows.csv", *files],
             env=os.environ | kernel, capture_output=True, text=True, check=True,
         )  # fmt: skip
         found.add(run.stdout)

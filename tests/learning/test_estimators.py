@@ -7,20 +7,23 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 import parley
-from parley.learning import estimators
 from parley.learning.estimators import (
+    PrivateBoostedClassifier,
+    PrivateBoostedRegressor,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateSoftmaxRegression,
+    one_table,
 )
 from parley.learning.prediction import learn_model
 
+BOOSTED = [PrivateBoostedClassifier, PrivateBoostedRegressor]
 KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSoftmaxRegression]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, PrivatePoissonRegressor])
+@pytest.mark.parametrize("kind", [*KINDS, PrivatePoissonRegressor, *BOOSTED])
 def test_scikit_learns_estimator_checks_pass(kind):
     """All of them, with a budget large enough that their accuracy checks make sense."""
     estimator = kind(epsilon=1e6, random_state=0)
@@ -47,7 +50,7 @@ def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypat
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
     seen = []
     monkeypatch.setattr(
-        estimators,
+        one_table,
         "learn_model",
         lambda terms, owners, how: seen.append((owners[0], learn_model(terms, owners, how))) or seen[-1][1],
     )

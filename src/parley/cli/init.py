@@ -93,7 +93,8 @@ def init_command(
         str,
         typer.Option(
             metavar="WAY",
-            help="What columns become: lines, bins, trees (grown on --public), or best: whatever public rows say.",
+            help="What columns become: lines, bins, hinges (bins joined by lines), trees (grown on --public), or best: "
+            "whatever public rows say.",
         ),
     ] = "best",
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,

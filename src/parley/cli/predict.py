@@ -19,7 +19,12 @@ def predict_command(
         Path, typer.Option(metavar="FILE", help="Where the rows go with their predictions (.csv or .parquet).")
     ],
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the survival curves of the rows (.png, .svg or .pdf).")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the survival curves of the rows, or what each column adds to a model of bins or boosted trees "
+            "(.png, .svg or .pdf).",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:
@@ -35,19 +40,19 @@ def predict_command(
     from parley.learning.outcome import load_model
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.outcome.predicted_table import predictions, require_table_name, summary, write_table
-    from parley.report.survival_curves import draw_curves, require_curves
+    from parley.report.drawn_model import draw, require_drawing
 
     require_folder(out)
     require_table_name(out, rows, model_file)
     model = load_model(model_file)
     if plot is not None:
-        require_curves(model, plot)
+        require_drawing(model, plot)
     with progress_bar("predicting") as progress:
         frame = predictions(model, rows)
         progress.says("writing")
         write_table(frame, out)
         if plot is not None:
-            draw_curves(model, frame, plot)
+            draw(model, frame, plot)
     content = summary(model, frame)
     if as_json:
         print_json(content | {"out": str(out)}, inside=True)

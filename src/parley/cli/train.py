@@ -54,6 +54,14 @@ def train_command(
             help="Draw relative fitness against rounds, of trees what each column adds (.png, .svg, .pdf).",
         ),
     ] = None,
+    shapes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw what each column adds to the model, for bins and boosted trees (.png, .svg, .pdf); with "
+            "--replicates also what noise does to it.",
+        ),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")
     ] = None,
@@ -84,12 +92,17 @@ def train_command(
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
-    for file in (save, plot, report):
+    for file in (save, plot, shapes, report):
         require_folder(file)
-    if plot is not None:
+    if plot is not None or shapes is not None:
         from parley.report import figures  # a library that takes its time
 
-        figures.require_figure_name(plot)
+        for file in (each for each in (plot, shapes) if each is not None):
+            figures.require_figure_name(file)
+    if shapes is not None and terms.model.bins is None:
+        raise SettingError(
+            "--shapes: expected model.columns = 'bins' or 'hinges', or boosted trees: other columns do not add up"
+        )
     if (own := task_of(terms).command("train")) is not None:
         if plot is not None or report is not None:
             raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
@@ -127,6 +140,10 @@ def train_command(
         drawn = figures.fitness_path(result.path) if own_figure is None and result.path is not None else own_figure
     if plot is not None and drawn is not None:
         figures.save(drawn, plot)
+    if shapes is not None:
+        from parley.report.shape_functions import shape_functions
+
+        figures.save(shape_functions(result.model, result.theta), shapes)
     if report is not None:
         from parley.report.run_page import run_page
 

@@ -3,13 +3,15 @@
 Formal guarantee: cut points come from the public sample or from declared bounds; no private row decides one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from parley.data.encoding import Encoding, Places
+from parley.data.encoding import Encoding, Numbers, Places
 from parley.data.forest import Forest
+from parley.data.hinged import Hinged
 from parley.errors import DataError
 from parley.validate import Floats
 
@@ -23,25 +25,70 @@ class _Question:
     ends: bool  # the answer that ends
 
 
+@dataclass(frozen=True)
+class _Where:
+    """What is publicly known of where columns may be cut."""
+
+    count: int  # of the bins of a column of numbers, at most
+    ends: tuple[Floats, Floats]  # of coded columns
+    known: Floats | None  # public columns [columns, n], at whose quantiles numbers are cut; else in equal steps
+
+    def cuts(self, encoding: Encoding, place: int) -> list[float]:
+        """The cut points of a feature's column of numbers or places, the one at this place."""
+        if isinstance(encoding, Places):
+            return [i + 0.5 for i in range(len(encoding.names) + encoding.fills)]
+        if self.known is not None:
+            return _quantiles(self.known[place], self.count)
+        return _steps(encoding.column, self.count, float(self.ends[0][place]), float(self.ends[1][place]))
+
+    def knots(self, cuts: list[float], place: int) -> list[float]:
+        """The middle of each bin: the median of the public values in it, else halfway between its ends."""
+        if self.known is None:
+            bounds = [float(self.ends[0][place]), *cuts, float(self.ends[1][place])]
+            return [low / 2 + high / 2 for low, high in pairwise(bounds)]
+        values = np.sort(self.known[place])
+        parts = np.split(values, np.searchsorted(values, cuts, side="right"))
+        return [float(part[(len(part) - 1) // 2]) for part in parts]
+
+
 def cut(
-    encodings: Sequence[Encoding], count: int, ends: tuple[Floats, Floats], known: Floats | None, outcomes: int
+    encodings: Sequence[Encoding],
+    count: int,
+    ends: tuple[Floats, Floats],
+    known: Floats | None,
+    outcomes: int,
+    joined: bool = False,
 ) -> Forest:
     """One tree for each feature, of at most `count` bins for numbers: at quantiles of public columns `known` [columns,
-    n], else in equal steps between the columns' ends."""
-    trees, first = list[list[_Question]](), 0
+    n], else in equal steps between the columns' ends; `joined`: by straight lines."""
+    where = _Where(count, ends, known)
+    trees = list(_questions(encodings, where))
+    made = _chained(trees, outcomes)
+    return _joined(encodings, where, trees, made) if joined else made
+
+
+def _joined(encodings: Sequence[Encoding], where: _Where, trees: Sequence[Sequence[_Question]], made: Forest) -> Hinged:
+    """The bins with the knots that lines go through: those of one column of numbers stand one after the other."""
+    knots, along = list[float](), list[int]()
+    for encoding, questions in zip(encodings, trees, strict=True):
+        cuts = [asked for asked in questions if asked.ends] if isinstance(encoding, Numbers) else []
+        apart = len(questions) - len(cuts) + (not cuts)  # names, gaps, or a column that is one bin
+        knots, along = knots + [0.0] * apart, along + [-1] * apart
+        if cuts:
+            knots += where.knots([asked.at for asked in cuts], cuts[0].column)
+            along += [cuts[0].column] * len(cuts) + [-1]
+    return Hinged(**vars(made), knots=np.array(knots), joined=np.array(along, dtype=np.intp))
+
+
+def _questions(encodings: Sequence[Encoding], where: _Where) -> Iterator[list[_Question]]:
+    """What the tree of each feature asks: whether it is a name or a gap, then between which cut points it lies."""
+    first = 0
     for encoding in encodings:
         questions = [_Question(first + i, 0.5, ends=False) for i, number in enumerate(encoding.scaled) if not number]
         for place in (first + i for i, number in enumerate(encoding.scaled) if number):
-            if isinstance(encoding, Places):
-                cuts = [i + 0.5 for i in range(len(encoding.names) + encoding.fills)]
-            elif known is not None:
-                cuts = _quantiles(known[place], count)
-            else:
-                cuts = _steps(encoding.column, count, float(ends[0][place]), float(ends[1][place]))
-            questions += [_Question(place, at, ends=True) for at in cuts]
-        trees.append(questions)
+            questions += [_Question(place, at, ends=True) for at in where.cuts(encoding, place)]
+        yield questions
         first += len(encoding.scaled)
-    return _chained(trees, outcomes)
 
 
 def _quantiles(values: Floats, count: int) -> list[float]:

@@ -9,7 +9,7 @@ trees a file holds, a row measures the number of trees in L1 and its root in L2.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import DataError
+from parley.terms.model import MOST_NODES
 from parley.validate import LARGEST, Floats
 
 PREFIX = "trees."  # of its arrays among public numbers
-MOST_NODES = 200_000
 
 Integers = NDArray[np.intp]
 
@@ -61,6 +61,14 @@ class Forest:
         """How many leaves the tree has that has most."""
         ends = np.append(self.roots, len(self.column))
         return int(max((self.column[a:b] < 0).sum() for a, b in pairwise(ends)))
+
+    @cached_property
+    def tree_of_leaf(self) -> Integers:
+        """Which tree each leaf belongs to [leaves]."""
+        found, ends = np.empty(self.leaves, dtype=np.intp), np.append(self.roots, len(self.column))
+        for tree, (a, b) in enumerate(pairwise(ends)):
+            found[self.left[a:b][self.column[a:b] < 0]] = tree
+        return found
 
     def reached(self, columns: Floats) -> Integers:
         """The leaf that each row of coded columns [columns, n] reaches in each tree [trees, n]."""
@@ -109,7 +117,7 @@ class Forest:
     @cached_property
     def arrays(self) -> dict[str, Floats]:
         """Its numbers, by the names they have in a file."""
-        return {f"{PREFIX}{name}": np.asarray(array, dtype=np.float64) for name, array in vars(self).items()}
+        return {f"{PREFIX}{each.name}": np.asarray(getattr(self, each.name), dtype=np.float64) for each in fields(self)}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "Forest":
@@ -119,8 +127,8 @@ class Forest:
         the roots has one parent, and every leaf one column of its own.
         """
         try:
-            column, left, right, roots = (_whole(arrays[PREFIX + key]) for key in ("column", "left", "right", "roots"))
-            threshold, values = _bearable(arrays[PREFIX + "threshold"], 1), _bearable(arrays[PREFIX + "values"], 2)
+            column, left, right, roots = (whole(arrays[PREFIX + key]) for key in ("column", "left", "right", "roots"))
+            threshold, values = bearable(arrays[PREFIX + "threshold"], 1), bearable(arrays[PREFIX + "values"], 2)
             made = cls(column, threshold, left, right, roots, values)
         except (KeyError, ValueError, OverflowError):
             raise DataError("model.preparation: expected the trees that parley init or parley pin wrote") from None
@@ -152,15 +160,15 @@ class Forest:
         return None
 
 
-def _bearable(array: Floats, axes: int) -> Floats:
+def bearable(array: Floats, axes: int) -> Floats:
     """Numbers of a file, if arithmetic bears them."""
     if array.ndim != axes or not (np.abs(array) <= LARGEST).all():
         raise ValueError("another shape, or numbers beyond what arithmetic bears")
     return array
 
 
-def _whole(array: Floats) -> Integers:
+def whole(array: Floats) -> Integers:
     """Whole numbers of a file [n]."""
-    if not (_bearable(array, 1) == np.rint(array)).all() or (np.abs(array) > 2**31).any():
+    if not (bearable(array, 1) == np.rint(array)).all() or (np.abs(array) > 2**31).any():
         raise ValueError("expected whole numbers")
     return array.astype(np.intp)

@@ -53,6 +53,7 @@ class Preparation:
     fills: Mapping[str, float] = field(default_factory=dict)  # what a missing number counts as
     basis: Floats | None = None  # [points, columns or components] that features say the nearness to
     forest: Forest | None = None  # whose leaves are the features
+    shares: Floats | None = None  # of public rows in each bin, where columns are cut into some; nothing hangs on them
 
     @cached_property
     def encodings(self) -> tuple[Encoding, ...]:

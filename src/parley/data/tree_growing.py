@@ -33,9 +33,13 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         return fitted
     known = None if public is None else fitted.clipped(fitted.coded(public, PUBLIC))
     if model.bins is not None:
-        return replace(fitted, forest=cut(fitted.encodings, model.bins, (fitted.low, fitted.high), known, outcomes))
+        ends, lines = (fitted.low, fitted.high), model.columns == "hinges"
+        bins = cut(fitted.encodings, model.bins, ends, known, outcomes, joined=lines)
+        return replace(fitted, forest=bins, shares=None if known is None else bins.indicators(known).mean(axis=1))
     if model.trees is None or public is None or known is None:
         raise DataError("model.columns: expected a public sample to grow trees on")
+    if (why := model.trees.too_many(outcomes)) is not None:  # where the public sample says which classes there are
+        raise DataError(f"model.trees: {why}")
     if pins is None:
         y = fitted.target(public, PUBLIC)
         made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies)

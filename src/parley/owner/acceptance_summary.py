@@ -223,9 +223,10 @@ def _columns(agreement: Agreement) -> list[str]:
     forest, model = preparation.forest, agreement.setup.terms.model
     if forest is not None:
         origin = "grown on the public sample" if model.columns == "trees" else "the bins of one column each"
+        lies = "is 1 in one leaf" if model.columns != "hinges" else "has 1 to share between two neighbouring leaves"
         said.append(
-            f"Then a record is 1 in one leaf of each of {forest.trees:,} trees ({origin}; {forest.leaves:,} leaves in "
-            "all), and 0 in all others: it measures that much, whatever its cells hold."
+            f"Then a record {lies} of each of {forest.trees:,} trees ({origin}; {forest.leaves:,} leaves in all), and "
+            "0 in all others: it measures that much, whatever its cells hold."
         )
         if preparation.origin is not None:
             said.append("Training begins at their public leaf values, and a penalty pulls there.")

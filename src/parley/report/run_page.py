@@ -8,6 +8,7 @@ from parley.learning.outcome.guarantee import SIMULATION, guarantee, kind_of_run
 from parley.report import figures
 from parley.report.forecast import baseline_line
 from parley.report.page import Section, page
+from parley.report.shape_functions import shape_functions, shapes_words
 from parley.report.training import (
     interval_line,
     interval_rows,
@@ -49,6 +50,9 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
         )
     if result.intervals is not None:
         sections.append(Section("How sure are the coefficients?", [interval_line(result)], interval_rows(result)))
+    if (shapes := result.shapes) is not None:
+        drawn = figures.svg(shape_functions(result.model, result.theta))
+        sections.append(Section("What does each column add?", [shapes_words(shapes)], figure=drawn))
     if result.scores is not None:
         sections.append(
             Section(

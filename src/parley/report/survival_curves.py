@@ -1,33 +1,12 @@
 """Survival curves of the rows of a table, as a picture. Drawn from the rows without noise: as private as they are."""
 
-from pathlib import Path
-
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
-from parley.durable import require_folder
-from parley.errors import SettingError
-from parley.learning.outcome.model import JointModel, JointSurvivalModel
-from parley.report.figures import INK, TOGETHER, decorate, require_figure_name, save
+from parley.report.figures import INK, TOGETHER, decorate
 from parley.validate import Floats
 
 MOST = 60  # curves of single rows
-
-
-def require_curves(model: JointModel, path: Path) -> None:
-    """Refuse a model that has no survival curves, and a file that cannot be written."""
-    if not isinstance(model, JointSurvivalModel):
-        raise SettingError(f"--plot {path}: expected a model of kind survival: no other has curves to draw")
-    require_figure_name(path)
-    require_folder(path)
-
-
-def draw_curves(model: JointModel, rows: pd.DataFrame, path: Path) -> None:
-    """Write a picture of the rows' survival curves."""
-    if isinstance(model, JointSurvivalModel):
-        terms = model.preparation_.model
-        save(survival_curves(model.periods_, model.predict_survival(rows), terms.target, str(terms.event)), path)
 
 
 def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Figure:

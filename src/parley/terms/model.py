@@ -12,7 +12,10 @@ from parley.terms.outcomes import check_outcome
 from parley.terms.task_rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
-BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "trees": ("trees", {})}  # columns, key, as usual
+CUT = ("bins", "hinges")  # columns that `bins` cuts
+# columns, the key that says more, what it usually is
+BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "hinges": ("bins", 20), "trees": ("trees", {})}
+MOST_NODES = 200_000  # of the trees in a file
 GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
 
 
@@ -42,6 +45,17 @@ class Trees(Section):
     rows: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.5  # share of the public sample that each tree looks at
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
 
+    def too_many(self, outcomes: int) -> str | None:
+        """Why a file of trees of this size, so many in a round, would be refused; None: it would not."""
+        nodes = self.count * outcomes * (2 * self.leaves - 1)
+        if nodes <= MOST_NODES:
+            return None
+        each = f", one of each for every one of {outcomes} classes," if outcomes > 1 else ""
+        return (
+            f"expected fewer or smaller trees: {self.count} of {self.leaves} leaves{each} have up to {nodes:,} nodes, "
+            f"and no more than {MOST_NODES:,} are read from a file"
+        )
+
 
 class Model(Section):
     """What is learned, from which columns."""
@@ -70,7 +84,7 @@ class Model(Section):
     components: Count | None = None
     whitening: Literal["public", "public-curvature"] | None = None
     basis: Basis | None = None
-    columns: Literal["bins", "trees"] | None = None
+    columns: Literal["bins", "hinges", "trees"] | None = None
     bins: Annotated[int, Field(ge=2, le=256, strict=True)] | None = (
         None  # that a column of numbers is cut into, at most
     )
@@ -194,8 +208,8 @@ class Model(Section):
         """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
         if self.trees is not None and self.columns != "trees":
             raise ValueError("trees|expected only beside columns = 'trees'")
-        if self.bins is not None and self.columns != "bins" and MODELS[self.kind].task != "trees":
-            raise ValueError("bins|expected only beside columns = 'bins', or with boosted trees")
+        if self.bins is not None and self.columns not in CUT and MODELS[self.kind].task != "trees":
+            raise ValueError("bins|expected only beside columns = 'bins' or 'hinges', or with boosted trees")
         if self.columns is None:
             return
         if MODELS[self.kind].task != PREDICTION:

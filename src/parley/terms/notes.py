@@ -24,7 +24,7 @@ NOTES: Mapping[str, str] = {
     "model.whitening": "features are turned: public: uncorrelated on the public sample; public-curvature: each bends "
     "its cost alike",
     "model.basis": "features by nearness to public points, instead of the columns",
-    "model.columns": "bins: numbers cut at public quantiles; trees: leaves of trees grown on the public sample",
+    "model.columns": "bins: numbers cut at public quantiles; hinges: joined by lines; trees: leaves of public trees",
     "model.bins": "for each column of numbers, at most",
     "model.trees": "how many, of how many leaves, of how many public rows each; how fast they are grown",
     "model.intercept": "a constant beside the features",

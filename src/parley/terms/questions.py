@@ -87,9 +87,13 @@ CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
 
 
 def check_trees(terms: CheckableTerms) -> None:
-    """Refuse (ValueError) what does not begin at the public leaf values, or pulls away from them."""
-    if terms.model.columns != "trees":
+    """Refuse (ValueError) trees that no file may hold, and what does not begin at the public leaf values."""
+    model = terms.model
+    if model.columns != "trees" or model.trees is None:
         return
+    listed = len(model.categories.get(model.target, ())) if model.predicts == "classes" else 1
+    if (why := model.trees.too_many(max(listed, 1))) is not None:
+        raise ValueError(f"model.trees|{why}")
     if terms.learning.rules.asks not in ("gradient", "minibatch"):
         raise ValueError(
             "learning.algorithm|expected one that asks for gradients beside columns = 'trees', such as "

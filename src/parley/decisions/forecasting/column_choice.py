@@ -16,7 +16,7 @@ from parley.learning.algorithms.algorithm import Progress
 from parley.terms import Terms
 from parley.terms.model import GROWN
 
-Wanted = Literal["lines", "bins", "trees", "best"]
+Wanted = Literal["lines", "bins", "hinges", "trees", "best"]
 
 CLEARLY = 0.99  # of a simpler way's cost: what is not below is no reason to bend
 FEWEST_ROWS = 200  # of a public sample, to cut or grow anything on
@@ -35,6 +35,7 @@ class ColumnWay:
 WAYS = (
     ColumnWay("straight lines", "lines"),
     ColumnWay("bins", "bins", {"columns": "bins"}),
+    ColumnWay("bins joined by lines", "hinges", {"columns": "hinges"}),
     ColumnWay("public trees", "trees", {"columns": "trees"}),
 )
 
@@ -84,13 +85,13 @@ def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterat
         yield ColumnWay("as the terms say", "best")
         return
     for way in WAYS:
-        if wanted not in (way.wanted, "best"):
+        if wanted not in (way.wanted, "best") or (way.wanted == "hinges" and wanted == "best"):  # planned on demand
             continue
         if way.wanted != "lines" and wanted == "best" and (rows or 0) < FEWEST_ROWS:
             continue
         if way.wanted == "trees" and (model.predicts not in BENT or model.kind not in GROWN or rows is None):
             continue
-        if way.wanted == "bins" and model.predicts not in (*BENT, "classes"):
+        if way.wanted in ("bins", "hinges") and model.predicts not in (*BENT, "classes"):
             continue
         yield way
 
@@ -101,7 +102,8 @@ def choose_columns(
     """(the way to take, all that were tried): the first, which is the simplest, if no other is clearly better."""
     if not ways:
         raise SettingError(
-            "--columns: bins expect a number or classes to predict; trees a number or two classes, and a public sample"
+            "--columns: bins and hinges expect a number or classes to predict; trees a number or two classes, and a "
+            "public sample"
         )
     tried = list[Tried]()
     for place, way in enumerate(ways):

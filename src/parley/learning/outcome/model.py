@@ -17,11 +17,13 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
-from parley.data.forest import Forest
+from parley.data.forest import PREFIX, Forest
+from parley.data.hinged import Hinged
 from parley.data.table import require_columns
 from parley.data.two_classes import class_names
 from parley.errors import DataError, ModelError
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
+from parley.learning.outcome.shapes import Shapes, additive_shapes
 from parley.losses import make
 from parley.losses.poisson import Poisson
 from parley.protocol.task import Task, task_named
@@ -105,6 +107,12 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             )
         return self.posterior_.deviations(self._rows(X))
 
+    def shapes(self, runs: Floats | None = None) -> Shapes | None:
+        """What each column adds to the scores, where columns add up as bins do, else None; with bands where several
+        runs' models [runs, P] or a posterior say how far noise moves them."""
+        self._require_theta()
+        return additive_shapes(self.preparation_, self.theta_, runs, self.posterior_)
+
     def save(self, path: str | Path) -> None:
         """Write the model as JSON: numbers and names, nothing executable."""
         self._require_theta()
@@ -131,6 +139,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         }
         if p.forest is not None:
             content["forest"] = {name: array.tolist() for name, array in p.forest.arrays.items()}
+        if p.shares is not None:
+            content["shares"] = p.shares.tolist()
         if self.posterior_ is not None:
             content["posterior"] = self.posterior_.to_json()
         Path(path).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -341,8 +351,12 @@ def load_model(path: str | Path) -> JointModel:
         )
         if (forest := content.get("forest")) is not None:  # only columns that bend have one
             trees = {name: _array(values) for name, values in forest.items()}
-            grown = Forest.of_arrays(trees, len(preparation.labels), preparation.outcomes)
-            preparation = replace(preparation, forest=grown)
+            kind = Hinged if f"{PREFIX}knots" in trees else Forest
+            grown = kind.of_arrays(trees, len(preparation.labels), preparation.outcomes)
+            shares = None if content.get("shares") is None else _array(content["shares"])
+            if shares is not None and (shares.shape != (grown.leaves,) or not (shares >= 0).all()):
+                raise ValueError("shares of other bins")
+            preparation = replace(preparation, forest=grown, shares=shares)
         theta = _array(content["theta"])
         expected = _task(preparation).objective(preparation.model).parameters(preparation)
         if theta.shape != (expected,):

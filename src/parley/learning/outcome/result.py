@@ -12,6 +12,7 @@ from parley.learning.outcome.model import JointModel, make_model
 from parley.learning.outcome.personal import personal_model
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.learning.outcome.scores import Scores
+from parley.learning.outcome.shapes import Shapes
 from parley.learning.outcome.study import Quality
 from parley.owner.owner import Agreement
 from parley.privacy.accounting import shared_record_epsilon
@@ -100,6 +101,11 @@ class Result:
         return self.model.intervals()
 
     @property
+    def shapes(self) -> Shapes | None:
+        """What each column adds to the model, where columns add up; over several runs with what noise does to it."""
+        return self.model.shapes(self.theta)
+
+    @property
     def relative_fitness(self) -> dict[str, float] | None:
         """psi = f(model)/f(theta*) - 1 over the replicates (W eq. 13)."""
         if self.path is None:
@@ -137,6 +143,7 @@ class Result:
             "theta": self.theta[0].tolist(),
             "moments": self.moments,
             "intervals": None if self.intervals is None else [vars(each) for each in self.intervals],
+            "shapes": None if (shapes := self.shapes) is None else shapes.to_json(),
             "repaired": None if self.model.posterior_ is None else self.model.posterior_.repaired,
             "apart": self.consensus_error,
             "terms_hash": self.terms_hash,

@@ -1,6 +1,5 @@
 """Boosted trees as a fitted model: predicts from raw columns, is saved as JSON, and says what each column adds."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -9,24 +8,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data import Preparation, read_table
-from parley.data.encoding import Numbers, Places
-from parley.data.transforms import INVERSES
+from parley.data.encoding import Encoding, Places
 from parley.learning.outcome.model import JointLogisticClassifier, JointModel, JointRegressor
+from parley.learning.outcome.shapes import ShapeFunction, Shapes, band_words, middle, own_units
 from parley.tasks.trees.placed_rows import place_cells, place_numbers
 from parley.tasks.trees.structure import Structure, make_structure
 from parley.validate import Floats
-
-
-@dataclass(frozen=True, eq=False)
-class ShapeFunction:
-    """What one column adds to a prediction: by steps between `cuts` in its own units, and by names (others and gaps
-    among them)."""
-
-    column: str
-    cuts: Floats  # the ends of the steps, one more than there are; empty for a column of names
-    steps: Floats
-    names: tuple[str, ...]
-    of_names: Floats
 
 
 class BoostedModel(JointModel):
@@ -52,16 +39,17 @@ class BoostedModel(JointModel):
         coded = [e.coded(values) for e, values in zip(self.preparation_.encodings, raw.T, strict=True)]
         return place_numbers(self.preparation_, coded, len(raw))
 
-    def shapes(self) -> tuple[ShapeFunction, ...]:
+    def shapes(self, runs: Floats | None = None) -> Shapes:
         """What every column adds by itself, in the order of the features; what pairs add beside it is not in it."""
         self._require_theta()
         found, first = list[ShapeFunction](), 0
         for column, encoding in enumerate(self.preparation_.encodings):
-            values = self.theta_[self.structure_.leaves[1 + column].values]
+            place = self.structure_.leaves[1 + column].values
             ends = float(self.preparation_.low[first]), float(self.preparation_.high[first])
-            found.append(_shape(encoding, values, ends, self.preparation_))
+            band = None if runs is None or len(runs) < 2 else middle(runs[:, place])
+            found.append(_shape(encoding, self.theta_[place], band, ends, self.preparation_.model.bins or 0))
             first += len(encoding.labels)
-        return tuple(found)
+        return Shapes(np.asarray(self.theta_[0]), tuple(found), about=band_words(runs))
 
 
 class BoostedRegressor(BoostedModel, JointRegressor):
@@ -78,12 +66,12 @@ def boosted_model(preparation: Preparation, theta: Floats, terms_hash: str, rele
     return kind()._take(preparation, theta, terms_hash, released)
 
 
-def _shape(encoding: Any, values: Floats, ends: tuple[float, float], preparation: Preparation) -> ShapeFunction:
+def _shape(
+    encoding: Encoding, values: Floats, band: Floats | None, ends: tuple[float, float], steps: int
+) -> ShapeFunction:
     gaps = ("missing",) if encoding.fills else ()
     if isinstance(encoding, Places):
-        return ShapeFunction(encoding.column, np.empty(0), np.empty(0), (*encoding.names, "others", *gaps), values)
-    steps = preparation.model.bins or 0
-    cuts = np.linspace(*ends, steps + 1)
-    if isinstance(encoding, Numbers) and encoding.transform is not None:
-        cuts = INVERSES[encoding.transform](cuts)
-    return ShapeFunction(encoding.column, cuts, values[:steps], gaps, values[steps:])
+        cuts, names = np.empty(0), (*encoding.names, "others", *gaps)
+    else:
+        cuts, names = own_units(encoding, np.linspace(*ends, steps + 1)), gaps
+    return ShapeFunction(encoding.column, cuts, names, values, np.full(len(values), 1 / len(values)), band)

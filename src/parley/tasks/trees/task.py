@@ -119,9 +119,9 @@ class Trees(Task):
         return replace(result, quality=measured([owner.prepare(terms) for owner in owners], result.theta))
 
     def figure(self, result: Any) -> Any:
-        from parley.tasks.trees.figures import shape_functions  # a library that takes its time
+        from parley.report.shape_functions import shape_functions  # a library that takes its time
 
-        return shape_functions(result.model)
+        return shape_functions(result.model, result.theta)
 
     def command(self, name: str) -> Callable[..., None] | None:
         return None if name in self.usual else super().command(name)

@@ -1,14 +1,8 @@
-"""scikit-learn estimators with a `fit`: one owner, its own table, the same training underneath.
-
-For people who want a private linear model of one table, and for everything in scikit-learn that takes an estimator.
-"""
+"""Linear models of one table: what is minimised is convex, and what rows measure is all that must be known of them."""
 
 import math
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,6 +10,7 @@ import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
+from parley.learning.estimators.one_table import OWNER, fit_table
 from parley.learning.outcome.model import (
     JointClassifier,
     JointLogisticClassifier,
@@ -25,11 +20,6 @@ from parley.learning.outcome.model import (
     JointSoftmaxClassifier,
     discreet,
 )
-from parley.learning.outcome.result import Result
-from parley.learning.prediction import learn_model
-from parley.owner.ledger import Ledger
-from parley.owner.owner import Owner
-from parley.protocol.task import RunSettings
 from parley.terms import Terms
 from parley.terms.algorithm_rules import named_algorithm
 from parley.validate import LARGEST, Floats, positive
@@ -105,12 +95,12 @@ class _PrivateEstimator(JointModel):
                 },
                 "learning": {"algorithm": algorithm, **steps},
                 "privacy": {"clip": self._usual_clip(algorithm, len(columns)) if self.clip is None else self.clip},
-                "owners": [{"name": "owner", "records": len(table), "epsilon": self.epsilon}],
+                "owners": [{"name": OWNER, "records": len(table), "epsilon": self.epsilon}],
             },
             source=type(self).__name__,
         )
         table = table.assign(y=y if unit == 1 else np.clip(y / unit, -LARGEST, LARGEST), **(beside or {}))
-        result = _study(terms, table, self.random_state) if self.random_state is not None else _release(terms, table)
+        result = fit_table(terms, table, self.random_state)
         prepared = result.model.preparation_
         prepared = replace(prepared, scale=prepared.scale * scale, target_scale=prepared.target_scale * unit)
         return self._take(prepared, result.theta[0], result.terms_hash, result.released)
@@ -127,21 +117,6 @@ class _PrivateEstimator(JointModel):
 
     def _rows(self, X: Any) -> Floats:
         return self._positional_rows(X)
-
-
-def _study(terms: Terms, table: pd.DataFrame, seed: int) -> Result:
-    return learn_model(terms, [Owner("owner", table)], RunSettings(seed=seed, measure=False))
-
-
-def _release(terms: Terms, table: pd.DataFrame) -> Result:
-    """The course of a release, with books that are closed when it is over."""
-    with (
-        TemporaryDirectory() as folder,
-        closing(Ledger(Path(folder) / "fit.ledger", terms.owners[0].epsilon)) as ledger,
-    ):
-        owner = Owner("owner", table, ledger=ledger)
-        owner.accept(terms)
-        return learn_model(terms, [owner], RunSettings(measure=False))
 
 
 class PrivateLinearRegression(_PrivateEstimator, JointRegressor):

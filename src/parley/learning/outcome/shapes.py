@@ -1,0 +1,237 @@
+"""What each column adds to a prediction, where columns add up: bins of a column, and whatever trees look at one alone.
+
+Formal guarantee: a function of the model, of the public numbers that prepare a row and, for bands, of further models or
+of the known variance of the noise; whatever protects the model protects its shapes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from parley.data import Preparation
+from parley.data.encoding import Encoding, Places
+from parley.data.forest import Forest
+from parley.data.hinged import Hinged
+from parley.data.transforms import INVERSES
+from parley.learning.outcome.posterior import Posterior
+from parley.validate import Floats
+
+WITHIN = 0.9  # how much lies within a band
+OVER_PUBLIC, ALIKE = "over public rows", "over bins, each counted alike"  # where a column adds 0 on average
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeFunction:
+    """What one column adds to a prediction: by steps between `cuts` in its own units, or by straight lines from knot to
+    knot and flat beyond; and by names (others and gaps among them)."""
+
+    column: str
+    cuts: Floats  # the ends of the steps, one more than there are; empty for a column of names
+    names: tuple[str, ...]
+    values: Floats  # [..., steps or knots, and names]; the dots are the classes, where there may be several
+    shares: Floats  # [steps or knots, and names]: what part of rows is thought to lie in each
+    band: Floats | None = None  # [2, ..., steps or knots, and names]: its lower and its upper end
+    knots: Floats = field(default_factory=lambda: np.empty(0))  # instead of cuts, where lines join them
+
+    @property
+    def numbers(self) -> int:
+        """How many of its values belong to numbers: steps, or knots."""
+        return max(len(self.cuts) - 1, 0) + len(self.knots)
+
+    @property
+    def steps(self) -> Floats:
+        """What the column adds between its cuts, or at its knots [..., steps or knots]."""
+        return self.values[..., : self.numbers]
+
+    @property
+    def of_names(self) -> Floats:
+        """What its names add [..., names]."""
+        return self.values[..., self.numbers :]
+
+    @property
+    def spread(self) -> float:
+        """How far what it adds lies from 0, in the quadratic mean over rows; for classes the largest."""
+        return float(np.sqrt(self.values**2 @ self.shares).max())
+
+    def to_json(self) -> dict[str, Any]:
+        """As `parley train --json` prints it."""
+        return {
+            "column": self.column,
+            "cuts": self.cuts.tolist(),
+            "knots": self.knots.tolist(),
+            "names": list(self.names),
+            "adds": self.values.tolist(),
+            "shares": self.shares.tolist(),
+            "band": None if self.band is None else self.band.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """The level that all rows share, and what each column adds to it: together they are the model's scores, of a number
+    in its own units."""
+
+    level: Floats  # [...]
+    columns: tuple[ShapeFunction, ...]
+    centred: str | None = None  # over what a column adds 0 on average; None: as it was learned
+    about: str | None = None  # what bands are; None: there are none
+    classes: tuple[str, ...] = ()  # where there may be several
+
+    def __iter__(self) -> Iterator[ShapeFunction]:
+        return iter(self.columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `parley train --json` prints them."""
+        return {
+            "level": self.level.tolist(),
+            "classes": list(self.classes),
+            "centred": self.centred,
+            "band": self.about,
+            "columns": [each.to_json() for each in self.columns],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """The bins of one column, and which leaves a row in each of them reaches [bins, leaves]."""
+
+    encoding: Encoding
+    cuts: Floats  # in coded units
+    knots: Floats  # instead of them, where lines join bins
+    names: tuple[str, ...]
+    leaves: Floats
+
+
+def additive_shapes(
+    preparation: Preparation, theta: Floats, runs: Floats | None = None, posterior: Posterior | None = None
+) -> Shapes | None:
+    """What the columns of a model theta [P] add, with bands by the models of several runs [runs, P], else by its
+    posterior, else without; None where there are no trees, or one looks at several columns."""
+    columns = _columns(preparation)
+    if columns is None or preparation.forest is None:
+        return None
+    coefficients, level = _parted(preparation, theta)
+    several = None if runs is None or len(runs) < 2 else _parted(preparation, runs)[0]
+    is_number = preparation.model.predicts == "number"
+    unit, origin = (preparation.target_scale, preparation.target_centre) if is_number else (1.0, 0.0)
+    found, same = list[ShapeFunction](), _always(preparation.forest)
+    for each in columns:
+        shares = _shares(preparation, each)
+        usual = shares @ each.leaves
+        same += usual
+        change = unit * (each.leaves - usual)
+        adds, band = coefficients @ change.T, None
+        if several is not None:
+            band = middle(several @ change.T)
+        elif posterior is not None:
+            band = _sure(adds, change, posterior)
+        cuts, knots = (own_units(each.encoding, numbers) for numbers in (each.cuts, each.knots))
+        found.append(ShapeFunction(each.encoding.column, cuts, each.names, adds, shares, band, knots))
+    return Shapes(
+        level=np.asarray(unit * (level + coefficients @ same) + origin),
+        columns=tuple(found),
+        centred=ALIKE if preparation.shares is None else OVER_PUBLIC,
+        about=band_words(runs, posterior is not None),
+        classes=preparation.classes if preparation.model.predicts == "classes" else (),
+    )
+
+
+def own_units(encoding: Encoding, cuts: Floats) -> Floats:
+    """Cut points of a column as people write them, before any transform."""
+    return cuts if encoding.transform is None else INVERSES[encoding.transform](cuts)
+
+
+def middle(several: Floats) -> Floats:
+    """The ends [2, ...] between which most of several runs' numbers [runs, ...] lie."""
+    tail = (1 - WITHIN) / 2
+    return np.asarray(np.quantile(several, [tail, 1 - tail], axis=0))
+
+
+def band_words(runs: Floats | None, sure: bool = False) -> str | None:
+    """What bands say, for models of several runs or one with a posterior; None: there are none."""
+    if runs is not None and len(runs) > 1:
+        return f"the middle {WITHIN:.0%} of {len(runs):,} runs on the same rows, each with noise of its own"
+    return f"{WITHIN:.0%} intervals, over the noise and the draw of the records" if sure else None
+
+
+def _columns(preparation: Preparation) -> list[_Bins] | None:
+    """Every feature's bins, by the trees that look at it; None where one looks at several features."""
+    forest = preparation.forest
+    if forest is None:
+        return None
+    widths = [len(encoding.labels) for encoding in preparation.encodings]
+    feature = np.repeat(np.arange(len(widths)), widths)  # of each coded column
+    looked = [np.unique(feature[columns[columns >= 0]]) for columns in np.split(forest.column, forest.roots[1:])]
+    if any(len(each) > 1 for each in looked):
+        return None
+    owner = np.array([each[0] if len(each) else -1 for each in looked])  # -1: a leaf that all rows reach
+    firsts = np.cumsum([0, *widths])
+    return [
+        _bins(preparation, forest, encoding, int(first), np.flatnonzero(owner == place))
+        for place, (encoding, first) in enumerate(zip(preparation.encodings, firsts, strict=False))
+    ]
+
+
+def _always(forest: Forest) -> Floats:
+    """1 for the leaves that all rows reach, else 0 [leaves]."""
+    whole = np.zeros(forest.leaves)
+    whole[forest.left[forest.roots[forest.column[forest.roots] < 0]]] = 1.0
+    return whole
+
+
+def _bins(preparation: Preparation, forest: Forest, encoding: Encoding, first: int, trees: NDArray[np.intp]) -> _Bins:
+    """The bins of one feature, whose columns begin at `first`: a row in the middle of each says which leaves it
+    reaches."""
+    gaps = ("missing",) if encoding.fills else ()
+    cuts, knots, names = np.empty(0), np.empty(0), gaps
+    own = np.isin(forest.tree_of_leaf, trees)
+    if isinstance(encoding, Places):
+        names = (*encoding.names, "others", *gaps)
+        rows = np.array(list(encoding.columns(np.arange(float(len(names))))))
+    else:
+        if isinstance(forest, Hinged) and (forest.joined[own] >= 0).any():
+            knots = forest.knots[own & (forest.lines >= 0)]
+        else:
+            low, high = float(preparation.low[first]), float(preparation.high[first])
+            inner = np.unique(forest.threshold[forest.column == first])
+            cuts = np.concatenate([[low], inner[(low <= inner) & (inner < high)], [high]])
+        numbers = knots if len(knots) else cuts[1:]
+        gap = np.array(list(encoding.columns(np.full(len(gaps), np.nan)))).reshape(len(encoding.labels), -1)
+        rows = np.hstack([np.vstack([numbers, *[np.zeros(len(numbers))] * len(gaps)]), gap])
+    table = np.zeros((len(preparation.low), rows.shape[1]))
+    table[first : first + len(rows)] = rows
+    leaves = forest.indicators(preparation.clipped(table)).T * own
+    return _Bins(encoding, cuts, knots, names, leaves)
+
+
+def _shares(preparation: Preparation, column: _Bins) -> Floats:
+    """What part of rows is thought to lie in each bin of a column: as public rows do, else alike."""
+    alike = np.full(len(column.leaves), 1 / len(column.leaves))
+    if preparation.shares is None:
+        return alike
+    shares = column.leaves @ preparation.shares
+    return shares / shares.sum() if shares.sum() > 0 else alike
+
+
+def _parted(preparation: Preparation, theta: Floats) -> tuple[Floats, Floats]:
+    """(what leaves add [..., leaves], what is added whatever the columns hold [...]) of models [..., P]; the dots end
+    in classes where there may be several, and behind the level's are periods where something is waited for."""
+    width, leaves = preparation.width, preparation.width - preparation.model.has_intercept
+    predicts = preparation.model.predicts
+    if predicts == "classes":
+        theta = theta.reshape(*theta.shape[:-1], -1, width)
+    parts, before = theta[..., -width:], theta[..., :-width]
+    constant = parts[..., leaves:].sum(axis=-1)
+    return parts[..., :leaves], before + constant[..., None] if predicts == "survival" else constant
+
+
+def _sure(adds: Floats, change: Floats, posterior: Posterior) -> Floats:
+    """The ends [2, ..., bins] between which the population's are with the stated probability."""
+    covariance = posterior.covariance[:, : change.shape[1], : change.shape[1]]
+    variance = np.einsum("bi,qij,bj->qb", change, covariance, change)
+    reach = float(ndtri((1 + WITHIN) / 2)) * np.sqrt(np.maximum(variance, 0.0)).reshape(adds.shape)
+    return np.stack([adds - reach, adds + reach])

@@ -1,0 +1,135 @@
+"""What every column adds to a prediction, as a figure."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from parley.errors import SettingError
+from parley.learning.outcome.model import JointModel
+from parley.learning.outcome.shapes import ShapeFunction, Shapes
+from parley.report.figures import ALONE, INK, MUTED, TOGETHER, decorate
+from parley.terms import Model
+from parley.validate import Floats
+
+ACROSS = 4  # panels in a row
+MOST = 24  # panels
+MOST_NAMES = 10  # of a column that are shown: those that add or take most over all rows
+LONG = 14  # letters of a name
+COLOURS = (TOGETHER, ALONE, "#6a5a9c", "#b59a2a", "#4f7f3a", "#a3485f", "#3f6fb0", MUTED)  # of classes, in turn
+UNITS = {"count": "log of the rate", "survival": "log odds of each period", "classes": "score of a class"}
+_SMALL: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "bottom"}
+
+
+def shape_functions(model: JointModel, runs: Floats | None = None) -> Figure:
+    """A panel for each column, all on one scale, those that move predictions most first: steps for numbers, dots for
+    names and gaps; shaded, what noise does, where the models of several runs or a posterior say so. What pairs add is
+    not in it."""
+    shapes = model.shapes(runs)
+    if shapes is None:
+        raise SettingError(
+            "shapes: expected a model whose columns add up, of bins or boosted trees of one column each: leaves of "
+            "other trees look at several columns at once"
+        )
+    shown = sorted(shapes, key=lambda shape: -shape.spread)[:MOST]
+    down = -(-len(shown) // ACROSS)
+    figure = Figure(figsize=(11.5, 2.5 * down + 0.6), layout="constrained", facecolor="white")
+    panels = figure.subplots(down, min(ACROSS, len(shown)), sharey=True, squeeze=False).ravel()
+    panels[0].set_ylim(*_reach(shown))
+    for panel, shape in zip(panels, shown, strict=False):
+        _draw(decorate(panel), shape)
+    for panel in panels[len(shown) :]:
+        panel.set_axis_off()
+    if shapes.classes:
+        marks = [panels[0].plot([], [], color=COLOURS[place % len(COLOURS)])[0] for place in range(len(shapes.classes))]
+        figure.legend(marks, shapes.classes, loc="outside upper right", ncols=8, frameon=False, fontsize=8)
+    figure.supylabel(f"added to the prediction ({unit_words(model.preparation_.model)})", color=INK, fontsize=9)
+    figure.supxlabel(shapes_words(shapes, len(shapes.columns) - len(shown)), color=MUTED, fontsize=8)
+    return figure
+
+
+def unit_words(model: Model) -> str:
+    """In what unit columns add up."""
+    if model.predicts == "two classes":
+        return "log odds" if model.smooth else "margin"
+    return UNITS.get(model.predicts, model.target)
+
+
+def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
+    """What 0 is, what is shaded, and what is not shown, in a sentence or two."""
+    said = [] if shapes.centred is None else [f"Zero: the mean {shapes.centred}."]
+    said.append("No bands: one run does not say how far noise moved it." if shapes.about is None else "")
+    said[-1] = said[-1] or f"Shaded: {shapes.about}."
+    if left_out:
+        said.append(f"{left_out} columns that add less are not shown.")
+    return " ".join(said)
+
+
+def _draw(panel: Axes, shape: ShapeFunction) -> None:
+    panel.axhline(0.0, color=MUTED, linewidth=0.6)
+    panel.set_title(_short(shape.column, 28), loc="left", color=INK, fontsize=9)
+    panel.tick_params(labelsize=7)
+    several = shape.values.reshape(-1, shape.values.shape[-1])
+    bands = [None] * len(several) if shape.band is None else shape.band.reshape(2, *several.shape).swapaxes(0, 1)
+    for place, (values, band) in enumerate(zip(several, bands, strict=True)):
+        colour, beside = COLOURS[place % len(COLOURS)], (place - (len(several) - 1) / 2) / (len(several) + 1)
+        draw = _numbers if shape.numbers else _names
+        draw(panel, shape, values, band, colour if len(several) > 1 else TOGETHER, beside)
+
+
+def _numbers(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | None, colour: str, _: float) -> None:
+    """A column of numbers, by steps or lines; gaps, where some are expected, are a dotted line."""
+    steps, line = shape.numbers, len(shape.knots) > 0
+    if band is not None and line:
+        panel.fill_between(shape.knots, *band[:, :steps], color=colour, alpha=0.2, linewidth=0)
+    elif band is not None:
+        panel.stairs(band[1, :steps], shape.cuts, baseline=band[0, :steps], fill=True, color=colour, alpha=0.2)
+    if line:
+        panel.plot(shape.knots, values[:steps], color=colour, linewidth=1.5, marker=".", markersize=4)
+    else:
+        panel.stairs(values[:steps], shape.cuts, color=colour, linewidth=1.5, baseline=None)
+    panel.xaxis.set_major_locator(MaxNLocator(4))
+    if _far(ends := shape.knots if line else shape.cuts):
+        panel.set_xscale("symlog", linthresh=max(ends[1], 1.0))
+    if len(shape.names) and shape.shares[steps] > 0:
+        alone = ALONE if colour == TOGETHER else colour
+        panel.axhline(values[steps], color=alone, linewidth=1.0, linestyle=":")
+        where: Any = ("axes fraction", "data")
+        panel.annotate("missing", (0.98, values[steps]), xycoords=where, color=alone, **_SMALL)
+
+
+def _names(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | None, colour: str, beside: float) -> None:
+    """A column of names: those that add or take most over all rows, a dot each."""
+    most = np.abs(shape.values.reshape(-1, len(values))).max(axis=0) * np.sqrt(shape.shares)
+    chosen = np.argsort(-most, kind="stable")[:MOST_NAMES]
+    shown = np.sort(chosen[shape.shares[chosen] > 0])
+    at = np.arange(len(shown)) + beside
+    if band is not None:
+        panel.vlines(at, band[0, shown], band[1, shown], color=colour, alpha=0.35, linewidth=4)
+    panel.vlines(at, 0.0, values[shown], color=colour, linewidth=1.0)
+    panel.plot(at, values[shown], "o", color=colour, markersize=4)
+    panel.set_xticks(range(len(shown)), [_short(shape.names[place], LONG) for place in shown], rotation=60, ha="right")
+    panel.tick_params(axis="x", labelsize=6.5)
+    panel.set_xlim(-0.6, len(shown) - 0.4)
+
+
+def _reach(shapes: list[ShapeFunction]) -> tuple[float, float]:
+    """The ends of the scale: all that is added, and as much of the bands as leaves it readable."""
+    values = np.concatenate([[0.0], *(shape.values.ravel() for shape in shapes)])
+    bands = np.concatenate([[0.0], *(shape.band.ravel() for shape in shapes if shape.band is not None)])
+    low, high = float(values.min()), float(values.max())
+    span = max(high - low, 1e-300)
+    low, high = max(min(low, bands.min()), low - span / 2), min(max(high, bands.max()), high + span / 2)
+    return low - 0.05 * span, high + 0.05 * span
+
+
+def _short(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def _far(cuts: Floats) -> bool:
+    """Whether steps grow so much that they need a logarithm."""
+    widths = np.diff(cuts)
+    return len(widths) > 0 and bool(cuts[0] >= 0 and widths[-1] > 50 * widths[0])
