@@ -69,7 +69,8 @@ from common.linear import TINY, Rows, chosen_ridge, losses, ridge, whitening
 from common.rivals import GradientDescent, ObjectivePerturbation, Privacy, Rival, Statistics, tuned
 
 import parley
-from parley.decisions.forecasting.terms_from_files import Wishes, draft, planned
+from parley.decisions.forecasting.known_columns import Wishes
+from parley.decisions.forecasting.terms_from_files import draft, planned
 from parley.protocol.setup import Setup, resolve
 from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats

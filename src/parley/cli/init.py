@@ -119,7 +119,8 @@ def init_command(
     """
     from parley.data.headers import read_header
     from parley.decisions.forecasting.column_choice import wanted_columns
-    from parley.decisions.forecasting.terms_from_files import Wishes, draft, planned, usual_delta
+    from parley.decisions.forecasting.known_columns import Wishes
+    from parley.decisions.forecasting.terms_from_files import draft, planned, usual_delta
     from parley.report.columns import columns_line
     from parley.report.noise import plan_beside
     from parley.report.terms_comments import head_lines, next_steps, with_hosts

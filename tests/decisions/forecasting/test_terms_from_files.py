@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 from samples import patients
 
-from parley.decisions.forecasting.terms_from_files import Wishes, draft, owner_names
+from parley.decisions.forecasting.known_columns import Wishes
+from parley.decisions.forecasting.terms_from_files import draft, owner_names
 from parley.errors import DataError, SettingError
 
 
