@@ -18,6 +18,7 @@ from parley.data.encoding import Numbers
 from parley.data.forest import Forest
 from parley.data.hinged import Hinged
 from parley.errors import DataError, TermsError
+from parley.learning.outcome.posterior import in_own_units
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.setup import pin, resolve
 
@@ -62,7 +63,7 @@ def test_a_column_of_numbers_is_scikit_learns_linear_spline(tmp_path):
 
 def test_names_gaps_and_values_that_fill_a_bin_stay_apart(tmp_path):
     prepared = resolve(terms(tmp_path)).preparation
-    labels = prepared.own_units[0]
+    labels = in_own_units(prepared)[0]
     rows = pd.DataFrame({"x": 0.3, "z": [np.nan, 0.0], "name": ["a", "c"]})
     found = [dict(zip(labels, row, strict=True)) for row in prepared.matrix(rows, "rows")]
     z_gap, z_zero = ([label for label, weight in row.items() if weight and label.startswith("tree 2")] for row in found)

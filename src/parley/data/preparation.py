@@ -124,32 +124,6 @@ class Preparation:
         return sizes
 
     @property
-    def own_units(self) -> tuple[tuple[str, ...], Floats, Floats]:
-        """(names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, the constant
-        last.
-
-        What is clipped on the way is not seen by it. Features of a basis, and leaves, have no units, and remain as they
-        are.
-        """
-        labels, constant = self.labels, self.model.has_intercept
-        names: tuple[str, ...] | None = None
-        if self.forest is not None:
-            names = self.forest.labels(labels)
-        elif self.basis is not None:
-            names = tuple(f"near point {place + 1}" for place in range(len(self.basis)))
-        if names is not None:
-            m = np.append(np.zeros(len(names)), [self.target_centre] * constant)
-            return (*names, *["(constant)"] * constant), self.target_scale * np.eye(len(m)), m
-        turn = np.eye(len(labels)) if self.rotation is None else self.rotation
-        linear = self.target_scale * turn / self.scale[:, None]
-        M = np.zeros((len(labels) + constant, self.width))
-        M[: len(labels), : turn.shape[1]] = linear
-        m = np.zeros(len(M))
-        if constant:
-            M[-1, : turn.shape[1]], M[-1, -1], m[-1] = -self.centre @ linear, self.target_scale, self.target_centre
-        return (*labels, *["(constant)"] * constant), M, m
-
-    @property
     def ranges(self) -> dict[str, tuple[float, float]]:
         """The bounds of every feature in its own units; of names, those of the numbers that they become."""
         first = np.cumsum([0, *(len(encoding.labels) for encoding in self.encodings)])[:-1]

@@ -9,7 +9,8 @@ from samples import make_terms, regression_table
 import parley
 from parley.decisions.forecasting import compare_noise, forecast, require_worth
 from parley.decisions.forecasting.heterogeneity import Heterogeneity
-from parley.decisions.forecasting.pilot import open_pilot, pilot_models
+from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.forecasting.pilot_runs import pilot_models
 from parley.decisions.forecasting.planner import plan
 from parley.decisions.games.stakes import noise_law
 from parley.errors import BelowBaselineError, SettingError

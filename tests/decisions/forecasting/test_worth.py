@@ -8,7 +8,8 @@ import parley
 from parley.decisions.forecasting import require_worth, worth
 from parley.decisions.forecasting.baselines import fitted_excess
 from parley.decisions.forecasting.expectation import expect
-from parley.decisions.forecasting.pilot import open_pilot, pilot_models
+from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.forecasting.pilot_runs import pilot_models
 from parley.decisions.forecasting.search import checked
 from parley.decisions.forecasting.worth import REPLICATES, _candidates, _quickly, worth_of
 from parley.errors import BelowBaselineError

@@ -4,7 +4,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from parley.decisions.forecasting.error_moments import ErrorMoments
-from parley.decisions.forecasting.pilot import Pilot, pilot_models, scaled_share
+from parley.decisions.forecasting.pilot import Pilot
+from parley.decisions.forecasting.pilot_runs import pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Landscape
 from parley.numerals import number
 from parley.validate import Floats

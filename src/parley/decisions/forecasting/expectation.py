@@ -10,7 +10,8 @@ import numpy as np
 
 from parley.decisions.forecasting.binding import binding
 from parley.decisions.forecasting.error_moments import ErrorMoments, SingleVoices, error_moments
-from parley.decisions.forecasting.pilot import Pilot, pilot_models
+from parley.decisions.forecasting.pilot import Pilot
+from parley.decisions.forecasting.pilot_runs import pilot_models
 from parley.decisions.forecasting.sources import Landscape
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Descent, Progress, State

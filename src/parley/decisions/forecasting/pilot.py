@@ -1,7 +1,7 @@
 """The setup and what is known of the data, put together: how the owners' answers will look before anybody asked
 them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -13,9 +13,8 @@ from parley.decisions.forecasting.cross_fit import CrossFit, GrownSample, cross_
 from parley.decisions.forecasting.known_rows import known_rows
 from parley.decisions.forecasting.sources import Landscape, Source
 from parley.errors import DataError, SettingError
-from parley.learning.algorithms.algorithm import Algorithm, Asker, State
-from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_speeds, clocked
-from parley.learning.algorithms.asynchronous import run_by_terms as run
+from parley.learning.algorithms.algorithm import Algorithm
+from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_speeds
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
 from parley.losses import EmpiricalRisk, RecordBound
@@ -26,15 +25,14 @@ from parley.protocol.aggregation import (
     CoalitionNoise,
     DistributedNoise,
     EachOwnerNoise,
-    NoiseGroup,
     aggregation_of,
     noise_groups,
 )
-from parley.protocol.queries import Answer, Query, Question, Tables
+from parley.protocol.queries import Question, Tables
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_prediction
 from parley.terms import Terms
-from parley.validate import Floats, Integers
+from parley.validate import Floats
 
 DRAWN_FITS = 16  # public fits as they may come out
 
@@ -331,101 +329,3 @@ def _drawn_fits(pilot: Pilot) -> Floats:
     if hessian is None or not fit.ridge > 0:
         return np.array(fits)
     return np.array(fits) - fit.ridge * np.linalg.solve(hessian + fit.ridge * np.eye(len(hessian)), fit.theta)
-
-
-class PilotExchange:
-    """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning
-    loop cannot tell.
-
-    Owners whose noise can be drawn at once answer together, as their mean: that of 10,000 equal ones costs no more than
-    that of one. Where the algorithm keeps what each owner said, each answers for itself.
-    """
-
-    def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
-        self._pilot, self._replicates, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
-        self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-        self._tilt = pilot.source.tilt(pilot.objective)
-        terms = pilot.terms
-        # all rows answer one question alike; batches and steps of their own differ
-        self._own = pilot.question.batched or terms.uneven
-        self._apart = pilot.algorithm.each
-        self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
-        self._rows: dict[tuple[str, ...], Integers] = {}
-        self._latest: tuple[str, Floats] = "", np.empty(0)
-
-    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        if self._pilot.terms.noise.summed:
-            return [self._sum(query, names) for query, names in _alike(questions)]
-        asked = [(query, (name,)) for name, query in questions.items()] if self._apart else _alike(questions)
-        return [self._mean(query, *group) for query, names in asked for group in self._noise_groups(names)]
-
-    def _noise_groups(self, names: tuple[str, ...]) -> list[tuple[NoiseGroup, FastNoise]]:
-        """These owners in groups, with the noise of each."""
-        if names not in self._known:
-            found = noise_groups({name: self._pilot.setup.part(name).training for name in names})
-            self._known[names] = [(group, self._noise.combined(group.weights)) for group in found]
-        return self._known[names]
-
-    def _mean(self, query: Query, group: NoiseGroup, noise: FastNoise) -> Answer:
-        """What owners answer on average who add their own noise."""
-        value = self._exact(query, group.names, group.shares)
-        if not self._noiseless:
-            value = group.release(value, noise)
-        first, *others = group.names
-        return Answer(query.id, "" if others else first, group.records, value, group.names if others else ())
-
-    def _sum(self, query: Query, names: tuple[str, ...]) -> Answer:
-        """What the hosts would open: everybody answers like the pilot, and there is one noise."""
-        if names not in self._rows:
-            self._rows[names] = np.array([self._pilot.setup.part(name).training.question.records for name in names])
-        rows, noise = self._rows[names], self._pilot.setup.part(names[0]).training.series.mechanism
-        records, value = int(rows.sum()), self._exact(query, names, rows / rows.sum())
-        if not self._noiseless and isinstance(noise, SharedNoise):
-            drawn = draw_plainly(noise.recipe, value.shape, self._rng)
-            value = value + noise.over(records).decode(drawn.view(np.uint64))
-        return Answer(query.id, "", records, value, names)
-
-    def _exact(self, query: Query, names: Sequence[str], shares: Floats) -> Floats:
-        """The mean of these owners' answers without noise."""
-        if query.id == self._latest[0] and not self._own:
-            return self._latest[1]
-        questions = [self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1])]
-        given = (
-            each.simulated(query, self._pilot.tables, self._replicates, self._draws, self._noiseless).value
-            for each in questions
-        )
-        value = (
-            next(given) if len(questions) == 1 else sum(share * each for share, each in zip(shares, given, strict=True))
-        )
-        self._latest = query.id, np.asarray(value if self._tilt is None else value - self._tilt)
-        return self._latest[1]
-
-
-def _alike(questions: Mapping[str, Query]) -> list[tuple[Query, tuple[str, ...]]]:
-    """Every question once, and whom it is asked. Mostly there is one, for everybody."""
-    if len(set(questions.values())) == 1:
-        return [(next(iter(questions.values())), tuple(questions))]
-    different = dict.fromkeys(questions.values())
-    return [(query, tuple(name for name, asked in questions.items() if asked is query)) for query in different]
-
-
-def pilot_models(
-    pilot: Pilot,
-    replicates: int,
-    seed: int,
-    noiseless: bool = False,
-    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
-    begin: Floats | None = None,
-) -> Floats:
-    """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners, from
-    `begin` [B, P] where that is given, else from the pilot's own starts."""
-    starts = pilot.starts if begin is None else begin
-    start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
-    owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
-    exchange = owners if pilot.setup.schedule.waits else clocked(owners, pilot.setup.schedule, pilot.speeds)
-    return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
-
-
-def scaled_share(pilot: Pilot, thetas: Floats) -> float:
-    """The largest share of pilot records that the bound scales down, over these parameters [..., P]."""
-    return max(pilot.question.scaled_share(pilot.tables, theta) for theta in thetas)

@@ -14,7 +14,8 @@ import numpy as np
 
 from parley.decisions.forecasting.binding import RARELY, on_the_way
 from parley.decisions.forecasting.expectation import ByRuns, Expectation, expect
-from parley.decisions.forecasting.pilot import Pilot, pilot_models, scaled_share
+from parley.decisions.forecasting.pilot import Pilot
+from parley.decisions.forecasting.pilot_runs import pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Sample
 from parley.decisions.forecasting.sweep import WORTH_MORE_ROUNDS, horizons
 from parley.errors import DataError, SettingError, TermsError

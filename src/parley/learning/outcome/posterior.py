@@ -49,7 +49,7 @@ class Posterior:
         """Of every coefficient, the population's, at this probability."""
         if not 0 < level < 1:
             raise SettingError(f"level = {level}: expected a probability between 0 and 1")
-        names, change, base = preparation.own_units
+        names, change, base = in_own_units(preparation)
         classes = preparation.classes if preparation.model.predicts == "classes" else (None,)
         reach, found = float(ndtri((1 + level) / 2)), []
         for theta, covariance, outcome in zip(self.theta, self.covariance, classes, strict=True):
@@ -85,3 +85,30 @@ class Posterior:
         if not sound or not np.isfinite(covariance).all() or not np.isfinite(residual).all() or not records > 0:
             raise ValueError("a posterior of another model")
         return cls(matrix, covariance, residual, records, bool(content["repaired"]))
+
+
+def in_own_units(preparation: Preparation) -> tuple[tuple[str, ...], Floats, Floats]:
+    """(names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, the constant
+    last.
+
+    What is clipped on the way is not seen by it. Features of a basis, and leaves, have no units, and remain as they
+    are.
+    """
+    labels, constant = preparation.labels, preparation.model.has_intercept
+    names: tuple[str, ...] | None = None
+    if preparation.forest is not None:
+        names = preparation.forest.labels(labels)
+    elif preparation.basis is not None:
+        names = tuple(f"near point {place + 1}" for place in range(len(preparation.basis)))
+    if names is not None:
+        m = np.append(np.zeros(len(names)), [preparation.target_centre] * constant)
+        return (*names, *["(constant)"] * constant), preparation.target_scale * np.eye(len(m)), m
+    turn = np.eye(len(labels)) if preparation.rotation is None else preparation.rotation
+    linear = preparation.target_scale * turn / preparation.scale[:, None]
+    M = np.zeros((len(labels) + constant, preparation.width))
+    M[: len(labels), : turn.shape[1]] = linear
+    m = np.zeros(len(M))
+    if constant:
+        M[-1, : turn.shape[1]], M[-1, -1] = -preparation.centre @ linear, preparation.target_scale
+        m[-1] = preparation.target_centre
+    return (*labels, *["(constant)"] * constant), M, m
