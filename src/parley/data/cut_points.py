@@ -1,10 +1,12 @@
-"""A tree for each feature whose leaves are its bins: numbers between public cut points, names each by itself.
+"""A tree for each feature whose leaves are its bins: numbers between public cut points, names each by itself; and for
+each pair that is crossed, whose leaves are bins of one within bins of the other.
 
 Formal guarantee: cut points come from the public sample or from declared bounds; no private row decides one.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +17,9 @@ from parley.data.hinged import Hinged
 from parley.errors import DataError
 from parley.validate import Floats
 
+COARSE = 6  # bins of a column of numbers in a pair, at most
+MOST_CROSSED = 1000  # bins of a pair
+
 
 @dataclass(frozen=True)
 class _Question:
@@ -23,6 +28,9 @@ class _Question:
     column: int
     at: float
     ends: bool  # the answer that ends
+
+
+_Levels = Sequence[Sequence[_Question]]  # of a tree, one for each feature that it looks at
 
 
 @dataclass(frozen=True)
@@ -58,26 +66,51 @@ def cut(
     known: Floats | None,
     outcomes: int,
     joined: bool = False,
+    crossed: Sequence[tuple[str, str]] = (),
 ) -> Forest:
     """One tree for each feature, of at most `count` bins for numbers: at quantiles of public columns `known` [columns,
-    n], else in equal steps between the columns' ends; `joined`: by straight lines."""
+    n], else in equal steps between the columns' ends; `joined`: by straight lines. Behind them one for each pair of
+    features that is crossed, of coarser bins."""
     where = _Where(count, ends, known)
-    trees = list(_questions(encodings, where))
-    made = _chained(trees, outcomes)
-    return _joined(encodings, where, trees, made) if joined else made
+    alone = list(_questions(encodings, where))
+    made = _chained(
+        [*([each] for each in alone), *_pairs(encodings, replace(where, count=min(count, COARSE)), crossed)], outcomes
+    )
+    return _joined(encodings, where, alone, made) if joined else made
 
 
-def _joined(encodings: Sequence[Encoding], where: _Where, trees: Sequence[Sequence[_Question]], made: Forest) -> Hinged:
+def _pairs(encodings: Sequence[Encoding], where: _Where, crossed: Sequence[tuple[str, str]]) -> Iterator[_Levels]:
+    """What the tree of each pair asks: where the first feature lies, then the second."""
+    if not crossed:
+        return
+    asked = dict(zip((encoding.column for encoding in encodings), _questions(encodings, where), strict=True))
+    for pair in crossed:
+        if not asked.keys() >= set(pair):
+            raise DataError(f"model.crossed: expected pairs of features, not {' and '.join(pair)}")
+        if any(not asked[column] for column in pair):
+            raise DataError(f"model.crossed: {' and '.join(pair)}: one of them has the same value in all public rows")
+        bins = math.prod(1 + len(asked[column]) for column in pair)
+        if bins > MOST_CROSSED:
+            raise DataError(
+                f"model.crossed: {' and '.join(pair)} have {bins:,} bins together, expected at most {MOST_CROSSED:,}: "
+                "what lies in so many says little of each"
+            )
+        yield [asked[column] for column in pair]
+
+
+def _joined(encodings: Sequence[Encoding], where: _Where, alone: Sequence[Sequence[_Question]], made: Forest) -> Hinged:
     """The bins with the knots that lines go through: those of one column of numbers stand one after the other."""
     knots, along = list[float](), list[int]()
-    for encoding, questions in zip(encodings, trees, strict=True):
+    for encoding, questions in zip(encodings, alone, strict=True):
         cuts = [asked for asked in questions if asked.ends] if isinstance(encoding, Numbers) else []
         apart = len(questions) - len(cuts) + (not cuts)  # names, gaps, or a column that is one bin
         knots, along = knots + [0.0] * apart, along + [-1] * apart
         if cuts:
             knots += where.knots([asked.at for asked in cuts], cuts[0].column)
             along += [cuts[0].column] * len(cuts) + [-1]
-    return Hinged(**vars(made), knots=np.array(knots), joined=np.array(along, dtype=np.intp))
+    pairs = made.leaves - len(knots)
+    lines = np.array(along + [-1] * pairs, dtype=np.intp)
+    return Hinged(**vars(made), knots=np.array(knots + [0.0] * pairs), joined=lines)
 
 
 def _questions(encodings: Sequence[Encoding], where: _Where) -> Iterator[list[_Question]]:
@@ -120,22 +153,28 @@ def _steps(column: str, count: int, low: float, high: float) -> list[float]:
     return [low + (high - low) * (part / count) for part in range(1, count)]
 
 
-def _chained(trees: Sequence[Sequence[_Question]], outcomes: int) -> Forest:
-    """Trees that ask one question after the other: a node is followed by its leaf, then by the next question."""
-    column, threshold, left, right, roots = list[int](), list[float](), list[int](), list[int](), list[int]()
-    leaves = 0
-    for questions in trees:
-        roots.append(len(column))
-        for asked in questions:
-            leaf, following = len(column) + 1, len(column) + 2
-            column += [asked.column, -1]
-            threshold += [asked.at, 0.0]
-            left += [leaf if asked.ends else following, leaves]
-            right += [following if asked.ends else leaf, 0]
-            leaves += 1
-        column, threshold = [*column, -1], [*threshold, 0.0]
-        left, right = [*left, leaves], [*right, 0]
-        leaves += 1
-    whole = (np.array(each, dtype=np.intp) for each in (column, left, right, roots))
-    columns, lefts, rights, first = whole
-    return Forest(columns, np.array(threshold), lefts, rights, first, np.zeros((outcomes, leaves)))
+def _chained(trees: Sequence[_Levels], outcomes: int) -> Forest:
+    """Trees that ask one question after the other, and where a level ends begin with the next."""
+    nodes, roots = list[tuple[int, float, int, int]](), list[int]()
+    for levels in trees:
+        roots.append(len(nodes))
+        _grow(nodes, levels)
+    column, left, right = (np.array([node[i] for node in nodes], dtype=np.intp) for i in (0, 2, 3))
+    leaf = column < 0
+    left[leaf] = np.arange(leaf.sum())
+    threshold, first = np.array([node[1] for node in nodes]), np.array(roots, dtype=np.intp)
+    return Forest(column, threshold, left, right, first, np.zeros((outcomes, int(leaf.sum()))))
+
+
+def _grow(nodes: list[tuple[int, float, int, int]], levels: _Levels) -> None:
+    """Add the nodes of a tree: each question is followed by what stands where it ends, then by the next question."""
+    if not levels:
+        nodes.append((-1, 0.0, 0, 0))
+        return
+    for asked in levels[0]:
+        here = len(nodes)
+        nodes.append((-1, 0.0, 0, 0))  # its children are known when they are there
+        _grow(nodes, levels[1:])
+        end, following = here + 1, len(nodes)
+        nodes[here] = (asked.column, asked.at, *((end, following) if asked.ends else (following, end)))
+    _grow(nodes, levels[1:])

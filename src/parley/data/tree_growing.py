@@ -34,7 +34,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
     known = None if public is None else fitted.clipped(fitted.coded(public, PUBLIC))
     if model.bins is not None:
         ends, lines = (fitted.low, fitted.high), model.columns == "hinges"
-        bins = cut(fitted.encodings, model.bins, ends, known, outcomes, joined=lines)
+        bins = cut(fitted.encodings, model.bins, ends, known, outcomes, joined=lines, crossed=model.crossed or ())
         return replace(fitted, forest=bins, shares=None if known is None else bins.indicators(known).mean(axis=1))
     if model.trees is None or public is None or known is None:
         raise DataError("model.columns: expected a public sample to grow trees on")

@@ -223,6 +223,7 @@ def _columns(agreement: Agreement) -> list[str]:
     forest, model = preparation.forest, agreement.setup.terms.model
     if forest is not None:
         origin = "grown on the public sample" if model.columns == "trees" else "the bins of one column each"
+        origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
         lies = "is 1 in one leaf" if model.columns != "hinges" else "has 1 to share between two neighbouring leaves"
         said.append(
             f"Then a record {lies} of each of {forest.trees:,} trees ({origin}; {forest.leaves:,} leaves in all), and "

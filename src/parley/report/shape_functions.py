@@ -11,6 +11,8 @@ from parley.errors import SettingError
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.shapes import ShapeFunction, Shapes
 from parley.report.figures import ALONE, INK, MUTED, TOGETHER, decorate
+from parley.report.pair_shapes import ACROSS as PAIRS_ACROSS
+from parley.report.pair_shapes import draw_pairs, short
 from parley.terms import Model
 from parley.validate import Floats
 
@@ -25,8 +27,8 @@ _SMALL: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "bottom"}
 
 def shape_functions(model: JointModel, runs: Floats | None = None) -> Figure:
     """A panel for each column, all on one scale, those that move predictions most first: steps for numbers, dots for
-    names and gaps; shaded, what noise does, where the models of several runs or a posterior say so. What pairs add is
-    not in it."""
+    names and gaps; shaded, what noise does, where the models of several runs or a posterior say so. Below, what pairs
+    of columns that the terms cross add beside it; what pairs of boosted trees add is not in it."""
     shapes = model.shapes(runs)
     if shapes is None:
         raise SettingError(
@@ -34,9 +36,14 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Figure:
             "other trees look at several columns at once"
         )
     shown = sorted(shapes, key=lambda shape: -shape.spread)[:MOST]
-    down = -(-len(shown) // ACROSS)
-    figure = Figure(figsize=(11.5, 2.5 * down + 0.6), layout="constrained", facecolor="white")
-    panels = figure.subplots(down, min(ACROSS, len(shown)), sharey=True, squeeze=False).ravel()
+    down, below = -(-len(shown) // ACROSS), -(-len(shapes.pairs) // PAIRS_ACROSS)
+    figure = Figure(figsize=(11.5, 2.5 * down + 3.2 * below + 0.6), layout="constrained", facecolor="white")
+    above: Any = figure
+    if below:
+        parts: Any = figure.subfigures(2, 1, height_ratios=[2.5 * down + 0.6, 3.2 * below])
+        above = parts[0]
+        draw_pairs(parts[1], shapes.pairs)
+    panels = above.subplots(down, min(ACROSS, len(shown)), sharey=True, squeeze=False).ravel()
     panels[0].set_ylim(*_reach(shown))
     for panel, shape in zip(panels, shown, strict=False):
         _draw(decorate(panel), shape)
@@ -44,8 +51,8 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Figure:
         panel.set_axis_off()
     if shapes.classes:
         marks = [panels[0].plot([], [], color=COLOURS[place % len(COLOURS)])[0] for place in range(len(shapes.classes))]
-        figure.legend(marks, shapes.classes, loc="outside upper right", ncols=8, frameon=False, fontsize=8)
-    figure.supylabel(f"added to the prediction ({unit_words(model.preparation_.model)})", color=INK, fontsize=9)
+        above.legend(marks, shapes.classes, loc="outside upper right", ncols=8, frameon=False, fontsize=8)
+    above.supylabel(f"added to the prediction ({unit_words(model.preparation_.model)})", color=INK, fontsize=9)
     figure.supxlabel(shapes_words(shapes, len(shapes.columns) - len(shown)), color=MUTED, fontsize=8)
     return figure
 
@@ -69,7 +76,7 @@ def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
 
 def _draw(panel: Axes, shape: ShapeFunction) -> None:
     panel.axhline(0.0, color=MUTED, linewidth=0.6)
-    panel.set_title(_short(shape.column, 28), loc="left", color=INK, fontsize=9)
+    panel.set_title(short(shape.column, 28), loc="left", color=INK, fontsize=9)
     panel.tick_params(labelsize=7)
     several = shape.values.reshape(-1, shape.values.shape[-1])
     bands = [None] * len(several) if shape.band is None else shape.band.reshape(2, *several.shape).swapaxes(0, 1)
@@ -110,7 +117,7 @@ def _names(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | Non
         panel.vlines(at, band[0, shown], band[1, shown], color=colour, alpha=0.35, linewidth=4)
     panel.vlines(at, 0.0, values[shown], color=colour, linewidth=1.0)
     panel.plot(at, values[shown], "o", color=colour, markersize=4)
-    panel.set_xticks(range(len(shown)), [_short(shape.names[place], LONG) for place in shown], rotation=60, ha="right")
+    panel.set_xticks(range(len(shown)), [short(shape.names[place], LONG) for place in shown], rotation=60, ha="right")
     panel.tick_params(axis="x", labelsize=6.5)
     panel.set_xlim(-0.6, len(shown) - 0.4)
 
@@ -123,10 +130,6 @@ def _reach(shapes: list[ShapeFunction]) -> tuple[float, float]:
     span = max(high - low, 1e-300)
     low, high = max(min(low, bands.min()), low - span / 2), min(max(high, bands.max()), high + span / 2)
     return low - 0.05 * span, high + 0.05 * span
-
-
-def _short(text: str, letters: int) -> str:
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def _far(cuts: Floats) -> bool:

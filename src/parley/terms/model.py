@@ -88,6 +88,9 @@ class Model(Section):
     bins: Annotated[int, Field(ge=2, le=256, strict=True)] | None = (
         None  # that a column of numbers is cut into, at most
     )
+    crossed: Annotated[tuple[tuple[Name, Name], ...], Field(min_length=1, max_length=100)] | None = (
+        None  # pairs, binned
+    )
     trees: Trees | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     intercept: Annotated[bool, Field(strict=True)] | None = None
@@ -210,6 +213,7 @@ class Model(Section):
             raise ValueError("trees|expected only beside columns = 'trees'")
         if self.bins is not None and self.columns not in CUT and MODELS[self.kind].task != "trees":
             raise ValueError("bins|expected only beside columns = 'bins' or 'hinges', or with boosted trees")
+        self._can_cross()
         if self.columns is None:
             return
         if MODELS[self.kind].task != PREDICTION:
@@ -228,6 +232,17 @@ class Model(Section):
             raise ValueError(
                 f"columns|expected 'bins' or none with kind = {self.kind!r}: trees are grown for {listed(GROWN)}"
             )
+
+    def _can_cross(self) -> None:
+        """Refuse pairs of columns that are not cut, not two, or there already."""
+        if self.crossed is None:
+            return
+        if self.columns not in CUT:
+            raise ValueError("crossed|expected only beside columns = 'bins' or 'hinges'")
+        if any(a == b for a, b in self.crossed) or len({frozenset(pair) for pair in self.crossed}) < len(self.crossed):
+            raise ValueError("crossed|expected pairs of two different columns, each pair once")
+        if self.features is not None and not {column for pair in self.crossed for column in pair} <= {*self.features}:
+            raise ValueError("crossed|expected pairs of features")
 
     def _can_scale(self) -> None:
         """Refuse centres and scales of columns that a public sample, or nothing, is scaled by."""

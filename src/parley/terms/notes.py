@@ -26,6 +26,7 @@ NOTES: Mapping[str, str] = {
     "model.basis": "features by nearness to public points, instead of the columns",
     "model.columns": "bins: numbers cut at public quantiles; hinges: joined by lines; trees: leaves of public trees",
     "model.bins": "for each column of numbers, at most",
+    "model.crossed": "pairs of columns whose coarser bins are combined, for what two do only together",
     "model.trees": "how many, of how many leaves, of how many public rows each; how fast they are grown",
     "model.intercept": "a constant beside the features",
     "model.radius": "no parameter leaves the box |theta| <= radius",

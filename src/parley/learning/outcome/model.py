@@ -41,6 +41,7 @@ KEPT_OUT = {
     "components",
     "whitening",
     "columns",
+    "crossed",
     "trees",
 }
 _ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")

@@ -71,15 +71,38 @@ class ShapeFunction:
 
 
 @dataclass(frozen=True, eq=False)
+class PairShape:
+    """What two columns add together, beside what each adds alone: a number for every bin of one within every bin of the
+    other, in the order of an axis' steps and then its names."""
+
+    axes: tuple["Axis", "Axis"]
+    values: Floats  # [..., bins, bins]
+    shares: Floats  # [bins, bins]
+    band: Floats | None = None  # [2, ..., bins, bins]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `parley train --json` prints it."""
+        return {
+            "columns": [axis.column for axis in self.axes],
+            "cuts": [axis.cuts.tolist() for axis in self.axes],
+            "names": [list(axis.names) for axis in self.axes],
+            "adds": self.values.tolist(),
+            "shares": self.shares.tolist(),
+            "band": None if self.band is None else self.band.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
 class Shapes:
-    """The level that all rows share, and what each column adds to it: together they are the model's scores, of a number
-    in its own units."""
+    """The level that all rows share, and what each column adds to it, and each pair that is crossed: together they are
+    the model's scores, of a number in its own units."""
 
     level: Floats  # [...]
     columns: tuple[ShapeFunction, ...]
     centred: str | None = None  # over what a column adds 0 on average; None: as it was learned
     about: str | None = None  # what bands are; None: there are none
     classes: tuple[str, ...] = ()  # where there may be several
+    pairs: tuple[PairShape, ...] = ()
 
     def __iter__(self) -> Iterator[ShapeFunction]:
         return iter(self.columns)
@@ -92,17 +115,25 @@ class Shapes:
             "centred": self.centred,
             "band": self.about,
             "columns": [each.to_json() for each in self.columns],
+            "pairs": [each.to_json() for each in self.pairs],
         }
 
 
 @dataclass(frozen=True, eq=False)
-class _Bins:
-    """The bins of one column, and which leaves a row in each of them reaches [bins, leaves]."""
+class Axis:
+    """The bins of one column, in its own units: steps between `cuts`, or `knots` that lines join, then `names`."""
 
-    encoding: Encoding
-    cuts: Floats  # in coded units
-    knots: Floats  # instead of them, where lines join bins
+    column: str
+    cuts: Floats
+    knots: Floats
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """The bins of a column, or of two together, and which leaves a row in each of them reaches [bins, leaves]."""
+
+    axes: tuple[Axis, ...]
     leaves: Floats
 
 
@@ -110,16 +141,17 @@ def additive_shapes(
     preparation: Preparation, theta: Floats, runs: Floats | None = None, posterior: Posterior | None = None
 ) -> Shapes | None:
     """What the columns of a model theta [P] add, with bands by the models of several runs [runs, P], else by its
-    posterior, else without; None where there are no trees, or one looks at several columns."""
-    columns = _columns(preparation)
-    if columns is None or preparation.forest is None:
+    posterior, else without; None where there are no trees, or some look at several columns and are not one for each
+    pair."""
+    every = _every(preparation)
+    if every is None or preparation.forest is None:
         return None
     coefficients, level = _parted(preparation, theta)
     several = None if runs is None or len(runs) < 2 else _parted(preparation, runs)[0]
     is_number = preparation.model.predicts == "number"
     unit, origin = (preparation.target_scale, preparation.target_centre) if is_number else (1.0, 0.0)
-    found, same = list[ShapeFunction](), _always(preparation.forest)
-    for each in columns:
+    alone, pairs, same = list[ShapeFunction](), list[PairShape](), _always(preparation.forest)
+    for each in every:
         shares = _shares(preparation, each)
         usual = shares @ each.leaves
         same += usual
@@ -129,14 +161,18 @@ def additive_shapes(
             band = middle(several @ change.T)
         elif posterior is not None:
             band = _sure(adds, change, posterior)
-        cuts, knots = (own_units(each.encoding, numbers) for numbers in (each.cuts, each.knots))
-        found.append(ShapeFunction(each.encoding.column, cuts, each.names, adds, shares, band, knots))
+        if len(each.axes) == 1:
+            axis = each.axes[0]
+            alone.append(ShapeFunction(axis.column, axis.cuts, axis.names, adds, shares, band, axis.knots))
+        else:
+            pairs.append(_pair(each.axes, adds, shares, band))
     return Shapes(
         level=np.asarray(unit * (level + coefficients @ same) + origin),
-        columns=tuple(found),
+        columns=tuple(alone),
         centred=ALIKE if preparation.shares is None else OVER_PUBLIC,
         about=band_words(runs, posterior is not None),
         classes=preparation.classes if preparation.model.predicts == "classes" else (),
+        pairs=tuple(pairs),
     )
 
 
@@ -158,22 +194,32 @@ def band_words(runs: Floats | None, sure: bool = False) -> str | None:
     return f"{WITHIN:.0%} intervals, over the noise and the draw of the records" if sure else None
 
 
-def _columns(preparation: Preparation) -> list[_Bins] | None:
-    """Every feature's bins, by the trees that look at it; None where one looks at several features."""
+def _pair(axes: tuple[Axis, ...], adds: Floats, shares: Floats, band: Floats | None) -> PairShape:
+    """A pair whose bins are written in one row, those of the second column within those of the first."""
+    first, second = axes
+    size = max(len(first.cuts) - 1, 0) + len(first.names), max(len(second.cuts) - 1, 0) + len(second.names)
+    shaped = (None if each is None else each.reshape(*each.shape[:-1], *size) for each in (adds, shares, band))
+    values, parts, ends = shaped
+    return PairShape((first, second), np.asarray(values), np.asarray(parts), ends)
+
+
+def _every(preparation: Preparation) -> list[_Bins] | None:
+    """The bins of every feature by the trees that look at it, then of pairs; None where some look at several features
+    and are not one for each pair."""
     forest = preparation.forest
     if forest is None:
         return None
     widths = [len(encoding.labels) for encoding in preparation.encodings]
     feature = np.repeat(np.arange(len(widths)), widths)  # of each coded column
-    looked = [np.unique(feature[columns[columns >= 0]]) for columns in np.split(forest.column, forest.roots[1:])]
-    if any(len(each) > 1 for each in looked):
-        return None
-    owner = np.array([each[0] if len(each) else -1 for each in looked])  # -1: a leaf that all rows reach
-    firsts = np.cumsum([0, *widths])
-    return [
-        _bins(preparation, forest, encoding, int(first), np.flatnonzero(owner == place))
-        for place, (encoding, first) in enumerate(zip(preparation.encodings, firsts, strict=False))
+    looked = [
+        tuple(dict.fromkeys(feature[columns[columns >= 0]].tolist()))
+        for columns in np.split(forest.column, forest.roots[1:])
     ]
+    several = [features for features in looked if len(features) > 1]
+    if any(len(features) > 2 for features in several) or len({frozenset(pair) for pair in several}) < len(several):
+        return None
+    groups = [*((place,) for place in range(len(widths))), *several]
+    return [_bins(preparation, forest, group, np.array([features == group for features in looked])) for group in groups]
 
 
 def _always(forest: Forest) -> Floats:
@@ -183,37 +229,49 @@ def _always(forest: Forest) -> Floats:
     return whole
 
 
-def _bins(preparation: Preparation, forest: Forest, encoding: Encoding, first: int, trees: NDArray[np.intp]) -> _Bins:
-    """The bins of one feature, whose columns begin at `first`: a row in the middle of each says which leaves it
-    reaches."""
+def _bins(preparation: Preparation, forest: Forest, features: tuple[int, ...], trees: NDArray[np.bool_]) -> _Bins:
+    """The bins of features that some trees look at: a row in each of them says which leaves it reaches."""
+    firsts = np.cumsum([0, *(len(encoding.labels) for encoding in preparation.encodings)])
+    axes, cells = list[Axis](), list[Floats]()
+    for place in features:
+        axis, rows = _axis(preparation, forest, preparation.encodings[place], int(firsts[place]), trees)
+        axes.append(axis)
+        cells.append(rows)
+    which = np.indices([rows.shape[1] for rows in cells]).reshape(len(cells), -1)
+    table = np.zeros((len(preparation.low), which.shape[1]))
+    for place, rows, chosen in zip(features, cells, which, strict=True):
+        table[firsts[place] : firsts[place + 1]] = rows[:, chosen]
+    return _Bins(tuple(axes), forest.indicators(preparation.clipped(table)).T * trees[forest.tree_of_leaf])
+
+
+def _axis(
+    preparation: Preparation, forest: Forest, encoding: Encoding, first: int, trees: NDArray[np.bool_]
+) -> tuple[Axis, Floats]:
+    """(the bins of a feature in some trees, coded cells [columns, bins] of a row in each); its columns begin at
+    `first`."""
     gaps = ("missing",) if encoding.fills else ()
-    cuts, knots, names = np.empty(0), np.empty(0), gaps
-    own = np.isin(forest.tree_of_leaf, trees)
     if isinstance(encoding, Places):
         names = (*encoding.names, "others", *gaps)
         rows = np.array(list(encoding.columns(np.arange(float(len(names))))))
-    else:
-        if isinstance(forest, Hinged) and (forest.joined[own] >= 0).any():
-            knots = forest.knots[own & (forest.lines >= 0)]
-        else:
-            low, high = float(preparation.low[first]), float(preparation.high[first])
-            inner = np.unique(forest.threshold[forest.column == first])
-            cuts = np.concatenate([[low], inner[(low <= inner) & (inner < high)], [high]])
-        numbers = knots if len(knots) else cuts[1:]
-        gap = np.array(list(encoding.columns(np.full(len(gaps), np.nan)))).reshape(len(encoding.labels), -1)
-        rows = np.hstack([np.vstack([numbers, *[np.zeros(len(numbers))] * len(gaps)]), gap])
-    table = np.zeros((len(preparation.low), rows.shape[1]))
-    table[first : first + len(rows)] = rows
-    leaves = forest.indicators(preparation.clipped(table)).T * own
-    return _Bins(encoding, cuts, knots, names, leaves)
+        return Axis(encoding.column, np.empty(0), np.empty(0), names), rows
+    low, high = float(preparation.low[first]), float(preparation.high[first])
+    tree_of_node = np.searchsorted(forest.roots, np.arange(len(forest.column)), side="right") - 1
+    inner = np.unique(forest.threshold[(forest.column == first) & trees[tree_of_node]])
+    cuts, knots = np.concatenate([[low], inner[(low <= inner) & (inner < high)], [high]]), np.empty(0)
+    if isinstance(forest, Hinged):
+        knots = forest.knots[trees[forest.tree_of_leaf] & (forest.lines == first)]
+    numbers, cuts = (knots, np.empty(0)) if len(knots) else (cuts[1:], cuts)
+    gap = np.array(list(encoding.columns(np.full(len(gaps), np.nan)))).reshape(len(encoding.labels), -1)
+    rows = np.hstack([np.vstack([numbers, *[np.zeros(len(numbers))] * len(gaps)]), gap])
+    return Axis(encoding.column, own_units(encoding, cuts), own_units(encoding, knots), gaps), rows
 
 
-def _shares(preparation: Preparation, column: _Bins) -> Floats:
-    """What part of rows is thought to lie in each bin of a column: as public rows do, else alike."""
-    alike = np.full(len(column.leaves), 1 / len(column.leaves))
+def _shares(preparation: Preparation, bins: _Bins) -> Floats:
+    """What part of rows is thought to lie in each bin: as public rows do, else alike."""
+    alike = np.full(len(bins.leaves), 1 / len(bins.leaves))
     if preparation.shares is None:
         return alike
-    shares = column.leaves @ preparation.shares
+    shares = bins.leaves @ preparation.shares
     return shares / shares.sum() if shares.sum() > 0 else alike
 
 
