@@ -35,7 +35,7 @@ def cut(
             if isinstance(encoding, Places):
                 cuts = [i + 0.5 for i in range(len(encoding.names) + encoding.fills)]
             elif known is not None:
-                cuts = _quantiles(known[place], count)
+                cuts = quantile_cuts(known[place], count)
             else:
                 cuts = _steps(encoding.column, count, float(ends[0][place]), float(ends[1][place]))
             questions += [_Question(place, at, ends=True) for at in cuts]
@@ -44,13 +44,13 @@ def cut(
     return _chained(trees, outcomes)
 
 
-def _quantiles(values: Floats, count: int) -> list[float]:
+def quantile_cuts(values: Floats, count: int) -> list[float]:
     """Cut points that leave about as many public values in each bin; a value that fills one has it to itself. They lie
     between values, never on one.
 
-    >>> _quantiles(np.array([1.0, 1.0, 1.0, 2.0, 3.0, 4.0]), 3)
+    >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 3.0, 4.0]), 3)
     [1.5, 2.5]
-    >>> _quantiles(np.array([1.0, 2.0, 2.0, 2.0, 2.0, 4.0]), 3)
+    >>> quantile_cuts(np.array([1.0, 2.0, 2.0, 2.0, 2.0, 4.0]), 3)
     [1.5, 3.0]
     """
     present, often = np.unique(values, return_counts=True)
