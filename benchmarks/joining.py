@@ -5,15 +5,15 @@ terms as `parley init` writes them with a public sample: planned, each owner's o
 out.
 
 Truth, for each data set, eps and owner: the mean over 20 trainings, each with fresh noise and a fresh split of
-everybody's rows, of what the personal model (`parley refine`) saves on the owner's own held-out rows against the model
-alone: a ridge, or boosted trees where the owner's training rows show them ahead. How many cases that turns, beside a
-ridge alone, stands below the tables. Cases within two standard errors of zero are left out. Advice: what `parley
-forecast --inside` says of the training rows of a split, on the first `--advised` splits. Each split is another table
-that the owner might have had, so what counts is the share of advice that is right, not a majority; "unknown" is counted
-apart. Balanced accuracy is the mean of that share over owners that gain and owners that lose: a constant answer has a
-half. Owners that lose are few, since a personal model falls back on the model alone. So the same is counted a second
-time for owners to whom joining is worth it if it saves 1 % of what they pay alone (`--worth 0.01`): those that clearly
-gain more, and those that clearly do not.
+everybody's rows, of what the personal model (the ridge of `parley refine`, in full) saves on the owner's own held-out
+rows against the model alone: a ridge, or boosted trees where the owner's training rows show them ahead. How many cases
+that turns, beside a ridge alone, stands below the tables. Cases within two standard errors of zero are left out.
+Advice: what `parley forecast --inside` says of the training rows of a split, on the first `--advised` splits. Each
+split is another table that the owner might have had, so what counts is the share of advice that is right, not a
+majority; "unknown" is counted apart. Balanced accuracy is the mean of that share over owners that gain and owners that
+lose: a constant answer has a half. Owners that lose are few, since a personal model falls back on the model alone. So
+the same is counted a second time for owners to whom joining is worth it if it saves 1 % of what they pay alone
+(`--worth 0.01`): those that clearly gain more, and those that clearly do not.
 
     python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised N] [--one-noise] [--json F]
 

@@ -56,7 +56,7 @@ def adult() -> Consortium:
     who = rows["occupation"].astype(str) + ", " + rows["sex"].astype(str)
     names = tuple(name for name in book.names if name not in ("occupation", "sex", "native_country", "relationship"))
     book = Book("adult", book.kind, book.target, book.numbers, book.logs, names, rows)
-    return _divided(book, who, [name for name, count in who.value_counts().items() if count >= LEAST], PUBLIC)
+    return divided(book, who, [name for name, count in who.value_counts().items() if count >= LEAST], PUBLIC)
 
 
 def heart() -> Consortium:
@@ -67,14 +67,14 @@ def heart() -> Consortium:
     who = pd.Series(np.repeat(list(parts), [len(part) for part in parts.values()]))
     numbers = ("age", "sex", "trestbps", "chol", "fbs", "thalach", "exang", "oldpeak")
     book = Book("heart", "logistic-regression", "disease", numbers, (), ("cp", "restecg"), rows)
-    return _divided(book, who, list(HOSPITALS), len(rows) // 5)
+    return divided(book, who, list(HOSPITALS), len(rows) // 5)
 
 
 def loans() -> Consortium:
     book = books.loans()
     who = book.rows["state"].astype(str)
     sizes = who.value_counts()
-    return _divided(book, who, _spread([state for state, count in sizes.items() if count >= LEAST], STATES), PUBLIC)
+    return divided(book, who, _spread([state for state, count in sizes.items() if count >= LEAST], STATES), PUBLIC)
 
 
 CONSORTIA: dict[str, Callable[[], Consortium]] = {
@@ -99,7 +99,7 @@ def _banks(name: str, kind: str, target: str, more: tuple[str, ...]) -> Consorti
     banks = _spread([bank for bank, count in sizes.items() if count >= LEAST], BANKS)
     public = np.flatnonzero(~who.isin(banks))
     logs = tuple(column for column in numbers if column not in ("Term", "ApprovalFY"))
-    return _divided(Book(name, kind, target, numbers, logs, names, rows), who, banks, PUBLIC, public)
+    return divided(Book(name, kind, target, numbers, logs, names, rows), who, banks, PUBLIC, public)
 
 
 def _spread(names: list[str], count: int) -> list[str]:
@@ -107,14 +107,21 @@ def _spread(names: list[str], count: int) -> list[str]:
     return [names[place] for place in np.linspace(0, len(names) - 1, count).round().astype(int)]
 
 
-def _divided(book: Book, who: pd.Series, owners: list[str], public: int, pool: np.ndarray | None = None) -> Consortium:
+def divided(
+    book: Book,
+    who: pd.Series,
+    owners: list[str],
+    public: int,
+    pool: np.ndarray | None = None,
+    most: int | None = None,
+) -> Consortium:
     """The rows of these owners, some at most, and a public sample drawn from `pool` (all rows), which no owner
     keeps."""
     rng = np.random.default_rng(0)
     held_back = rng.permutation(len(book.rows) if pool is None else pool)[:public]
     kept = np.setdiff1d(np.arange(len(book.rows)), held_back)
     by_owner = {name: kept[who.to_numpy()[kept] == name] for name in owners}
-    most = MOST[book.kind]
+    most = MOST[book.kind] if most is None else most
     places = [held_back, *(np.sort(rng.permutation(mine)[:most]) for mine in by_owner.values())]
     chosen = Book(
         book.name, book.kind, book.target, book.numbers, book.logs, book.names, book.rows.iloc[np.concatenate(places)]

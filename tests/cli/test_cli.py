@@ -242,7 +242,13 @@ def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
     assert "of 2 owners on their own rows" in " ".join(shown.split())
     assert "expected one of the two" in str(CliRunner().invoke(app, ["score", *files]).exception)
     run = CliRunner().invoke(app, ["refine", *files, "--owner", "b", "--save", str(folder / "own.json"), "--json"])
-    assert json.loads(run.stdout)["saved"] == str(folder / "own.json")
+    said = json.loads(run.stdout)
+    assert said["saved"] == str(folder / "own.json")
+    assert said["inside"] is True
+    assert said["chosen"] in [way["name"] for way in said["ways"]]
+    shown = CliRunner().invoke(app, ["refine", *files, "--owner", "b", "--save", str(folder / "own.json")]).output
+    assert "a ridge towards it" in shown
+    assert "b's personal model" in shown
     again = json.loads(
         CliRunner().invoke(app, ["score", str(folder / "own.json"), files[1], "--owner", "b", "--json"]).stdout
     )

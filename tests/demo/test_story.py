@@ -40,13 +40,13 @@ def test_the_truth_is_told_by_loans_of_the_owner_s_own_law_that_nobody_has_seen(
     for union, owner, said in zip(unions, open_owners(terms), chapter.owners, strict=True):
         loans = union.future(4000, SEED)
         own = make_model(chapter.model.preparation_, alone(terms, owner), terms.hash, released=False)
-        personal, _ = refine(chapter.model, terms, owner)
+        personal, _ = refine(chapter.model, terms, owner, trees=False)
         errors = [np.mean((model.predict(loans) - loans["int_rate"]) ** 2) for model in (own, personal)]
         assert said.alone == pytest.approx(errors[0], rel=1e-9)
         assert said.gain == pytest.approx(errors[0] - errors[1], rel=1e-6)
         setup = owner.prepare(terms).setup
         fit = public_fit(setup.objective, setup.public, None, setup.objective.start(setup.preparation)).theta
-        beside, _ = refine(make_model(setup.preparation, fit, terms.hash, released=False), terms, owner)
+        beside, _ = refine(make_model(setup.preparation, fit, terms.hash, released=False), terms, owner, trees=False)
         assert said.public == pytest.approx(
             errors[0] - np.mean((beside.predict(loans) - loans["int_rate"]) ** 2), rel=1e-6
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from parley.durable import require_folder
-from parley.report.terminal import console, print_json, progress_bar
+from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
 
 
@@ -24,11 +24,12 @@ def refine_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Make the joint model your own: pull it towards your rows as far as they say that your customers differ.
+    """Make the joint model your own: correct it as far as your own rows bear it out that your customers differ.
 
-    A ridge towards the joint model; cross-validation on the owner's training rows chooses its weight. Held-out rows are
-    not touched, so `parley score` can judge the outcome. Nothing is spent and nothing leaves; the personal model has no
-    guarantee and must stay inside.
+    A ridge towards the joint model, then boosted trees of own rows on top of it; cross-validation on the owner's
+    training rows says how much of each is kept. Where it shows no gain beyond a standard error, the joint model stays
+    as it is. Held-out rows are not touched, so `parley score` can judge the outcome. Nothing is spent and nothing
+    leaves; the personal model has no guarantee and must stay inside.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """
@@ -37,7 +38,7 @@ def refine_command(
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
     from parley.protocol.task import task_of
-    from parley.report.verdict import personal_sentence
+    from parley.report.verdict import personal_sentence, way_rows
 
     require_folder(save)
     terms = load_terms(terms_file)
@@ -46,12 +47,13 @@ def refine_command(
         return
     model = load_model(model_file)
     part = terms.owner(owner)
-    with progress_bar("judged by own rows, which weight is best"):
+    with progress_bar("judged by own rows, which correction is best"):
         own, how = refine(model, terms, Owner(owner, table_of(part, data)))
     own.save(save)
     if as_json:
         print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()}, inside=True)
         return
+    console.print(terminal_table(way_rows(how)))
     console.print(personal_sentence(owner, how), soft_wrap=True)
     console.print(f"Saved: [bold]{save}[/bold]", soft_wrap=True)
     console.print(INSIDE, style="dim")

@@ -46,7 +46,7 @@ class _Where:
         if isinstance(encoding, Places):
             return [i + 0.5 for i in range(len(encoding.names) + encoding.fills)]
         if self.known is not None:
-            return _quantiles(self.known[place], self.count)
+            return quantile_cuts(self.known[place], self.count)
         return _steps(encoding.column, self.count, float(self.ends[0][place]), float(self.ends[1][place]))
 
     def knots(self, cuts: list[float], place: int) -> list[float]:
@@ -124,13 +124,13 @@ def _questions(encodings: Sequence[Encoding], where: _Where) -> Iterator[list[_Q
         first += len(encoding.scaled)
 
 
-def _quantiles(values: Floats, count: int) -> list[float]:
+def quantile_cuts(values: Floats, count: int) -> list[float]:
     """Cut points that leave about as many public values in each bin; a value that fills one has it to itself. They lie
     between values, never on one.
 
-    >>> _quantiles(np.array([1.0, 1.0, 1.0, 2.0, 3.0, 4.0]), 3)
+    >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 3.0, 4.0]), 3)
     [1.5, 2.5]
-    >>> _quantiles(np.array([1.0, 2.0, 2.0, 2.0, 2.0, 4.0]), 3)
+    >>> quantile_cuts(np.array([1.0, 2.0, 2.0, 2.0, 2.0, 4.0]), 3)
     [1.5, 3.0]
     """
     present, often = np.unique(values, return_counts=True)

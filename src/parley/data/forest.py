@@ -94,6 +94,13 @@ class Forest:
             made[leaves, places] = 1.0
         return made
 
+    def added(self, columns: Floats) -> Floats:
+        """What the values of a row's leaves add up to [outcomes, n], of coded columns [columns, n]."""
+        total = np.zeros((len(self.values), columns.shape[1]))
+        for leaves in self.reached(columns):
+            total += self.values[:, leaves]
+        return total
+
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
         """What each leaf's column says, by the names of the coded columns."""
         found = [""] * self.leaves

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from parley.learning.outcome.ridge import RidgeModel
+from parley.learning.outcome.correction import PersonalModel
 from parley.learning.outcome.verdict import FEW, Estimate, Verdict
 from parley.numerals import number
 
 MODELS = ("together", "alone", "personal")
+WAYS = {"joint": "the joint model", "ridge": "a ridge towards it", "trees": "trees on top"}
 
 
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
@@ -64,12 +65,26 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def personal_sentence(owner: str, how: RidgeModel) -> str:
-    """How a personal model came about."""
+def way_rows(how: PersonalModel) -> list[list[str]]:
+    """What every way to a personal model costs on rows that it was not made of, in full and as far as it is kept."""
+    rows = [["on own rows, cross-validated", "cost in full", "kept", "cost as kept", "saves", "standard error"]]
+    for way in how.ways:
+        first = [WAYS[way.name], number(way.full)]
+        kept = [f"{way.share:.0%}", number(way.loss), number(way.gain), number(way.error)]
+        rows.append([*first, *(kept if way.name != "joint" else [""] * 4)])
+    return rows
+
+
+def personal_sentence(owner: str, how: PersonalModel) -> str:
+    """Which way to a personal model was chosen."""
+    if how.chosen == "joint":
+        return f"{owner}'s personal model is the joint model: its own rows do not show that another one is better."
     parts = " and ".join(
         f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
     )
-    return f"{owner}'s personal model: its own rows, {parts}; cost {number(how.loss)} in cross-validation."
+    ridge = f"its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
+    trees = " and trees of its own rows on top" if how.chosen == "trees" else ""
+    return f"{owner}'s personal model: {ridge}{trees}; cost {number(how.loss)} in cross-validation."
 
 
 def _interval(estimate: Estimate) -> str:

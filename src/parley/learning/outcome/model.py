@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,34 +16,26 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
-from parley.data.forest import PREFIX, Forest
-from parley.data.hinged import Hinged
+from parley.data.forest import Forest
 from parley.data.table import require_columns
 from parley.data.two_classes import class_names
 from parley.errors import DataError, ModelError
+from parley.learning.outcome.model_file import (
+    FORMAT,
+    WITH_TREES,
+    array_of,
+    forest_content,
+    own_trees_of,
+    preparation_content,
+    preparation_of,
+)
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.learning.outcome.shapes import Shapes, additive_shapes
 from parley.losses import make
 from parley.losses.poisson import Poisson
 from parley.protocol.task import Task, task_named
-from parley.terms import Model
 from parley.terms.catalogue import MODELS
 from parley.validate import Floats
-
-FORMAT = "parley-model-1"
-# Keys of the terms whose outcome the saved numbers are.
-KEPT_OUT = {
-    "public",
-    "public_sha256",
-    "preparation",
-    "preparation_sha256",
-    "components",
-    "whitening",
-    "columns",
-    "crossed",
-    "trees",
-}
-_ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
 
 
 class JointModel(BaseEstimator):  # type: ignore[misc]
@@ -56,6 +47,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     """
 
     posterior_: Posterior | None = None  # how sure the model is, where that is known
+    # of a personal model: trees that add to the scores (`correction`); `coef_` and `theta_` are without them
+    trees_: Forest | None = None
 
     def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
         self.preparation_, self.theta_, self.terms_hash_, self.released_ = (
@@ -79,12 +72,22 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Floats:
         """What the objective says of the rows: a margin [n], or one for each class [n, classes]."""
         self._require_theta()
-        return make(self.preparation_.model).scores(self._rows(X), self.theta_)
+        said = make(self.preparation_.model).scores(self._rows(X), self.theta_)
+        return said if self.trees_ is None else said + self.trees_.added(self._plain_rows(X).T)[0]
 
     def _rows(self, X: Any) -> Floats:
         if isinstance(X, pd.DataFrame):
             return self.preparation_.matrix(read_table(X), "table")
         return self._positional_rows(X)
+
+    def _plain_rows(self, X: Any) -> Floats:
+        """The same before any rotation, basis or leaves: what trees look at."""
+        plain = self.preparation_.unturned
+        return (
+            plain.matrix(read_table(X), "table")
+            if isinstance(X, pd.DataFrame)
+            else plain.transform(self._positional(X))
+        )
 
     def _positional_rows(self, X: Any) -> Floats:
         return self.preparation_.transform(self._positional(X))
@@ -119,29 +122,16 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         self._require_theta()
         p = self.preparation_
         content = {
-            "format": FORMAT,
+            "format": FORMAT if self.trees_ is None else WITH_TREES,
             "kind": p.model.kind,
             "terms_hash": self.terms_hash_,
             "released": self.released_,
             "classes": self.classes_.tolist() if isinstance(self, JointClassifier) else None,
             "theta": self.theta_.tolist(),
-            "model": p.model.model_dump(
-                mode="json", exclude_none=True, exclude=KEPT_OUT | ({"bins"} if p.model.columns else set())
-            ),
-            "features": list(p.features),
-            "categories": {k: list(v) for k, v in p.categories.items()},
-            "columns": list(p.labels),
-            "fills": dict(p.fills),
-            "target_words": p.target_words,
-            "target_bounds": [_number(v) for v in p.target_bounds],
-            "target_centre": p.target_centre,
-            "target_scale": p.target_scale,
-            **{name: _rows(getattr(p, name)) for name in _ARRAYS},
+            **preparation_content(p),
         }
-        if p.forest is not None:
-            content["forest"] = {name: array.tolist() for name, array in p.forest.arrays.items()}
-        if p.shares is not None:
-            content["shares"] = p.shares.tolist()
+        if self.trees_ is not None:
+            content["trees"] = forest_content(self.trees_)
         if self.posterior_ is not None:
             content["posterior"] = self.posterior_.to_json()
         Path(path).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -313,16 +303,21 @@ BY_KIND: dict[str, type[JointModel]] = {  # kinds that say more than their task 
 
 
 def make_model(
-    preparation: Preparation, theta: Floats, terms_hash: str, released: bool, posterior: Posterior | None = None
+    preparation: Preparation,
+    theta: Floats,
+    terms_hash: str,
+    released: bool,
+    posterior: Posterior | None = None,
+    trees: Forest | None = None,
 ) -> JointModel:
     """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it
-    is."""
+    is; `trees`: those of a personal model."""
     own: JointModel | None = _task(preparation).model(preparation, theta, terms_hash, released)
     if own is not None:
         return own
     kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
     model = kind()._take(preparation, theta, terms_hash, released)
-    model.posterior_ = posterior
+    model.posterior_, model.trees_ = posterior, trees
     return model
 
 
@@ -335,36 +330,16 @@ def load_model(path: str | Path) -> JointModel:
     """Read a model that `save` wrote."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise ModelError(f"{path}: its format is not {FORMAT!r}")
-        low, high = content["target_bounds"]
-        content = {"basis": None, **content}  # earlier files have none
-        arrays = {name: None if content[name] is None else _array(content[name]) for name in _ARRAYS}
-        preparation = Preparation(
-            model=Model.model_validate(content["model"]),
-            features=tuple(content["features"]),
-            categories={k: tuple(v) for k, v in content["categories"].items()},
-            target_bounds=(float(low), float(high)),
-            target_centre=float(content["target_centre"]),
-            target_scale=float(content["target_scale"]),
-            fills={k: float(v) for k, v in content.get("fills", {}).items()},  # earlier files have none
-            **arrays,  # type: ignore[arg-type]
-        )
-        if (forest := content.get("forest")) is not None:  # only columns that bend have one
-            trees = {name: _array(values) for name, values in forest.items()}
-            kind = Hinged if f"{PREFIX}knots" in trees else Forest
-            grown = kind.of_arrays(trees, len(preparation.labels), preparation.outcomes)
-            shares = None if content.get("shares") is None else _array(content["shares"])
-            if shares is not None and (shares.shape != (grown.leaves,) or not (shares >= 0).all()):
-                raise ValueError("shares of other bins")
-            preparation = replace(preparation, forest=grown, shares=shares)
-        theta = _array(content["theta"])
+        if content["format"] != (FORMAT if content.get("trees") is None else WITH_TREES):
+            raise ModelError(f"{path}: its format is not {FORMAT!r}, or {WITH_TREES!r} with trees")
+        preparation, theta = preparation_of(content), array_of(content["theta"])
         expected = _task(preparation).objective(preparation.model).parameters(preparation)
         if theta.shape != (expected,):
             raise ModelError(f"{path}: theta has {theta.size} numbers, expected {expected}")
         sure = content.get("posterior")  # most have none
         posterior = None if sure is None else Posterior.from_json(sure, theta, preparation.outcomes)
-        model = make_model(preparation, theta, str(content["terms_hash"]), bool(content["released"]), posterior)
+        trees, released = own_trees_of(content, preparation), bool(content["released"])
+        model = make_model(preparation, theta, str(content["terms_hash"]), released, posterior, trees)
         if isinstance(model, JointClassifier):
             model.classes_ = np.array(content["classes"])
         return model
@@ -383,17 +358,3 @@ def discreet() -> Iterator[None]:
         if "could not convert string to float" in str(error):
             raise ValueError("could not convert string to float: expected a number in every cell") from None
         raise
-
-
-def _number(value: float) -> float | str:
-    return float(value) if np.isfinite(value) else str(float(value))  # JSON has no infinity; "inf" reads back as one
-
-
-def _rows(array: Floats | None) -> Any:
-    if array is None:
-        return None
-    return [_number(v) for v in array] if array.ndim == 1 else [_rows(row) for row in array]
-
-
-def _array(values: Any) -> Floats:
-    return np.array(values, dtype=object).astype(np.float64)

@@ -42,12 +42,20 @@ def own_trees(owner: Owner, agreement: Agreement, ridge: RidgeModel) -> OwnTrees
 
 def tree_rows(owner: Owner, agreement: Agreement) -> tuple[TreeRows, TreeRows]:
     """(training, held-out) rows that have a target, as trees take them."""
+    setup, tables = agreement.setup, agreement.tables
+    train, held_out = (
+        TreeRows.of(setup.risk, setup.preparation, rows.in_memory().targeted(), columns)
+        for rows, columns in zip((tables.train, tables.held_out), plain_columns(owner, agreement), strict=True)
+    )
+    return train, held_out
+
+
+def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:
+    """(training, held-out) rows that have a target, with their columns before any rotation, basis or leaves [n,
+    columns]: what trees look at."""
     setup = agreement.setup
     plain = setup.preparation.unturned
     designs = agreement.tables.train, agreement.tables.held_out
-    columns = designs if plain is setup.preparation else plain.designs(owner.table, setup.terms, owner.name)
-    train, held_out = (
-        TreeRows.of(setup.risk, setup.preparation, rows.in_memory().targeted(), raw.in_memory().targeted().X)
-        for rows, raw in zip(designs, columns, strict=True)
-    )
+    own = designs if plain is setup.preparation else plain.designs(owner.table, setup.terms, owner.name)
+    train, held_out = (rows.in_memory().targeted().X for rows in own)
     return train, held_out

@@ -12,14 +12,14 @@ Formal guarantee: none. Both are functions of private rows without noise.
 import numpy as np
 
 from parley.errors import ModelError
+from parley.learning.outcome.correction import ALONE, JOINT, PersonalModel, corrected
 from parley.learning.outcome.model import JointModel, make_model
+from parley.learning.outcome.own_trees import plain_columns
 from parley.learning.outcome.ridge import Centre, Ridge, RidgeModel
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats
-
-ALONE, JOINT = "no model", "the joint model"
 
 
 def own_model(agreement: Agreement) -> RidgeModel:
@@ -28,23 +28,21 @@ def own_model(agreement: Agreement) -> RidgeModel:
     return _ridge(agreement).average([nothing(agreement.setup)])
 
 
-def personal_model(agreement: Agreement, joint: Floats) -> RidgeModel:
-    """The joint model [P] and the owner's own training rows together: ridges towards the joint model, weighed by
-    cross-validation, the intercept with it or free, since owners differ most in how common things are. Where the rows
-    say that the joint model is of no use, the model alone is what counts.
-
-    The joint model has seen these rows too, through noise and among all others, which makes it look a little better
-    than it is.
-    """
-    return _ridge(agreement).average(centres(agreement.setup, joint))
+def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None = None) -> PersonalModel:
+    """The joint model [P], corrected by the owner's own training rows as far as they bear it out (`correction`):
+    ridges towards the joint model, weighed by cross-validation, the intercept with it or free, since owners differ most
+    in how common things are, or towards none; then trees, which look at `columns` [n, columns] of the training rows
+    (`plain_columns`); None: no trees."""
+    ridge = _ridge(agreement)
+    return corrected(ridge, ridge.average(centres(agreement.setup, joint)), joint, columns)
 
 
-def own_and_personal(agreement: Agreement, joint: Floats) -> tuple[RidgeModel, RidgeModel]:
-    """Both (`own_model`, `personal_model`), in less time than one after the other: models that are pulled to none are
-    made once."""
-    none = nothing(agreement.setup)
-    own, personal = _ridge(agreement).averages([[none], centres(agreement.setup, joint, none)])
-    return own, personal
+def own_and_personal(agreement: Agreement, joint: Floats) -> tuple[RidgeModel, PersonalModel]:
+    """Both (`own_model`, `personal_model`) without trees, in less time than one after the other: models that are pulled
+    to none are made once."""
+    ridge, none = _ridge(agreement), nothing(agreement.setup)
+    own, pulled = ridge.averages([[none], centres(agreement.setup, joint, none)])
+    return own, corrected(ridge, pulled, joint, None)
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:
@@ -52,13 +50,18 @@ def alone(terms: Terms, owner: Owner) -> Floats:
     return own_model(owner.prepare(terms)).theta
 
 
-def refine(model: JointModel, terms: Terms, owner: Owner) -> tuple[JointModel, RidgeModel]:
-    """The owner's personal model, ready to be saved and scored, and how it came about."""
+def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) -> tuple[JointModel, PersonalModel]:
+    """The owner's personal model, ready to be saved and scored, and how it came about; `trees`: whether it may have
+    some."""
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+    if model.trees_ is not None:
+        raise ModelError("this model is a personal one with trees already; expected the joint model")
     agreement = owner.prepare(terms)
-    found = personal_model(agreement, model.theta_)
-    return make_model(agreement.setup.preparation, found.theta, terms.hash, released=False), found
+    columns = plain_columns(owner, agreement)[0] if trees else None
+    found = personal_model(agreement, model.theta_, columns)
+    setup = agreement.setup
+    return make_model(setup.preparation, found.theta, terms.hash, released=False, trees=found.trees), found
 
 
 def _ridge(agreement: Agreement) -> Ridge:
@@ -66,7 +69,7 @@ def _ridge(agreement: Agreement) -> Ridge:
 
 
 def centres(setup: Setup, joint: Floats, none: Centre | None = None) -> list[Centre]:
-    """What a personal model may be pulled to: the joint model, or `none`."""
+    """What a ridge of own rows may be pulled to: the joint model, or `none`."""
     ways = [Centre(JOINT, joint, free=False), nothing(setup) if none is None else none]
     if setup.preparation.model.has_intercept:
         ways.insert(1, Centre(JOINT, joint, free=True))

@@ -170,11 +170,10 @@ def make_result(
 ) -> Result:
     """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
     terms, first = setup.terms, theta[0]
-    refined = None if own is None else _refined(own, first)
     return Result(
         terms=terms,
         model=make_model(setup.preparation, first, setup.hash, released, posterior),
-        own_model=None if refined is None else make_model(setup.preparation, refined, setup.hash, released=False),
+        own_model=None if own is None else _refined(own, first),
         theta=theta,
         moments=moments,
         quality=quality,
@@ -193,9 +192,13 @@ def make_result(
     )
 
 
-def _refined(own: Agreement, joint: Floats) -> Floats | None:
-    """The learning owner's personal model [P]; whatever is wrong with it, the joint model must not be lost for it."""
+def _refined(own: Agreement, joint: Floats) -> JointModel | None:
+    """The learning owner's personal model, whose trees need columns that are not turned; whatever is wrong with it, the
+    joint model must not be lost for it."""
+    setup = own.setup
+    columns = own.tables.train.in_memory().targeted().X if setup.preparation.unturned is setup.preparation else None
     try:
-        return personal_model(own, joint).theta
+        found = personal_model(own, joint, columns)
     except ParleyError:
         return None
+    return make_model(setup.preparation, found.theta, setup.hash, released=False, trees=found.trees)

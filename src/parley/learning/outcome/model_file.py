@@ -1,0 +1,109 @@
+"""What a model file holds: how rows are prepared, and trees, as numbers and names; nothing executable."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from parley.data import Preparation
+from parley.data.forest import PREFIX, Forest
+from parley.data.hinged import Hinged
+from parley.errors import DataError
+from parley.terms import Model
+from parley.validate import Floats
+
+FORMAT = "parley-model-1"
+WITH_TREES = "parley-model-2"  # of a personal model that has trees: who knows the first format alone refuses it
+# Keys of the terms whose outcome the saved numbers are.
+KEPT_OUT = {
+    "public",
+    "public_sha256",
+    "preparation",
+    "preparation_sha256",
+    "components",
+    "whitening",
+    "columns",
+    "crossed",
+    "trees",
+}
+_ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
+
+
+def preparation_content(p: Preparation) -> dict[str, Any]:
+    """How rows are prepared, for a file."""
+    kept_out = KEPT_OUT | ({"bins"} if p.model.columns else set())
+    content = {
+        "model": p.model.model_dump(mode="json", exclude_none=True, exclude=kept_out),
+        "features": list(p.features),
+        "categories": {k: list(v) for k, v in p.categories.items()},
+        "columns": list(p.labels),
+        "fills": dict(p.fills),
+        "target_words": p.target_words,
+        "target_bounds": [_number(v) for v in p.target_bounds],
+        "target_centre": p.target_centre,
+        "target_scale": p.target_scale,
+        **{name: _rows(getattr(p, name)) for name in _ARRAYS},
+    }
+    if p.forest is not None:
+        content["forest"] = forest_content(p.forest)
+    return content if p.shares is None else content | {"shares": p.shares.tolist()}
+
+
+def preparation_of(content: Mapping[str, Any]) -> Preparation:
+    """The preparation that a file holds."""
+    low, high = content["target_bounds"]
+    content = {"basis": None, **content}  # earlier files have none
+    arrays = {name: None if content[name] is None else array_of(content[name]) for name in _ARRAYS}
+    preparation = Preparation(
+        model=Model.model_validate(content["model"]),
+        features=tuple(content["features"]),
+        categories={k: tuple(v) for k, v in content["categories"].items()},
+        target_bounds=(float(low), float(high)),
+        target_centre=float(content["target_centre"]),
+        target_scale=float(content["target_scale"]),
+        fills={k: float(v) for k, v in content.get("fills", {}).items()},  # earlier files have none
+        **arrays,  # type: ignore[arg-type]
+    )
+    if (trees := content.get("forest")) is None:  # only columns that bend have one
+        return preparation
+    forest = _forest(trees, len(preparation.labels), preparation.outcomes)
+    shares = None if content.get("shares") is None else array_of(content["shares"])
+    if shares is not None and (shares.shape != (forest.leaves,) or not (shares >= 0).all()):
+        raise ValueError("shares of other bins")
+    return replace(preparation, forest=forest, shares=shares)
+
+
+def forest_content(forest: Forest) -> dict[str, Any]:
+    """Trees, for a file."""
+    return {name: array.tolist() for name, array in forest.arrays.items()}
+
+
+def own_trees_of(content: Mapping[str, Any], preparation: Preparation) -> Forest | None:
+    """The trees of a personal model that a file holds, if any; refused where they are none that a row can follow, and
+    in a model that says it was released."""
+    if (trees := content.get("trees")) is None:
+        return None
+    if preparation.model.predicts not in ("number", "two classes") or content["released"] is not False:
+        raise DataError("expected an owner's own trees in a model of a number or two classes that is no release")
+    return _forest(trees, preparation.unturned.width, 1)
+
+
+def array_of(values: Any) -> Floats:
+    """Numbers of a file."""
+    return np.array(values, dtype=object).astype(np.float64)
+
+
+def _forest(content: Mapping[str, Any], columns: int, outcomes: int) -> Forest:
+    arrays = {name: array_of(values) for name, values in content.items()}
+    return (Hinged if f"{PREFIX}knots" in arrays else Forest).of_arrays(arrays, columns, outcomes)
+
+
+def _number(value: float) -> float | str:
+    return float(value) if np.isfinite(value) else str(float(value))  # JSON has no infinity; "inf" reads back as one
+
+
+def _rows(array: Floats | None) -> Any:
+    if array is None:
+        return None
+    return [_number(v) for v in array] if array.ndim == 1 else [_rows(row) for row in array]

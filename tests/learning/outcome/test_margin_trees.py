@@ -1,0 +1,71 @@
+"""Boosted trees that go on from raw predictions of another model."""
+
+import numpy as np
+import pytest
+
+from parley.data.forest import Forest
+from parley.learning.outcome.margin_trees import RATE, BinnedColumns, boosted_from, forest_of
+from parley.losses.logistic import Logistic
+from parley.losses.squared import Squared
+
+
+def rows(seed: int, classes: bool, count: int = 500):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(count, 3)), rng.integers(0, 3, count), np.ones(count)])
+    raw = np.sign(X[:, 0]) * X[:, 1]
+    y = (
+        np.where(rng.random(count) < 1 / (1 + np.exp(-3 * raw)), 1.0, -1.0)
+        if classes
+        else raw + 0.1 * rng.normal(size=count)
+    )
+    return X, y, X[:, 2] * 0.2
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_the_forest_says_of_cells_what_the_trees_said_of_codes(loss):
+    X, y, start = rows(0, isinstance(loss, Logistic))
+    binned = BinnedColumns.of(X)
+    made = list(boosted_from(loss, binned, y, np.ones(len(y)), start, 3, 15))
+    forest = forest_of([tree for tree, _ in made], binned, 1.0)
+    np.testing.assert_allclose(start + forest.added(X.T)[0], made[-1][1], atol=1e-12)
+    np.testing.assert_allclose(forest_of([t for t, _ in made], binned, 0.25).added(X.T), forest.added(X.T) / 4)
+    again = Forest.of_arrays(forest.arrays, X.shape[1], 1)
+    np.testing.assert_array_equal(again.added(X.T), forest.added(X.T))
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_every_tree_lowers_the_loss_of_the_rows_it_was_made_of(loss):
+    X, y, start = rows(1, isinstance(loss, Logistic))
+    path = [start, *(raw for _, raw in boosted_from(loss, BinnedColumns.of(X), y, np.ones(len(y)), start, 3, 30))]
+    costs = [float(loss.loss(raw, y).mean()) for raw in path]
+    assert (np.diff(costs) <= 1e-12).all()
+    assert costs[-1] < 0.7 * costs[0]
+
+
+def test_rows_of_weight_zero_teach_nothing_and_are_told_what_others_say():
+    X, y, start = rows(2, classes=False)
+    weight = np.where(np.arange(len(y)) < 100, 0.0, 1.0)
+    other = np.where(weight > 0, y, 100.0)
+    said = [list(boosted_from(Squared(), BinnedColumns.of(X), t, weight, start, 3, 20))[-1][1] for t in (y, other)]
+    np.testing.assert_array_equal(said[0], said[1])
+    held = weight == 0
+    assert np.mean((said[0] - y)[held] ** 2) < 0.5 * np.mean((start - y)[held] ** 2)
+
+
+def test_a_leaf_is_a_newton_step():
+    """Columns that cannot be cut leave one leaf: the mean residual, but for rate and penalty; a start that is right is
+    left alone."""
+    y = np.full(1000, 3.0)
+    X = np.array([np.arange(1000.0)]).T
+    ((tree, raw),) = boosted_from(Squared(), BinnedColumns.of(X), y, np.ones(1000), np.ones(1000), 2, 1)
+    np.testing.assert_allclose(raw, 1 + RATE * 2 * 1000 / 1005)
+    assert tree.column[0] == -1
+    ((_, same),) = boosted_from(Squared(), BinnedColumns.of(X), y, np.ones(1000), y, 2, 1)
+    np.testing.assert_array_equal(same, y)
+
+
+def test_columns_that_are_constant_are_not_cut():
+    binned = BinnedColumns.of(rows(3, classes=False)[0])
+    assert binned.places.tolist() == [0, 1, 2, 3]
+    assert [len(each) for each in binned.cuts][3] == 2
+    assert binned.codes.max() < 64
