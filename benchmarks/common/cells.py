@@ -58,10 +58,10 @@ class Cell:
         return min((name for name in RIVALS if name in self.entries), key=lambda name: self.entries[name].mean)
 
     def ratio(self, name: str, to: str) -> float:
-        """Of excess costs; splits and test rows are random, so the best may lie below 0, where a ratio says nothing:
-        then 0 or infinity."""
+        """Of excess costs, at least 0; trees may cost less than the best line, and splits are random, so the best may
+        lie below 0, where a ratio says nothing: then 0 or infinity."""
         mean, best = self.entries[name].mean, self.entries[to].mean
-        return mean / best if best > 0 else (0.0 if mean <= best else np.inf)
+        return max(mean, 0.0) / best if best > 0 else (0.0 if mean <= best else np.inf)
 
     def behind(self, name: str, to: str) -> bool:
         """By more than two standard errors of the difference over splits, which both saw."""
