@@ -4,8 +4,8 @@ leaves.
 The forecast assumes that owners' rows follow one law, that of the public sample. Inside, an owner can do better. Joint
 models as they may come out are drawn from the forecast; with each of them the owner makes its personal model, and all
 are judged on own rows that they were not made of, beside the model alone: a ridge, or boosted trees where own rows show
-them ahead. Everything that `parley refine` would do is
-done again without the rows that judge, its choice of weights too, so that what choosing costs is in the figure. That is
+them ahead. The personal model is the ridge towards the joint one, the first step of `parley refine`; all of it is done
+again without the rows that judge, the choice of weights too, so that what choosing costs is in the figure. That is
 honest but coarse: own rows are few. Where they do not visibly differ from the public sample's law it is weighed against
 moments (`personal_gain`), which assume that law; where they do, own rows alone decide. What stays an assumption: that
 the consortium's best model is about the public sample's.
