@@ -26,10 +26,10 @@ def refine_command(
 ) -> None:
     """Make the joint model your own: correct it as far as your own rows bear it out that your customers differ.
 
-    A ridge towards the joint model, then boosted trees of own rows on top of it; cross-validation on the owner's
-    training rows says how much of each is kept. Where it shows no gain beyond a standard error, the joint model stays
-    as it is. Held-out rows are not touched, so `parley score` can judge the outcome. Nothing is spent and nothing
-    leaves; the personal model has no guarantee and must stay inside.
+    A ridge towards the joint model, then boosted trees of own rows on top of it, then trees without it;
+    cross-validation on the owner's training rows says how much of each is kept. Where it shows no gain beyond a
+    standard error, the joint model stays as it is. Held-out rows are not touched, so `parley score` can judge the
+    outcome. Nothing is spent and nothing leaves; the personal model has no guarantee and must stay inside.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """

@@ -7,7 +7,7 @@ from parley.learning.outcome.verdict import FEW, Estimate, Verdict
 from parley.numerals import number
 
 MODELS = ("together", "alone", "personal")
-WAYS = {"joint": "the joint model", "ridge": "a ridge towards it", "trees": "trees on top"}
+WAYS = {"joint": "the joint model", "ridge": "a ridge towards it", "trees": "trees on top", "own": "trees alone"}
 
 
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
@@ -83,8 +83,10 @@ def personal_sentence(owner: str, how: PersonalModel) -> str:
         f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
     )
     ridge = f"its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
-    trees = " and trees of its own rows on top" if how.chosen == "trees" else ""
-    return f"{owner}'s personal model: {ridge}{trees}; cost {number(how.loss)} in cross-validation."
+    kept = {way.name: way.share for way in how.ways}
+    trees = " and trees of its own rows on top" if kept.get("trees", 0.0) > 0 else ""
+    own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if how.chosen == "own" else ""
+    return f"{owner}'s personal model: {ridge}{trees}{own}; cost {number(how.loss)} in cross-validation."
 
 
 def _interval(estimate: Estimate) -> str:

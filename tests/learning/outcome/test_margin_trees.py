@@ -26,9 +26,9 @@ def test_the_forest_says_of_cells_what_the_trees_said_of_codes(loss):
     X, y, start = rows(0, isinstance(loss, Logistic))
     binned = BinnedColumns.of(X)
     made = list(boosted_from(loss, binned, y, np.ones(len(y)), start, 3, 15))
-    forest = forest_of([tree for tree, _ in made], binned, 1.0)
+    forest = forest_of([(tree, 1.0) for tree, _ in made], binned)
     np.testing.assert_allclose(start + forest.added(X.T)[0], made[-1][1], atol=1e-12)
-    np.testing.assert_allclose(forest_of([t for t, _ in made], binned, 0.25).added(X.T), forest.added(X.T) / 4)
+    np.testing.assert_allclose(forest_of([(tree, 0.25) for tree, _ in made], binned).added(X.T), forest.added(X.T) / 4)
     again = Forest.of_arrays(forest.arrays, X.shape[1], 1)
     np.testing.assert_array_equal(again.added(X.T), forest.added(X.T))
 

@@ -1,16 +1,18 @@
 """From the joint model to an owner's own: a correction, as much of it as the owner's own rows bear out.
 
 A personal model says what the joint model says, and adds a correction: nothing; a ridge of own rows that is pulled
-towards the joint model (`ridge`); and, on top of what that leaves, boosted trees of own rows (`margin_trees`). Each is
-judged on rows that it was not made of, beside what it corrects. They say which length of it, from 0 to 1, is best; if
-it is then z standard errors of the rows' own differences better, 1 - 1/z^2 of that is kept, and none where z is 1 or
-less: the one-standard-error rule towards the joint model, without a jump, as the positive part of James and Stein's
-estimate shrinks. So owners of one law stay at the joint model or near it. That model has seen these rows too, through
-noise and among all others, which makes it look a little better than it is: this errs towards keeping it.
+towards the joint model (`ridge`); on top of what that leaves, boosted trees of own rows (`margin_trees`); and a way
+from there to trees of own rows that know no joint model, for where that one has the wrong shape. Each is judged on rows
+that it was not made of, beside what it corrects. They say which length of it, from 0 to 1, is best; if it is then z
+standard errors of the rows' own differences better, 1 - 1/z^2 of that is kept, and none where z is 1 or less: the
+one-standard-error rule towards the joint model, without a jump, as the positive part of James and Stein's estimate
+shrinks. So owners of one law stay at the joint model or near it. That model has seen these rows too, through noise and
+among all others, which makes it look a little better than it is: this errs towards keeping it.
 
 Formal guarantee: none. Everything here is a function of private rows without noise.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 from parley.data import Design, Preparation
 from parley.data.forest import Forest
 from parley.learning.outcome.boosting import BEHIND, lead
-from parley.learning.outcome.margin_trees import BinnedColumns, boosted_from, forest_of
+from parley.learning.outcome.margin_trees import BinnedColumns, Tree, boosted_from, forest_of
 from parley.learning.outcome.ridge import Places, Ridge, RidgeModel, judged_rows
 from parley.losses.objectives.margin import MarginObjective
 from parley.validate import Floats
@@ -33,7 +35,7 @@ ITERATIONS = (10, 20, 40)
 LEAST_ROWS = 200  # fewer have no trees
 LEAST_OF_CLASS = 20
 
-WayName = Literal["joint", "ridge", "trees"]
+WayName = Literal["joint", "ridge", "trees", "own"]
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,16 @@ def corrected(ridge: Ridge, pulled: RidgeModel, joint: Floats, columns: Floats |
     theta = joint + linear.share * (pulled.theta - joint)
     shares = {name: linear.share * share for name, share in pulled.shares.items()}
     shares[JOINT] = shares.get(JOINT, 0.0) + 1 - linear.share
-    trees = None if columns is None else _trees(ridge, judged, linear, columns)
-    if columns is None or trees is None:
-        return PersonalModel(theta, None, shares, tuple(ways), linear.losses)
-    ways.append(Way.of("trees", trees.full, trees.share, trees.kept, judged.joint))
-    forest = trees.grown(ridge.rows, theta, columns) if trees.share > 0 else None
-    return PersonalModel(theta, forest, shares, tuple(ways), trees.kept)
+    found = [] if columns is None else list(_trees(ridge, judged, linear, columns))
+    losses, own = linear.losses, 0.0
+    for trees in found:
+        ways.append(Way.of(trees.name, trees.full, trees.share, trees.kept, judged.joint))
+        losses, own = trees.kept, trees.share if trees.name == "own" else 0.0
+    if columns is None or not any(trees.share > 0 for trees in found):
+        return PersonalModel(theta, None, shares, tuple(ways), losses)
+    binned = BinnedColumns.of(columns)
+    forest = forest_of(_grown(found, ridge.rows, theta, binned, own), binned)
+    return PersonalModel((1 - own) * theta, forest, shares, tuple(ways), losses)
 
 
 def kept_share(along: Floats) -> float:
@@ -140,22 +146,33 @@ class _Linear:
 
 @dataclass(frozen=True, eq=False)
 class _Trees:
-    """Trees that were tried: their setting, each row's loss with all of them (`full`) and with the share that is
-    kept."""
+    """Trees that were tried: how they are grown, each row's loss with all of them (`full`), the share of the way to
+    them that is kept, and each row's loss (`kept`) and raw prediction with that."""
 
-    depth: int
-    iterations: int
+    name: WayName
+    objective: MarginObjective
+    size: tuple[int, int]  # depth, iterations
     full: Floats
     share: float
     kept: Floats
-    objective: MarginObjective
+    raw: Floats
 
-    def grown(self, rows: Design, theta: Floats, columns: Floats) -> Forest:
-        """Trees of all rows on top of a linear model [P], as much of them as is kept."""
-        binned, start = BinnedColumns.of(columns), self.objective.scores(rows.X, theta)
-        loss, size = self.objective.loss, (self.depth, self.iterations)
-        grown = boosted_from(loss, binned, rows.y, rows.weight, start, *size)
-        return forest_of([tree for tree, _ in grown], binned, self.share)
+    def grown(self, rows: Design, start: Floats, binned: BinnedColumns) -> list[Tree]:
+        """Trees of all rows that go on from raw predictions [n]."""
+        return [tree for tree, _ in boosted_from(self.objective.loss, binned, rows.y, rows.weight, start, *self.size)]
+
+
+def _grown(
+    found: Sequence[_Trees], rows: Design, theta: Floats, binned: BinnedColumns, own: float
+) -> list[tuple[Tree, float]]:
+    """The trees of all rows of which something is kept, each with its share; `own` is that of those that know no joint
+    model."""
+    made = list[tuple[Tree, float]]()
+    for trees in found:
+        start = np.zeros(len(rows)) if trees.name == "own" else trees.objective.scores(rows.X, theta)
+        share = own if trees.name == "own" else (1 - own) * trees.share
+        made += [(tree, share) for tree in (trees.grown(rows, start, binned) if share > 0 else [])]
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,41 +211,54 @@ def _share_of_others(along: Floats, held: NDArray[np.bool_]) -> float:
     return kept_share(along[:, ~held]) if not held.all() else 0.0
 
 
-def _trees(ridge: Ridge, judged: _Judged, linear: _Linear, columns: Floats) -> _Trees | None:
-    """Trees on top of the linear model; None where rows are too few, the loss is none that trees can follow, or trees
-    are plainly worse."""
+def _trees(ridge: Ridge, judged: _Judged, linear: _Linear, columns: Floats) -> Iterator[_Trees]:
+    """Trees on top of the linear model, then trees without it; none where rows are too few, the loss is none that trees
+    can follow, or trees are plainly worse."""
     objective, rows, fold = ridge.objective, ridge.rows.where(judged.places), judged.fold
     if not isinstance(objective, MarginObjective) or not _bearable(ridge.preparation, objective, rows):
-        return None
+        return
     binned = BinnedColumns.of(columns[judged.places])
     if not binned.places.size:
-        return None
-    starts = np.take_along_axis(objective.scores(rows.X, linear.without), fold[None, :], axis=0)[0]
-    tried = _tried(objective, binned, rows, fold, linear, starts)
-    if tried is None:
-        return None
+        return
+    raw = np.take_along_axis(objective.scores(rows.X, linear.without), fold[None, :], axis=0)[0]
+    ways: tuple[tuple[WayName, Floats], ...] = (("trees", linear.without), ("own", np.zeros_like(linear.without)))
+    for name, without in ways:
+        found = _tried(objective, binned, rows, fold, without, raw)
+        if found is not None:
+            trees = _kept(name, objective, rows, fold, raw, found)
+            raw = trees.raw
+            yield trees
+
+
+def _kept(
+    name: WayName, objective: MarginObjective, rows: Design, fold: Places, start: Floats, tried: Floats
+) -> _Trees:
+    """As much of the way from raw predictions [n] to those of trees [settings, n] as is kept; settings and shares are
+    chosen for each fold by the others."""
 
     def losses(raw: Floats) -> Floats:
         return np.asarray(objective.loss.loss(raw, rows.y) * rows.weight)
 
     seen, chosen, shares = losses(tried), np.empty(len(rows)), np.empty(len(rows))
-    for held in (fold == k for k in range(len(linear.without))):
+    helds = [fold == k for k in range(int(fold.max()) + 1)]
+    for held in helds:
         chosen[held] = tried[int(seen[:, ~held].mean(axis=1).argmin()), held]
-    along = losses(starts + LENGTHS[:, None] * (chosen - starts))
-    for held in (fold == k for k in range(len(linear.without))):
+    along = losses(start + LENGTHS[:, None] * (chosen - start))
+    for held in helds:
         shares[held] = _share_of_others(along, held)
     depth, iterations = divmod(int(seen.mean(axis=1).argmin()), len(ITERATIONS))
-    kept = losses(starts + shares * (chosen - starts))
-    return _Trees(DEPTHS[depth], ITERATIONS[iterations], along[-1], kept_share(along), kept, objective)
+    raw, size = start + shares * (chosen - start), (DEPTHS[depth], ITERATIONS[iterations])
+    return _Trees(name, objective, size, along[-1], kept_share(along), losses(raw), raw)
 
 
 def _tried(
-    objective: MarginObjective, binned: BinnedColumns, rows: Design, fold: Places, linear: _Linear, starts: Floats
+    objective: MarginObjective, binned: BinnedColumns, rows: Design, fold: Places, without: Floats, beside: Floats
 ) -> Floats | None:
-    """Raw predictions [ways, n] of every row by trees without its fold, of each depth after so many `ITERATIONS`; None
-    where trees lie `BEHIND` in the first fold, and nothing speaks for them."""
+    """Raw predictions [settings, n] of every row by trees without its fold, which go on from linear models without it
+    [folds, P], of each depth after so many `ITERATIONS`; None where in the first fold trees lie `BEHIND` what is there
+    already, `beside` [n], and nothing speaks for them."""
     loss, found = objective.loss, np.empty((len(DEPTHS), len(ITERATIONS), len(rows)))
-    for k, theta in enumerate(linear.without):
+    for k, theta in enumerate(without):
         held, begin = fold == k, objective.scores(rows.X, theta)
         for place, depth in enumerate(DEPTHS):
             taught = np.where(held, 0.0, rows.weight)
@@ -238,7 +268,7 @@ def _tried(
                     found[place, ITERATIONS.index(count), held] = raw[held]
         if k == 0:
             here = found[..., held].reshape(-1, int(held.sum()))
-            losses = loss.loss(np.vstack([starts[held], here]), rows.y[held]) * rows.weight[held]
+            losses = loss.loss(np.vstack([beside[held], here]), rows.y[held]) * rows.weight[held]
             mean, error = lead(losses[0], losses[1:][int(losses[1:].mean(axis=1).argmin())])
             if mean < -BEHIND * error:
                 return None

@@ -72,11 +72,11 @@ def boosted_from(
         yield tree, raw
 
 
-def forest_of(trees: Sequence[Tree], binned: BinnedColumns, share: float) -> Forest:
-    """The trees as numbers that compare cells, with this share of what their leaves add."""
+def forest_of(trees: Sequence[tuple[Tree, float]], binned: BinnedColumns) -> Forest:
+    """The trees as numbers that compare cells, each with its share of what its leaves add."""
     column, left, right, roots = list[int](), list[int](), list[int](), list[int]()
     threshold, values = list[float](), list[float]()
-    for tree in trees:
+    for tree, share in trees:
         used = _used(tree)
         number = {node: len(column) + place for place, node in enumerate(used)}
         roots.append(len(column))
