@@ -50,6 +50,8 @@ def written(files):
         "outcome",
         "--public",
         files / "public.csv",
+        "--columns",
+        "lines",
         "--write",
         files / "terms.toml",
         "--yes",
