@@ -122,7 +122,8 @@ def test_init_takes_what_public_rows_speak_for(folder, tmp_path, law, taken):
     terms, said = parley.load_terms(tmp_path / "terms.toml"), json.loads(run.stdout)
     assert terms.model.columns == taken
     assert [each["columns"] for each in said["columns"]] == ["straight lines", "bins", "public trees"]
-    assert (terms.model.preparation is not None) is (taken == "trees")
+    turned = terms.model.whitening is not None  # the other numbers that hang on a machine
+    assert (terms.model.preparation is not None) is (taken == "trees" or turned)
 
 
 def test_columns_may_be_asked_for(folder, tmp_path):
