@@ -79,7 +79,7 @@ class TreeRows:
         """Tells these rows and their loss from any others."""
         found = hashlib.sha256(repr((self.loss, self.classes, self.columns.shape)).encode())
         for each in (self.columns, self.y, self.weight):
-            found.update(np.ascontiguousarray(each))
+            found.update(each.tobytes())
         return found.digest()
 
     def scored(self, scores: Floats) -> Floats:
