@@ -86,10 +86,10 @@ def test_few_public_rows_have_a_linear_model_only(tmp_path):
 
 @pytest.mark.parametrize("turned", [{}, {"model__whitening": "public"}])
 def test_costs_of_the_sample_and_of_owners_are_what_fresh_rows_show(tmp_path, turned):
-    """Trees of so many fresh rows, judged on 20,000 others: mostly within the curve's 90 % interval (12 cases, which
+    """Trees of so many fresh rows, judged on 6,000 others: mostly within the curve's 90 % interval (12 cases, which
     share samples), and on average within 4 of its standard errors at about the sample's size. Whitened columns are
     turned back."""
-    fresh, within, off = steps(20_000, 99), [], []
+    fresh, within, off = steps(6_000, 99), [], []
     for seed in range(4):
         pilot = open_pilot(terms_for(tmp_path, steps(500, seed), 1000, **turned))
         found, preparation = public_trees(pilot), pilot.setup.preparation
