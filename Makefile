@@ -41,8 +41,10 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info
 
+# The pip that comes with Python takes half as long again to read an index; where no other can be had, it will do.
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
+	-$(INSTALL) --upgrade pip
 
 .venv/ready: .venv/bin/python pyproject.toml constraints.txt
 	$(INSTALL) -e .
