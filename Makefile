@@ -1,6 +1,8 @@
 # Every target builds what it needs: python3, pip and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
+# Nothing is compiled that nobody imports: most modules of what is installed are never loaded.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 # Byte code is kept: the many processes that tests start need not compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -15,7 +17,9 @@ test: .venv/ready-dev
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 suite lint
 
 # Three workers on two cores, since some tests wait for processes; threads of their own would only get in each other's way.
+# Collected once before: one process makes the byte code that all three would make at the same time.
 suite: .venv/ready-dev
+	@$(BIN)/pytest --collect-only -qq >/dev/null || true
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile
 
 lint: .venv/ready-dev
@@ -29,7 +33,7 @@ format: .venv/ready-dev
 	$(BIN)/ruff check --fix .
 
 bench: .venv/ready-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(INSTALL) -e ".[bench]"
 	@for study in benchmarks/*.py; do echo "== $$study"; $(BIN)/python $$study || exit 1; done
 
 clean:
@@ -37,13 +41,15 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info
 
+# The pip that comes with Python takes half as long again to read an index; where no other can be had, it will do.
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
+	-$(INSTALL) --upgrade pip
 
 .venv/ready: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(INSTALL) -e .
 	@touch $@
 
 .venv/ready-dev: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
 	@touch .venv/ready $@

@@ -50,6 +50,8 @@ def written(files):
         "outcome",
         "--public",
         files / "public.csv",
+        "--columns",
+        "lines",
         "--write",
         files / "terms.toml",
         "--yes",
@@ -162,7 +164,17 @@ DECLARED = (
 def test_without_a_public_sample_what_is_declared_suffices(files, tmp_path):
     """Ranges and names come from flags; the kinds of columns are then not read either, and the plan rests on invented
     rows."""
-    options = ("--target", "outcome", "--positive", "diseased", "--features", "age,income,job,smoker", "--yes")
+    options = (
+        "--target",
+        "outcome",
+        "--positive",
+        "diseased",
+        "--features",
+        "age,income,job,smoker",
+        "--delta",
+        0,
+        "--yes",
+    )
     run = invoke("init", *tables(files), *options, *DECLARED, "--epsilon", 2, "--write", tmp_path / "terms.toml")
     assert run.exit_code == 0, (run.output, run.exception)
     terms = parley.load_terms(tmp_path / "terms.toml")

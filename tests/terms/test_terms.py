@@ -194,7 +194,13 @@ def test_holdout_never_takes_more_than_its_share(records, holdout):
 
 @given(
     st.dictionaries(
-        st.text(max_size=8), st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), st.lists)
+        st.sampled_from(["title", "model", "learning", "privacy", "owners", "hosts"]) | st.text(max_size=8),
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+            max_leaves=8,
+        ),
+        max_size=6,
     )
 )
 def test_no_input_brings_anything_but_a_terms_error(content):

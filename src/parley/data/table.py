@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parley.data import arrow_cells
 from parley.data.cells import TRUTH, cell_name, cell_number, is_missing_word, missing_cells, plain_name
 from parley.data.schema import require_readable
-from parley.data.sources.rows import Rows, column_names, declared_cells, declared_type
+from parley.data.sources.rows import Rows, column_names, declared_cells, declared_column, declared_types
 from parley.errors import DataError
 from parley.validate import Floats
 
@@ -33,8 +33,8 @@ def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
             raise DataError(f"{name}: column {column!r} is missing; {hint}")
         if present[column] > 1:
             raise DataError(f"{name}: column {column!r} appears more than once; expected each column once")
-    for column in columns:
-        require_readable(declared_type(frame, column), column, name)
+    for column, kind in zip(columns, declared_types(frame, columns), strict=True):
+        require_readable(kind, column, name)
 
 
 def is_text(column: "pd.Series[Any]") -> bool:
@@ -70,8 +70,9 @@ def _declared_numbers(frame: Rows, column: str, name: str) -> Floats | None:
 
 def _declared(frame: Rows, column: str, name: str) -> "pa.Array | pd.Series[Any]":
     """A column as its table declares it, if its type gives cells a meaning."""
-    require_readable(declared_type(frame, column), column, name)
-    return declared_cells(frame, column)
+    kind, held = declared_column(frame, column)
+    require_readable(kind, column, name)
+    return declared_cells(held)
 
 
 def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -> Floats:

@@ -85,7 +85,7 @@ def test_a_pilot_run_forecasts_local_steps_that_are_clipped(kind):
 def test_plans_and_games_take_it_like_any_other(tmp_path):
     pilot = regression_table(1500, 9)
     terms = averaging_terms(600, 400, epsilon=1.0, model__bounds=BOUNDS)
-    proposal = parley.plan(terms, pilot=pilot)
+    proposal = parley.plan(averaging_terms(1000, epsilon=1.0, model__bounds=BOUNDS), pilot=pilot)
     found = {choice.algorithm for choice in proposal.choices}
     assert found == {"federated-averaging", "averaged-subgradient", "sufficient-statistics"}
     for choice in proposal.choices:

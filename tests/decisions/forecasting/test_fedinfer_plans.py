@@ -70,17 +70,20 @@ def test_a_forecast_by_strides_counts_the_noise_of_rare_answers():
     """Under Laplace noise an owner that answers six times pays for six: strides are forecast to be better than six
     rounds of all."""
     pilot = regression_table(400, 3)
-    often, rarely = (parley.forecast(terms_of(s), pilot, seed=2) for s in ((None, None, None), (None, 6, 6)))
+    often, rarely = (
+        parley.forecast(terms_of(s), pilot, seed=2, resamples=2) for s in ((None, None, None), (None, 6, 6))
+    )
     assert rarely.relative_fitness.mean < 0.7 * often.relative_fitness.mean
 
 
 def test_a_clip_that_cuts_nothing_is_named():
     pilot = regression_table(400, 3)
     tight = terms_of(horizon=1, privacy__clip=0.3)
-    said = " ".join(parley.forecast(tight, pilot).warnings)
+    said = " ".join(parley.forecast(tight, pilot, resamples=1).warnings)
     assert "would cut none of them" in said
     clip = float(said.split("privacy.clip = ")[1].split(" ")[0])
-    assert "cut" not in " ".join(parley.forecast(tight.changed(privacy={"clip": clip}), pilot).warnings)
+    wide = tight.changed(privacy={"clip": clip})
+    assert "cut" not in " ".join(parley.forecast(wide, pilot, resamples=1).warnings)
 
 
 def test_training_says_without_which_clip_nobody_is_cut():

@@ -75,7 +75,7 @@ def public_case(tmp_path, kind, rows=3000, **overrides):
 def test_a_pilot_run_forecasts_classifiers(tmp_path, kind):
     settings = {"privacy__clip": 6.0, "learning__horizon": 20, "model__regularisation": 0.5, "learning__step": "auto"}
     terms = public_case(tmp_path, kind, **settings)
-    expected = forecast(terms)
+    expected = forecast(terms, resamples=10)
     assert expected.method == "pilot-run"
     assert set(expected.by_method) == {"curvature-moments", "pilot-run"}
     owners = [parley.Owner("a", class_table(6000, seed=1)), parley.Owner("b", class_table(4000, seed=2))]
@@ -86,10 +86,10 @@ def test_a_pilot_run_forecasts_classifiers(tmp_path, kind):
 
 
 def test_a_clip_or_box_that_binds_switches_to_the_pilot_run_and_says_so(tmp_path):
-    tight = forecast(public_case(tmp_path, "linear-regression", privacy__clip=0.05))
+    tight = forecast(public_case(tmp_path, "linear-regression", privacy__clip=0.05), resamples=1)
     assert tight.method == "pilot-run"
     assert any("clip binds" in warning for warning in tight.warnings)
-    boxed = forecast(public_case(tmp_path, "linear-regression", privacy__clip=50.0, model__radius=0.3))
+    boxed = forecast(public_case(tmp_path, "linear-regression", privacy__clip=50.0, model__radius=0.3), resamples=1)
     assert boxed.method == "pilot-run"
     assert any("box" in warning for warning in boxed.warnings)
 
@@ -98,7 +98,7 @@ def test_a_pilot_with_few_positives_warns(tmp_path):
     table = class_table(500, seed=1)
     table.loc[table.index[10:], "y"] = 0
     terms = make_terms(600, model__kind="logistic-regression", model__regularisation=0.1)
-    rare = forecast(terms, pilot=table)
+    rare = forecast(terms, pilot=table, resamples=1)
     assert any("rests on little" in warning for warning in rare.warnings)
 
 
@@ -112,7 +112,7 @@ def test_the_estimation_error_is_the_textbooks_for_least_squares():
 
 
 def test_the_object_that_programs_rely_on(tmp_path):
-    content = forecast(public_case(tmp_path, "linear-regression", privacy__clip=50.0)).to_json()
+    content = forecast(public_case(tmp_path, "linear-regression", privacy__clip=50.0), resamples=4).to_json()
     assert set(content["relative_fitness"]) == {"mean", "low", "high"}
     assert {"excess_cost", "method", "published_bounds", "owners", "best_coalition"} <= set(content)
     owner = content["owners"][0]
@@ -127,7 +127,7 @@ def test_the_published_bound_is_named_and_off(tmp_path):
     terms = public_case(
         tmp_path, "linear-regression", privacy__clip=50.0, learning__algorithm="gradient-descent", learning__step=5.0
     )
-    expected = forecast(terms)
+    expected = forecast(terms, resamples=1)
     bounds = expected.published_bounds
     assert bounds.theorem_2 is not None
     assert bounds.theorem_2 < 0.5 * expected.excess_cost.mean  # below the truth: it has no term for the start

@@ -14,9 +14,9 @@ from parley.decisions.forecasting import worth
 from parley.decisions.forecasting.baselines import trees_alone
 from parley.decisions.forecasting.inside_view import inside_view
 from parley.decisions.forecasting.pilot import open_pilot
-from parley.decisions.forecasting.public_trees import public_trees
+from parley.decisions.forecasting.public_trees import FEW_FOLDS, PARTS, public_trees
 from parley.decisions.games.stakes import stakes
-from parley.learning.outcome.boosting import TreeRows, tree_losses
+from parley.learning.outcome.boosting import FOLDS, TreeRows, tree_losses
 from parley.report import forecast as said
 from parley.terms import write_terms
 
@@ -60,16 +60,36 @@ def test_where_a_line_is_the_shape_everything_is_as_without_trees(tmp_path, monk
     assert content == without
 
 
+def test_trees_of_a_sample_are_grown_once_and_of_any_other_anew(tmp_path, monkeypatch):
+    grown = []
+    monkeypatch.setattr("parley.decisions.forecasting.public_trees._known", {})
+    monkeypatch.setattr(
+        "parley.decisions.forecasting.public_trees.tree_losses",
+        lambda *asked: grown.append(asked) or tree_losses(*asked),
+    )
+
+    def found(table, **more):
+        return public_trees(open_pilot(terms_for(tmp_path, table, 1000, **more)))
+
+    first, times = found(steps(60)), len(grown)
+    assert times == 2 * FOLDS + len(PARTS) * FEW_FOLDS  # a mutant that mixes up leaves or folds has fewer
+    assert found(steps(60)).gain == first.gain
+    assert len(grown) == times
+    moved = steps(60).assign(x2=lambda table: -table["x2"])
+    assert found(moved).gain != first.gain
+    assert len(grown) == 2 * times
+
+
 def test_few_public_rows_have_a_linear_model_only(tmp_path):
     assert public_trees(open_pilot(terms_for(tmp_path, steps(39), 500))) is None
 
 
 @pytest.mark.parametrize("turned", [{}, {"model__whitening": "public"}])
 def test_costs_of_the_sample_and_of_owners_are_what_fresh_rows_show(tmp_path, turned):
-    """Trees of so many fresh rows, judged on 20,000 others: mostly within the curve's 90 % interval (12 cases, which
+    """Trees of so many fresh rows, judged on 6,000 others: mostly within the curve's 90 % interval (12 cases, which
     share samples), and on average within 4 of its standard errors at about the sample's size. Whitened columns are
     turned back."""
-    fresh, within, off = steps(20_000, 99), [], []
+    fresh, within, off = steps(6_000, 99), [], []
     for seed in range(4):
         pilot = open_pilot(terms_for(tmp_path, steps(500, seed), 1000, **turned))
         found, preparation = public_trees(pilot), pilot.setup.preparation

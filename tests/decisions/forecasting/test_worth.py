@@ -72,7 +72,7 @@ def test_the_forecast_says_the_same_and_what_a_plan_would_bring(public):
 
 def test_it_is_said_when_a_plan_would_be_twice_as_good(public):
     """Rounds without end drown in noise; one release of statistics does not, and then there is nothing to say."""
-    slow = terms_of(public, 20_000, horizon=600, model__intercept=True)
+    slow = terms_of(public, 20_000, horizon=300, model__intercept=True)
     result = parley.forecast(slow, resamples=2)
     assert result.plan_gain is not None
     assert result.plan_gain > 2

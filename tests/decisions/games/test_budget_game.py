@@ -267,7 +267,7 @@ def test_searches_of_nine_owners_find_what_a_full_search_finds():
     """Hard games: bias and dear noise, so that coalitions are fragile. The searches may settle for less, but rarely for
     nothing."""
     missed = joined = 0
-    for seed in range(40):
+    for seed in range(24):
         rng = np.random.default_rng(seed)
         costs = [(str(rng.choice(KINDS)), float(10 ** rng.uniform(-1, 1))) for _ in range(9)]
         settings = {"bias": float(rng.choice([0, 0.005, 0.02])), "noise_price": float(10 ** rng.uniform(0, 2))}
@@ -276,7 +276,7 @@ def test_searches_of_nine_owners_find_what_a_full_search_finds():
         joined += exact.members.any()
         missed += exact.members.any() and not stable_coalition(game).members.any()
     assert joined >= 10
-    assert missed <= 1
+    assert missed == 0
 
 
 def test_a_few_large_owners_among_many_small_ones_are_found():

@@ -407,7 +407,7 @@ def test_a_forecast_runs_it_on_the_pilot_and_meets_what_training_gives(flowers):
 
 def test_the_planner_considers_optimisers_batches_and_epochs(flowers, monkeypatch):
     monkeypatch.setattr("parley.learning.algorithms.private_sgd.PrivateSGD.most_steps", 16)
-    terms = sgd_terms(epsilon=20.0, rows=(150, 150), learning={"batches": 2, "epochs": 2, "step": 0.001})
+    terms = sgd_terms(epsilon=20.0, rows=(150,), learning={"batches": 2, "epochs": 2, "step": 0.001})
     proposal = parley.plan(terms, pilot=flowers)
     kinds = {(choice.mechanism, choice.optimiser) for choice in proposal.choices}
     assert {("gaussian", "plain"), ("gaussian", "momentum"), ("gaussian", "adam")} <= kinds

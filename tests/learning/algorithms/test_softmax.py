@@ -104,7 +104,8 @@ def test_a_forecast_runs_the_algorithm_on_the_pilot_and_meets_what_training_give
     owners = [parley.Owner(name, flowers) for name in "abc"]
     runs = parley.train(terms, owners, replicates=400, seed=5, whole_path=False).path[-1]
     assert expected.relative_fitness.mean == pytest.approx(runs.mean(), rel=0.15)
-    assert parley.plan(terms, pilot=flowers).terms.model == terms.model
+    single = iris_terms(epsilon=30.0, rows=(150,), model={"holdout": 0.0}, privacy={"score_epsilon": None})
+    assert parley.plan(single, pilot=flowers).terms.model == single.model
 
 
 def test_numbers_may_be_classes_too(flowers):

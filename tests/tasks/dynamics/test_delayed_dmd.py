@@ -89,7 +89,7 @@ def noisy_runs(runs: int, method: str, samples: int = 600, share: float = 0.03):
 
 
 def test_intervals_cover_under_measurement_noise():
-    rows = noisy_runs(100, "instruments")
+    rows = noisy_runs(60, "instruments")
     covered = rows[:, 1].mean()
     assert abs(covered - 0.9) < 3 * np.sqrt(0.9 * 0.1 / len(rows))
     assert abs(rows[:, 0].mean()) < 3.5 * rows[:, 0].std() / np.sqrt(len(rows))
@@ -97,7 +97,7 @@ def test_intervals_cover_under_measurement_noise():
 
 def test_plain_least_squares_is_biased_where_instruments_are_not():
     loud = {
-        method: noisy_runs(30, method, samples=1500, share=0.2)[:, 2] for method in ("instruments", "least-squares")
+        method: noisy_runs(20, method, samples=1500, share=0.2)[:, 2] for method in ("instruments", "least-squares")
     }
     error = {method: abs(bias.mean()) / (bias.std() / np.sqrt(len(bias))) for method, bias in loud.items()}
     assert error["instruments"] < 3.5

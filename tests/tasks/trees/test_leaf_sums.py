@@ -48,7 +48,7 @@ def searched(share, seed=0):
                 return -moved(share, (0, y[0], kinds[0]), (other, y[1], kinds[1]), theta)
 
             ends = [(-40.0, 40.0)] * 4 if share.classes else [(-9.0, 9.0)] * 4
-            found = differential_evolution(away, ends, seed=seed, maxiter=60, popsize=12, tol=1e-10)
+            found = differential_evolution(away, ends, seed=seed, maxiter=30, popsize=10, tol=1e-10)
             worst = max(worst, -found.fun)
     return worst
 

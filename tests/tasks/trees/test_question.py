@@ -9,6 +9,7 @@ from parley.errors import Malformed
 from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import GradientQuery, Tables
 from parley.protocol.setup import resolve
+from parley.tasks.trees.placed_rows import PlacedRows
 from parley.tasks.trees.question import LeafSumsQuery
 from parley.tasks.trees.structure import Leaves
 
@@ -26,10 +27,16 @@ SETTINGS = [
 ]
 
 
+def without(rows, place):
+    """These records but for one."""
+    return PlacedRows(*(np.delete(each, place, axis=0) for each in (rows.places, rows.y, rows.present)))
+
+
 def found_worst(setup, rng, tries=300):
     """The largest move over the sensitivity, climbing over the replaced row, the question and the round."""
     terms, question = setup.terms, setup.part("a").training.question
     others, classes = grove(ROWS - 1, 1, terms.model.classifies), terms.model.classifies
+    both = terms.changed(owners={"a": {"records": ROWS + 1}})
 
     def row():
         y = rng.choice([0.0, 1.0, np.nan] if classes else TARGETS)
@@ -38,10 +45,10 @@ def found_worst(setup, rng, tries=300):
     def moved(pair, theta, number):
         query = LeafSumsQuery.ask("h", "l", number, theta)
         question.check(query, ())
-        values = []
-        for mine in pair:
-            frame = pd.concat([pd.DataFrame([mine], columns=others.columns), others], ignore_index=True)
-            bounded = question.bounded(query, Tables(*setup.preparation.designs(frame, terms, "a")))
+        values, frame = [], pd.concat([pd.DataFrame(pair, columns=others.columns), others], ignore_index=True)
+        rows, held = setup.preparation.designs(frame, both, "a")
+        for mine in range(2):
+            bounded = question.bounded(query, Tables(without(rows, 1 - mine), held))
             require(bounded, question.norm, question.sensitivity)
             assert question.extent.holds(bounded.value)
             values.append(bounded.value)

@@ -2,7 +2,8 @@
 
 Trees and the linear fit are judged on the same rows, none of which either was made of. What trees save there is taken
 off the linear fit's cost, so that they, the linear fit and the joint model are counted from one level, a penalty of the
-terms included.
+terms included. Plans, forecasts and verdicts in one process ask for the same trees of the same sample: they are grown
+once.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from parley.validate import Floats
 
 PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
 FEW_FOLDS = 2  # in which they are judged
+REMEMBERED = 128  # trees whose losses are kept: those of the last few samples
+
+_known: dict[bytes, Floats] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,7 @@ def _public_trees(pilot: Pilot, fit: PublicFit) -> PublicTrees | None:
         linear = rows.scored(pilot.grown.scores[some])  # the terms' own trees stand in the place of the linear fit
     elif pilot.grown is None and rows.enough:
         linear = _linear_losses(pilot, fit, design.where(some), rows)
-    trees = None if linear is None else boosted(rows, linear)
+    trees = None if linear is None else boosted(rows, linear, _losses)
     if linear is None or trees is None:
         return None
     gain, error = lead(linear, trees.losses)
@@ -96,9 +100,19 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
     order = np.concatenate([np.flatnonzero(fold == k) for k in range(FEW_FOLDS)])
     ways = np.concatenate(
         [
-            tree_losses(rows.where(np.flatnonzero(fold != k)[::part]), rows.where(fold == k), trees.leaves)
+            _losses(rows.where(np.flatnonzero(fold != k)[::part]), rows.where(fold == k), trees.leaves)
             for k in range(FEW_FOLDS)
         ],
         axis=1,
     )
     return lead(chosen_by_others(ways, fold[order]), trees.losses[order])
+
+
+def _losses(rows: TreeRows, new: TreeRows, leaves: int) -> Floats:
+    """`tree_losses` of public rows, grown once for the same ones."""
+    key = rows.digest + new.digest + bytes([leaves])
+    if key not in _known:
+        while len(_known) >= REMEMBERED:
+            _known.pop(next(iter(_known)))
+        _known[key] = tree_losses(rows, new, leaves)
+    return _known[key]

@@ -44,12 +44,14 @@ def maximise(
 
 def _golden(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
     """Golden-section search in every bracket at once."""
-    left, right = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
+    inner = GOLDEN * (b - a)
+    left, right = b - inner, a + inner
     f_left, f_right = value(left), value(right)
     for _ in range(STEPS):
         down = f_left >= f_right  # the maximum lies in [a, right]
         a, b = np.where(down, a, left), np.where(down, right, b)
-        fresh = np.where(down, b - GOLDEN * (b - a), a + GOLDEN * (b - a))
+        inner = GOLDEN * (b - a)
+        fresh = np.where(down, b - inner, a + inner)
         f_fresh = value(fresh)
         left, right = np.where(down, fresh, right), np.where(down, left, fresh)
         f_left, f_right = np.where(down, f_fresh, f_right), np.where(down, f_left, f_fresh)
@@ -78,7 +80,14 @@ def best_responses(game: Game, player: int, profiles: Floats, grid: int = GRID) 
 
 def all_best_responses(game: Game, profile: Floats) -> Floats:
     """Every player's best strategy against this one profile [N]."""
-    return np.array([best_responses(game, i, profile[None])[0] for i in range(game.players)])
+    players = np.arange(game.players)
+
+    def value(x: Floats) -> Floats:
+        tried = np.tile(np.asarray(profile, dtype=np.float64), (*x.shape, 1))
+        tried[players, :, players] = x
+        return game.payoff(tried)[players, :, players]
+
+    return maximise(value, game.low, game.high)
 
 
 def largest_gain(game: Game, profile: Floats) -> float:

@@ -11,7 +11,8 @@ Formal guarantee: none. Everything is a function of the rows without noise: of p
 private ones for their owner alone.
 """
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +36,8 @@ MOST_CELLS = 2_000_000  # rows times columns that are looked at
 CUTS = 200  # places where a column of weighted rows may be cut
 RARELY = 1e-6  # a probability that trees may think a class has, at least
 BEHIND = 2.0  # standard errors by which trees may lie behind and still be looked at
+
+Judge = Callable[["TreeRows", "TreeRows", int], Floats]  # of rows, new rows and leaves: as `tree_losses`
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,14 @@ class TreeRows:
             return False
         counts = np.unique(self.y, return_counts=True)[1]
         return not self.classes or (len(counts) == self.classes <= MOST_CLASSES and counts.min() >= LEAST_OF_CLASS)
+
+    @property
+    def digest(self) -> bytes:
+        """Tells these rows and their loss from any others."""
+        found = hashlib.sha256(repr((self.loss, self.classes, self.columns.shape)).encode())
+        for each in (self.columns, self.y, self.weight):
+            found.update(each.tobytes())
+        return found.digest()
 
     def scored(self, scores: Floats) -> Floats:
         """Every row's weighted loss [n] at a linear model's scores, [n] or [n, classes]."""
@@ -111,16 +122,18 @@ def looked_at(rows: int, columns: int) -> NDArray[np.int64]:
     return np.random.default_rng(0).permutation(rows)[: max(LEAST_ROWS, MOST_CELLS // max(columns, 1))]
 
 
-def boosted(rows: TreeRows, linear: Floats) -> BoostedTrees | None:
+def boosted(rows: TreeRows, linear: Floats, judge: Judge | None = None) -> BoostedTrees | None:
     """Trees of these rows, whose losses by a linear model they are not in are `linear` [n]; None where rows are too
-    few, or where trees are `BEHIND`, in the first fold or in all, and nothing speaks for them."""
+    few, or where trees are `BEHIND`, in the first fold or in all, and nothing speaks for them. `judge` is `tree_losses`
+    or knows what that says."""
+    judge = judge or tree_losses
     if not rows.enough:
         return None
     fold, seen = folds(len(rows)), np.empty((len(LEAVES), len(ITERATIONS), len(rows)))
     for k in range(FOLDS):
         held = fold == k
         for place, leaves in enumerate(LEAVES):
-            seen[place][:, held] = tree_losses(rows.where(~held), rows.where(held), leaves)
+            seen[place][:, held] = judge(rows.where(~held), rows.where(held), leaves)
         if k == 0:
             mean, error = lead(linear[held], _least(seen[..., held].reshape(-1, int(held.sum()))))
             if mean < -BEHIND * error:

@@ -7,6 +7,7 @@ direction lies in (low, high).
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from parley.errors import SettingError
 from parley.privacy.accounting.divergences import fisher_information
@@ -85,6 +86,7 @@ def sampling_rate(rate: float) -> float:
     return float(rate)
 
 
+@lru_cache(maxsize=1024)
 def spread_epsilon(alpha: float, shift: float, delta: float, count: int, sampling: float) -> tuple[float, float]:
     """(low, high) eps of `count` one-dimensional releases with this shift, by loss distributions.
 
