@@ -149,8 +149,8 @@ def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> 
     ridge, none = Ridge(setup.risk, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
     own, pulled = ridge.averages([[none], centres(setup, joint, none)])
     columns, new_columns = plain_columns(owner, agreement)
-    personal = corrected(ridge, pulled, joint, columns)
-    thetas = {"alone": own.theta, "joint": joint, "pulled": pulled.theta, "linear": personal.theta}
+    personal, linear = (corrected(ridge, pulled, joint, looked_at) for looked_at in (columns, None))
+    thetas = {"alone": own.theta, "joint": joint, "pulled": pulled.theta, "linear": linear.theta}
     losses = {name: ridge.plain.record_losses(held_out, theta) for name, theta in thetas.items()}
     losses["personal"] = losses["linear"]
     if personal.trees is not None:
@@ -176,7 +176,7 @@ def line(found: list[Outcome]) -> list[str]:
 
     hurt = sum(each.costs["personal"] - each.costs["joint"] > 2 * each.error for each in found)
     kept = Counter(each.chosen for each in found)
-    chosen = " ".join(f"{name} {kept[name]}" for name in ("joint", "ridge", "trees"))
+    chosen = " ".join(f"{name} {kept[name]}" for name in ("joint", "ridge", "trees", "own"))
     models = [apart(model) for model in ("alone", "pulled", "linear", "personal")]
     return [found[0].table, found[0].law, f"{joint:.4g}", *models, chosen, f"{hurt} of {len(found)}"]
 

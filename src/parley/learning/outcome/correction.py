@@ -31,7 +31,7 @@ ALONE, JOINT = "no model", "the joint model"
 
 LENGTHS = np.linspace(0.0, 1.0, 11)  # of a correction
 DEPTHS = (2, 4)
-ITERATIONS = (10, 20, 40)
+ITERATIONS = (15, 45, 120)
 LEAST_ROWS = 200  # fewer have no trees
 LEAST_OF_CLASS = 20
 
