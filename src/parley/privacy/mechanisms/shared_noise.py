@@ -1,5 +1,5 @@
 """One noise for the sum of all owners' answers, drawn once for all
-of them, on a grid of whole numbers (SCIENCE 4; Chase et al. 2017).
+of them, on a grid of whole numbers (Chase et al. 2017).
 
 Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. The sum of these plus
 one number of the recipe's law is what a learner gets to see, and nothing else. An owner that drops out changes how many
