@@ -124,7 +124,7 @@ PARTS = {
     "refine": Part(
         "cli.refine",
         "refine_command",
-        "Make the joint model your own: pull it towards your rows as far as they say that your customers differ.",
+        "Make the joint model your own: correct it as far as your own rows bear it out that your customers differ.",
         reads_terms=True,
     ),
     "identify": Part(
