@@ -1,0 +1,190 @@
+"""Two neighbouring tables that an owner's answers tell apart as well as possible: all rows of one person, the canary,
+are replaced, and nobody else has a target, so that nobody else moves an answer."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from parley.audit.present_rows import present_rows
+from parley.data import Preparation
+from parley.errors import TermsError
+from parley.learning.algorithms.algorithm import Algorithm, Asker
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.start import starting_point
+from parley.protocol.queries import Query, Question, Tables
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+FAR = 100.0  # where nothing bounds a column, clips bind here
+TRIED = 240  # canaries that are tried, at most
+BEYOND = 2  # rows of the canary above what the terms let count
+NEAR = 1e-3  # of the largest distance: pairs so near to it are as good
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """An owner's table before and after the canary is replaced, as an analyst would write them."""
+
+    a: pd.DataFrame
+    b: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class CanarySearch:
+    """The search for the pair of canaries whose first answers lie farthest apart, at the start of a run."""
+
+    setup: Setup
+    name: str
+    seed: int = 0
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        return make_algorithm(self.setup)
+
+    def neighbours(self) -> Neighbours:
+        """The pair of tables that was found."""
+        found = self._candidates
+        values, sizes = self._answers
+        distance = _distances(values)
+        good = distance >= distance.max() * (1 - NEAR)
+        # of pairs that lie equally far apart at the start, that whose gradients stay clipped longest
+        lasting = np.where(good, np.minimum(sizes[:, None], sizes[None, :]), -1.0)
+        first, second = np.unravel_index(int(np.argmax(lasting)), lasting.shape)
+        if not distance[first, second] > 0:
+            raise TermsError(f"{self.name}: no row was found that moves its answers; nothing can be audited")
+        return Neighbours(self._table(found[first]), self._table(found[second]))
+
+    @property
+    def empty_table(self) -> pd.DataFrame:
+        """A table of this owner's size in which nobody has a target."""
+        return self._table(None)
+
+    @cached_property
+    def _candidates(self) -> list[dict[str, object]]:
+        return list(candidate_rows(self.setup.preparation, np.random.default_rng(self.seed)))
+
+    @cached_property
+    def _answers(self) -> tuple[Floats, Floats]:
+        """What is answered at the start about each canary alone [m, size], and how much its record measures unclipped
+        [m]."""
+        question, query = self._first
+        rows = self.setup.terms.train_rows(self.name)
+        prepared = self.setup.preparation.design(pd.DataFrame(self._candidates), self.name)
+        theta = starting_point(self.setup)
+        copies = min(self.setup.terms.privacy.records_per_person, rows)
+        values = []
+        for place in range(len(prepared)):
+            alone = present_rows(prepared.where(np.full(copies, place)), np.arange(copies), rows)
+            tables = Tables(alone, present_rows(prepared.empty(), np.arange(0), rows))
+            values.append(self._answer(question, query, tables, theta))
+        return np.array(values), np.asarray(question.record_sizes(prepared, theta))
+
+    def _answer(self, question: Question, query: Query, tables: Tables, theta: Floats) -> Floats:
+        """The exact answer, or where it is about some rows only the clipped gradient that it is made of."""
+        if question.draws or question.batched:
+            return self.setup.risk.mean_gradient(tables.train, theta, question.bound)
+        return question.bounded(query, tables).value
+
+    @cached_property
+    def _first(self) -> tuple[Question, Query]:
+        """The first question of a run to this owner."""
+        stage = self.setup.part(self.name).training
+        begin = replace(self.algorithm.start(starting_point(self.setup)), round=stage.rounds[0])
+        return stage.question, self.algorithm.questions(begin, Asker.of(self.setup))[self.name]
+
+    def _table(self, canary: dict[str, object] | None) -> pd.DataFrame:
+        """The owner's table with this canary in it, at places that are learned from; where people are told apart, with
+        more rows of it than count."""
+        terms, model = self.setup.terms, self.setup.terms.model
+        records, person = terms.owner(self.name).records, terms.privacy.person
+        nobody = {**self._candidates[0], model.target: None}
+        extra = 0 if person is None else BEYOND
+        table = pd.DataFrame([nobody]).loc[np.zeros(records + extra, dtype=np.intp)].reset_index(drop=True)
+        places = self._places(records, extra)
+        for column in model.outcome_columns + self.setup.preparation.features:
+            cells = table[column].to_numpy(dtype=object, copy=True)
+            if canary is not None:
+                cells[places] = canary[column]
+            table[column] = pd.Series(cells).infer_objects()
+        if all(isinstance(value, float) for value in target_values(self.setup.preparation)):
+            table[model.target] = table[model.target].astype(np.float64)
+        if person is not None:
+            people = np.array([f"person {place}" for place in range(len(table))], dtype=object)
+            people[places] = "canary"
+            table[person] = people
+        return table
+
+    def _places(self, records: int, extra: int) -> NDArray[np.int64]:
+        """Of the canary's rows: those that count among the first, those that must not at the end."""
+        trained = np.flatnonzero(self.setup.preparation.trained_on(records))
+        return np.concatenate(
+            [trained[: self.setup.terms.privacy.records_per_person], np.arange(records, records + extra)]
+        )
+
+
+def candidate_rows(preparation: Preparation, rng: np.random.Generator) -> Iterator[dict[str, object]]:
+    """Rows at the ends of what the terms allow: one column at an end and the others in their middle, all at one end,
+    some at random; each with every extreme target."""
+    columns = {column: cell_values(preparation, column) for column in preparation.features}
+    middle: dict[str, object] = {column: values[-1] for column, values in columns.items()}
+    rows = [{column: values[end] for column, values in columns.items()} for end in (0, 1)]
+    alone = [(column, values[end]) for column, values in columns.items() for end in (0, 1)]
+    targets = outcome_cells(preparation)
+    most = max(TRIED // len(targets), 4)
+    kept = rng.permutation(len(alone))[: most - most // 4]
+    rows += [{**middle, alone[place][0]: alone[place][1]} for place in kept]
+    while len(rows) < most:
+        rows.append({column: values[int(rng.integers(len(values)))] for column, values in columns.items()})
+    for row in rows:
+        for target in targets:
+            yield {**row, **target}
+
+
+def cell_values(preparation: Preparation, column: str) -> Sequence[object]:
+    """Cells of a feature: its two ends, and last one in its middle."""
+    if column in preparation.categories:
+        names = preparation.categories[column]
+        return names[-1], names[0], *names
+    low, high = (
+        end if np.isfinite(end) else far for end, far in zip(preparation.ranges[column], (-FAR, FAR), strict=True)
+    )
+    return low, high, min(max(0.0, low), high)
+
+
+def target_values(preparation: Preparation) -> Sequence[object]:
+    """The extreme targets, as a table has them."""
+    model = preparation.model
+    if model.target in preparation.categories:
+        return preparation.categories[model.target]
+    if model.predicts == "two classes":
+        return (0.0, 1.0) if model.positive is None else (model.positive, f"not {model.positive}")
+    if model.predicts == "survival":
+        ends = model.periods or (1.0,)
+        return 0.0, float(ends[-1]) * 2
+    low, high = preparation.target_bounds
+    return (low if np.isfinite(low) else -FAR), (high if np.isfinite(high) else FAR)
+
+
+def outcome_cells(preparation: Preparation) -> list[dict[str, object]]:
+    """Every extreme of what is learned of a record: the target, and what belongs to it."""
+    model = preparation.model
+    found: list[dict[str, object]] = [{model.target: value} for value in target_values(preparation)]
+    beside: dict[str, Sequence[object]] = {}
+    if model.exposure is not None:
+        beside[model.exposure] = model.bounds[model.exposure]
+    if model.event is not None:
+        beside[model.event] = (0.0, 1.0)
+    for column, values in beside.items():
+        found = [{**each, column: value} for each in found for value in values]
+    return found
+
+
+def _distances(values: Floats) -> Floats:
+    """How far apart answers [m, d] lie in L2, each two of them [m, m]: of L1 differences of one size noise hides those
+    in a single number least."""
+    squares = np.sum(values**2, axis=1)
+    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * values @ values.T, 0.0)))
