@@ -11,7 +11,6 @@ from parley.audit.runs import audit_owner
 from parley.audit.verdict import Verdict
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
-from parley.protocol.task import require_prediction
 from parley.terms import Terms
 
 OWN = {"name", "data", "value", "privacy_cost", "records"}  # of an owner's part: its promise does not depend on them
@@ -68,7 +67,6 @@ def audit_terms(
     All verdicts hold together at `confidence`. The controls are the same attack on the first owner's answers with noise
     for 2, 4 and 8 times the budget, up to the first that is caught.
     """
-    require_prediction(terms)
     began = time.perf_counter()
     alike = owners_alike(terms)
     seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROLS)).tolist())

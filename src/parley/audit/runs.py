@@ -11,6 +11,7 @@ from parley.audit.canary import CanarySearch, Neighbours
 from parley.audit.distinguishing import best_event, trade_off
 from parley.audit.present_rows import compressed
 from parley.audit.verdict import Verdict
+from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress
 from parley.learning.algorithms.asynchronous import clocked, run_by_terms
 from parley.learning.start import starting_point
@@ -20,8 +21,8 @@ from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.queries import Tables
 from parley.protocol.setup import Setup, resolve
-from parley.protocol.task import require_prediction
 from parley.terms import Terms
+from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats, upper, whole
 
 NUMBERS = 2**18  # of answers that are drawn at once
@@ -128,7 +129,8 @@ def audit_owner(
     runs = whole(runs, "runs", least=FEWEST)
     delta = terms.privacy.delta
     check_confidence(delta, confidence)
-    require_prediction(terms)
+    if terms.task != PREDICTION:
+        raise TermsError(f"{terms.task}: expected terms that predict a column; runs of no others are audited")
     small = few_owners(terms, name)
     seeds = np.random.SeedSequence(seed).spawn(6)
     pilot = max(FEWEST, runs // 4)
