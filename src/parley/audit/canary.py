@@ -10,12 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from parley.audit.present_rows import present_rows
-from parley.data import Preparation
+from parley.data import Design, Preparation
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Algorithm, Asker
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
-from parley.protocol.queries import Query, Question, Tables
+from parley.protocol.queries import Query, Question, ScoreQuery, Tables
 from parley.protocol.setup import Setup
 from parley.validate import Floats
 
@@ -39,6 +39,7 @@ class CanarySearch:
 
     setup: Setup
     name: str
+    stage: int = 0  # of what the owner is asked: training, or the score
     seed: int = 0
 
     @cached_property
@@ -46,17 +47,13 @@ class CanarySearch:
         return make_algorithm(self.setup)
 
     def neighbours(self) -> Neighbours:
-        """The pair of tables that was found."""
-        found = self._candidates
-        values, sizes = self._answers
-        distance = _distances(values)
-        good = distance >= distance.max() * (1 - NEAR)
-        # of pairs that lie equally far apart at the start, that whose gradients stay clipped longest
-        lasting = np.where(good, np.minimum(sizes[:, None], sizes[None, :]), -1.0)
-        first, second = np.unravel_index(int(np.argmax(lasting)), lasting.shape)
-        if not distance[first, second] > 0:
-            raise TermsError(f"{self.name}: no row was found that moves its answers; nothing can be audited")
-        return Neighbours(self._table(found[first]), self._table(found[second]))
+        """The pair of tables that was found, of which an owner learns from the canary."""
+        return Neighbours(*(self._table(self._candidates[place]) for place in self.pair))
+
+    def tables(self) -> tuple[Tables, Tables]:
+        """The same prepared, with the canary alone in each."""
+        a, b = (self._alone(place) for place in self.pair)
+        return a, b
 
     @property
     def empty_table(self) -> pd.DataFrame:
@@ -64,37 +61,53 @@ class CanarySearch:
         return self._table(None)
 
     @cached_property
+    def pair(self) -> tuple[int, int]:
+        """The places of the two canaries among those that were tried."""
+        question, query = self.asked
+        theta = starting_point(self.setup)
+        values = [self._answer(question, query, self._alone(place), theta) for place in range(len(self._prepared))]
+        distance = _distances(np.array(values))
+        good = distance >= distance.max() * (1 - NEAR)
+        sizes = question.record_sizes(self._prepared, theta)
+        # of pairs that lie equally far apart at the start, that whose gradients stay clipped longest
+        lasting = np.where(good, np.minimum(sizes[:, None], sizes[None, :]), -1.0)
+        first, second = np.unravel_index(int(np.argmax(lasting)), lasting.shape)
+        if not distance[first, second] > 0:
+            raise TermsError(f"{self.name}: no row was found that moves its answers; nothing can be audited")
+        return int(first), int(second)
+
+    @cached_property
+    def asked(self) -> tuple[Question, Query]:
+        """The first question of the stage to this owner."""
+        stage, theta = self.setup.part(self.name).stages[self.stage], starting_point(self.setup)
+        if self.stage:
+            return stage.question, ScoreQuery.ask(
+                self.setup.hash, self.setup.terms.learning.learner, stage.rounds[0], theta
+            )
+        begin = replace(self.algorithm.start(theta), round=stage.rounds[0])
+        return stage.question, self.algorithm.questions(begin, Asker.of(self.setup))[self.name]
+
+    @cached_property
     def _candidates(self) -> list[dict[str, object]]:
         return list(candidate_rows(self.setup.preparation, np.random.default_rng(self.seed)))
 
     @cached_property
-    def _answers(self) -> tuple[Floats, Floats]:
-        """What is answered at the start about each canary alone [m, size], and how much its record measures unclipped
-        [m]."""
-        question, query = self._first
-        rows = self.setup.terms.train_rows(self.name)
-        prepared = self.setup.preparation.design(pd.DataFrame(self._candidates), self.name)
-        theta = starting_point(self.setup)
+    def _prepared(self) -> Design:
+        """The candidates, a row each."""
+        return self.setup.preparation.design(pd.DataFrame(self._candidates), self.name)
+
+    def _alone(self, place: int) -> Tables:
+        """Tables of the stage's size in which only this candidate has a target, as often as a person counts."""
+        rows = self.asked[0].records
         copies = min(self.setup.terms.privacy.records_per_person, rows)
-        values = []
-        for place in range(len(prepared)):
-            alone = present_rows(prepared.where(np.full(copies, place)), np.arange(copies), rows)
-            tables = Tables(alone, present_rows(prepared.empty(), np.arange(0), rows))
-            values.append(self._answer(question, query, tables, theta))
-        return np.array(values), np.asarray(question.record_sizes(prepared, theta))
+        table = present_rows(self._prepared.where(np.full(copies, place)), np.arange(copies), rows)
+        return Tables(table, table)
 
     def _answer(self, question: Question, query: Query, tables: Tables, theta: Floats) -> Floats:
         """The exact answer, or where it is about some rows only the clipped gradient that it is made of."""
         if question.draws or question.batched:
             return self.setup.risk.mean_gradient(tables.train, theta, question.bound)
         return question.bounded(query, tables).value
-
-    @cached_property
-    def _first(self) -> tuple[Question, Query]:
-        """The first question of a run to this owner."""
-        stage = self.setup.part(self.name).training
-        begin = replace(self.algorithm.start(starting_point(self.setup)), round=stage.rounds[0])
-        return stage.question, self.algorithm.questions(begin, Asker.of(self.setup))[self.name]
 
     def _table(self, canary: dict[str, object] | None) -> pd.DataFrame:
         """The owner's table with this canary in it, at places that are learned from; where people are told apart, with
