@@ -9,6 +9,7 @@ from federated import family_terms
 from mutants import missing_factor_two, no_clipping
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
+from parley.audit.canary import CanarySearch
 from parley.audit.enumeration import AnswerLaw, answer_law, exact_verdicts, largest_log_ratio
 from parley.audit.present_rows import present_rows
 from parley.data import Design
@@ -78,8 +79,13 @@ def test_without_the_sampling_in_the_law_the_same_noise_is_too_little():
 
 
 def test_other_noise_and_too_many_rows_are_refused():
+    gaussian = resolve(make_terms(40, **GAUSSIAN))
+    assert exact_verdicts(gaussian, "a") == []
+    question, query = CanarySearch(gaussian, "a").asked
     with pytest.raises(TermsError, match="laplace or geometric"):
-        exact_verdicts(resolve(make_terms(40, **GAUSSIAN)), "a")
+        answer_law(
+            question, query, CanarySearch(gaussian, "a").tables()[0], gaussian.part("a").training.series.mechanism
+        )
     setup = resolve(ASKED["minibatch"][0])
     stage = setup.part("a").training
     table = present_rows(Design(np.ones((20, 1)), np.ones(20), np.ones(20)), np.arange(20), 40)

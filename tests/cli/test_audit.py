@@ -31,6 +31,8 @@ def test_the_object_has_the_fields_that_programs_rely_on(folder):
     owner = content["owners"][0]
     assert 0.7 < owner["lower_bound"] <= owner["claimed_epsilon"] == 1
     assert owner["runs"] == 4000
+    assert content["exact"][0]["kind"] == "gradient"
+    assert 0.9 < content["exact"][0]["epsilon"] <= 1
     assert content["mutants"] == {"noise for 2 times the budget": True}
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from parley.audit.enumeration import ExactVerdict, exact_verdicts
 from parley.audit.runs import audit_owner
 from parley.audit.verdict import Verdict
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
+from parley.protocol.setup import resolve
 from parley.terms import Terms
 
 OWN = {"name", "data", "value", "privacy_cost", "records"}  # of an owner's part: its promise does not depend on them
@@ -24,13 +26,14 @@ class Audit:
     title: str
     terms_hash: str
     verdicts: tuple[Verdict, ...]
+    exact: tuple[ExactVerdict, ...]  # of the first owner's answers, by their law
     controls: Mapping[int, bool]  # whether noise for so many times the budget was caught, by the same attack
     seconds: float
 
     @property
     def holds(self) -> bool:
         """Whether nothing was found that contradicts any claim."""
-        return all(verdict.holds for verdict in self.verdicts)
+        return all(verdict.holds for verdict in self.verdicts) and all(answer.holds for answer in self.exact)
 
     @property
     def noticed(self) -> int | None:
@@ -44,6 +47,7 @@ class Audit:
             "terms_hash": self.terms_hash,
             "holds": self.holds,
             "owners": [verdict.to_json() for verdict in self.verdicts],
+            "exact": [verdict.to_json() for verdict in self.exact],
             "mutants": {control_name(factor): caught for factor, caught in self.controls.items()},
             "seconds": self.seconds,
         }
@@ -85,8 +89,8 @@ def audit_terms(
             controls[factor] = caught
         if caught:
             break
-    verdicts = tuple(found[part.name] for part in terms.owners)
-    return Audit(terms.title, terms.hash, verdicts, controls, time.perf_counter() - began)
+    verdicts, exact = tuple(found[part.name] for part in terms.owners), tuple(exact_verdicts(resolve(terms), name))
+    return Audit(terms.title, terms.hash, verdicts, exact, controls, time.perf_counter() - began)
 
 
 def owners_alike(terms: Terms) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ answer's epsilon, and its largest is that epsilon for this pair of tables.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,11 +121,18 @@ class ExactVerdict:
         """Whether nothing was found that contradicts the claim; but for roundings of logarithms."""
         return self.epsilon <= self.claimed_epsilon * (1 + 1e-9)
 
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley audit --json` prints of a kind of question."""
+        return {**vars(self), "holds": self.holds}
+
 
 def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
-    """The exact cost of the first answer of each stage of an owner, for the pair of canaries that is found for it."""
+    """The exact cost of the first answer of each stage of an owner, for the pair of canaries that is found for it;
+    stages with other noise than Laplace's are left out."""
     found = []
     for place, stage in enumerate(setup.part(name).stages):
+        if not isinstance(stage.series.mechanism, Laplace | GridGeometric):
+            continue
         search = CanarySearch(setup, name, place)
         question, query = search.asked
         a, b = (answer_law(question, query, tables, stage.series.mechanism) for tables in search.tables())

@@ -50,6 +50,9 @@ def audit_command(
         print_json(audit.to_json(), inside=False)
     else:
         console.print(terminal_table(words.owner_rows(audit), terms.title or "Owners"))
+        if audit.exact:
+            console.print()
+            console.print(terminal_table(words.exact_rows(audit)))
         console.print()
         for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
             console.print(sentence, markup=False, soft_wrap=True)

@@ -19,6 +19,10 @@ NOT_TRIED = (
     "network, files and the time that answers take. A lower bound that is small proves nothing; that noise covers "
     "every pair of tables is what the proofs say (docs/guarantee.md)."
 )
+EXACT = (
+    "Where noise is Laplace's, what one answer tells was also computed, over all draws of rows and all values of the "
+    "noise. No run is needed, and no confidence: this is what the answer costs for the pair of tables that was found."
+)
 MADE_UP = "Tables are made up: no record of anybody was read."
 
 
@@ -52,6 +56,8 @@ def headline(audit: Audit) -> str:
     broken = [verdict.owner for verdict in audit.verdicts if not verdict.holds]
     if broken:
         return f"Broken: answers of {_some(broken)} tell more than is claimed."
+    if not audit.holds:
+        return f"Broken: an answer of {audit.verdicts[0].owner} tells more than is claimed, by its exact law."
     return "No attack was found to learn more than is claimed."
 
 
@@ -101,6 +107,15 @@ def learned(audit: Audit) -> list[str]:
     return sentences
 
 
+def exact_rows(audit: Audit) -> list[list[str]]:
+    """A table: what one answer of each kind costs by its exact law, for the worst pair that was found."""
+    rows = [["one answer, by its exact law", "claimed ε", "ε of this pair", "holds"]]
+    for found in audit.exact:
+        holds = "yes" if found.holds else "NO"
+        rows.append([found.kind, f"{found.claimed_epsilon:.4g}", f"{found.epsilon:.4g}", holds])
+    return rows
+
+
 def promised(verdict: Verdict) -> str:
     """What the claim means for whoever attacks."""
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
@@ -147,6 +162,7 @@ def audit_page(audit: Audit, terms: Terms) -> str:
     first = audit.verdicts[0]
     sections = [
         Section("What was learned?", learned(audit), owner_rows(audit), figures.svg(audit_figure(first))),
+        *([Section("Without any chance", [EXACT], exact_rows(audit))] if audit.exact else []),
         Section("What was tried?", tried(audit, terms)),
         Section("What does the guarantee say?", [promised(first)]),
         Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds."]),
