@@ -24,10 +24,10 @@ LAPLACE = {"privacy__mechanism": "geometric", "privacy__delta": None}
 ASKED = {
     "gradient": (make_terms(40, **ONE), 0.999),
     "minibatch": (make_terms(40, **ONE, **SGD, learning__sampling="poisson"), 0.99),
-    "update": (family_terms("federated-averaging", 40, **LAPLACE), 0.3),
-    "corrected": (family_terms("scaffold", 40, **LAPLACE), 0.3),
-    "statistics": (make_terms(40, **STATISTICS, privacy__mechanism="geometric"), 0.5),
-    "score": (make_terms(40, privacy__score_epsilon=0.5, model__holdout=0.5, model__bounds=BOUNDS), 0.4),
+    "update": (family_terms("federated-averaging", 40, **LAPLACE), 0.99),
+    "corrected": (family_terms("scaffold", 40, **LAPLACE), 0.99),
+    "statistics": (make_terms(40, **STATISTICS, privacy__mechanism="geometric"), 0.85),
+    "score": (make_terms(40, privacy__score_epsilon=0.5, model__holdout=0.5, model__bounds=BOUNDS), 0.6),
 }
 # noise of its own kind, inside of the cost: there is no law to sum up
 WITHOUT = {"minimum"}

@@ -91,6 +91,7 @@ def test_a_linear_term_in_the_cost():
         learning__horizon=None,
         learning__step=None,
         model__kind="logistic-regression",
+        model__features=["x0"],
         model__radius=None,
     )
     assert audit_owner(terms, "a", 100, seed=1).holds  # so few runs prove nothing; that it runs is what is seen
@@ -103,8 +104,15 @@ def test_mutants_are_caught(mutant):
     with MUTANTS[mutant]():
         verdict = audit_owner(terms, "a", 3000, seed=1)
     assert not verdict.holds
-    assert verdict.noise_repeats == (mutant in ("fixed seed", "debit without noise"))
+    assert verdict.noise_repeats == (mutant in ("fixed seed", "one noise for two questions", "debit without noise"))
     assert verdict.to_json()["lower_bound"] is None or verdict.lower_bound > 1
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 30.0])
+def test_budgets_that_hide_everything_or_nothing_raise_no_false_alarm(epsilon):
+    verdict = audit_owner(make_terms(100, epsilon=epsilon, learning__horizon=2), "a", 2000, seed=1)
+    assert verdict.holds
+    assert not verdict.noise_repeats
 
 
 def test_the_tables_differ_in_one_person_and_only_the_limit_counts():

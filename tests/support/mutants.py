@@ -61,6 +61,16 @@ def fixed_seed():
 
 
 @contextmanager
+def one_noise_for_two_questions():
+    def again(self, value, scale, sensitivity):
+        kept = vars(self).setdefault("kept", LAPLACE(self, np.zeros_like(value), 1.0, sensitivity))
+        return value + scale * kept
+
+    with mock.patch.object(FastNoise, "laplace", again):
+        yield
+
+
+@contextmanager
 def person_limit_ignored():
     """As many rows are kept as count, but the first ones, whoever they belong to: here the canary's come first."""
 
@@ -90,6 +100,7 @@ MUTANTS = {
     "no clipping": no_clipping,
     "fresh noise on a retry": fresh_noise_on_a_retry,
     "fixed seed": fixed_seed,
+    "one noise for two questions": one_noise_for_two_questions,
     "person limit ignored": person_limit_ignored,
     "debit without noise": debit_without_noise,
 }

@@ -38,22 +38,32 @@ class Attacker:
         query = questions[self.name]
         if self.guesses:
             return np.asarray(value @ self.directions[query.round])
-        noise = self.setup.part(self.name).stage(query.round).series.mechanism
-        scale = noise.noise_scale
-        at_a, at_b = (self._exact(self.name, query, tables, replicates) for tables in (self.a, self.b))
-        if isinstance(noise, SharedNoise):
-            sizes = {name: self.setup.part(name).stage(query.round).question.records for name in questions}
-            total = sum(sizes.values())
-            rest = sum(
-                (sizes[name] / total * self._exact(name, asked, self.others[name], replicates))
-                for name, asked in questions.items()
-                if name != self.name
-            )
-            at_a, at_b = (at * (sizes[self.name] / total) + rest for at in (at_a, at_b))
-            scale = noise.over(total).noise_scale
-        if noise.norm == "l1":
+        at_a, at_b, scale = self._without_noise(questions, replicates)
+        if self.setup.part(self.name).stage(query.round).series.mechanism.norm == "l1":
             return np.asarray((np.abs(value - at_a) - np.abs(value - at_b)).sum(axis=-1) / scale)
         return np.asarray(((at_b - at_a) * (2 * value - at_a - at_b)).sum(axis=-1) / (2 * scale**2))
+
+    def noise(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
+        """What an answer about table a is off the exact one; the answer itself, where there is no such formula."""
+        return value if self.guesses else value - self._without_noise(questions, replicates)[0]
+
+    def _without_noise(
+        self, questions: Mapping[str, Query], replicates: tuple[int, ...]
+    ) -> tuple[Floats, Floats, float]:
+        """(what is answered exactly about a, about b, the scale of the noise on it)."""
+        query = questions[self.name]
+        noise = self.setup.part(self.name).stage(query.round).series.mechanism
+        at_a, at_b = (self._exact(self.name, query, tables, replicates) for tables in (self.a, self.b))
+        if not isinstance(noise, SharedNoise):
+            return at_a, at_b, noise.noise_scale
+        sizes = {name: self.setup.part(name).stage(query.round).question.records for name in questions}
+        total = sum(sizes.values())
+        rest = np.zeros_like(at_a)
+        for name, asked in questions.items():
+            if name != self.name:
+                rest += sizes[name] / total * self._exact(name, asked, self.others[name], replicates)
+        share = sizes[self.name] / total
+        return share * at_a + rest, share * at_b + rest, noise.over(total).noise_scale
 
     def _exact(self, name: str, query: Query, tables: Tables, replicates: tuple[int, ...]) -> Floats:
         return self.setup.part(name).stage(query.round).question.bounded(query, tables, replicates).value
@@ -63,11 +73,12 @@ class Overheard:
     """An exchange whose questions are asked twice, and whose answers an attacker listens to: a retry must bring
     nothing new."""
 
-    def __init__(self, exchange: Exchange, attacker: Attacker, replicates: int) -> None:
+    def __init__(self, exchange: Exchange, attacker: Attacker, replicates: int, keeps: bool = False) -> None:
         self._exchange, self._attacker, self._replicates = exchange, attacker, (replicates,)
         self.statistic: Floats = np.zeros(replicates)
         self.means: dict[int, Floats] = {}  # of the owner's answers, by round
-        self.first: Floats = np.empty((0, 0))  # its first answer
+        self._keeps = keeps
+        self.noises: list[Floats] = []  # of the owner's answers about table a, round after round, if it keeps them
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         answers = self._exchange.ask(questions)
@@ -80,7 +91,8 @@ class Overheard:
             again := self._own(self._exchange.ask(questions)), heard[0]
         ):
             heard.append(again)
-        self.first = self.first if self.first.size else heard[0]
+        if self._keeps:
+            self.noises.append(self._attacker.noise(questions, heard[0], self._replicates))
         self.means[questions[name].round] = np.mean(heard, axis=(0, 1))
         if not self._attacker.guesses or self._attacker.directions:
             for value in heard:

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 
 from parley.validate import Floats
 
-THRESHOLDS = 512  # that are looked at from either end, more of them where events are rare
+THRESHOLDS = 256  # that are looked at from either end, more of them where events are rare
 
 
 @dataclass(frozen=True)
