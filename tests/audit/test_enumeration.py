@@ -27,7 +27,7 @@ ASKED = {
     "update": (family_terms("federated-averaging", 40, **LAPLACE), 0.99),
     "corrected": (family_terms("scaffold", 40, **LAPLACE), 0.99),
     "statistics": (make_terms(40, **STATISTICS, privacy__mechanism="geometric"), 0.85),
-    "score": (make_terms(40, privacy__score_epsilon=0.5, model__holdout=0.5, model__bounds=BOUNDS), 0.6),
+    "score": (make_terms(40, privacy__score_epsilon=0.5, model__holdout=0.5, model__bounds=BOUNDS), 0.9),
 }
 # noise of its own kind, inside of the cost: there is no law to sum up
 WITHOUT = {"minimum"}

@@ -35,11 +35,12 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class CanarySearch:
-    """The search for the pair of canaries whose first answers lie farthest apart, at the start of a run."""
+    """The search for the pair of canaries whose answers lie farthest apart, at the start of a run or elsewhere."""
 
     setup: Setup
     name: str
     stage: int = 0  # of what the owner is asked: training, or the score
+    at: Floats | None = None  # the parameter [P] that it is asked at; None: where a run begins
     seed: int = 0
 
     @cached_property
@@ -64,11 +65,10 @@ class CanarySearch:
     def pair(self) -> tuple[int, int]:
         """The places of the two canaries among those that were tried."""
         question, query = self.asked
-        theta = starting_point(self.setup)
-        values = [self._answer(question, query, self._alone(place), theta) for place in range(len(self._prepared))]
+        values = [self._answer(question, query, self._alone(place)) for place in range(len(self._prepared))]
         distance = _distances(np.array(values))
         good = distance >= distance.max() * (1 - NEAR)
-        sizes = question.record_sizes(self._prepared, theta)
+        sizes = question.record_sizes(self._prepared, self._theta)
         # of pairs that lie equally far apart at the start, that whose gradients stay clipped longest
         lasting = np.where(good, np.minimum(sizes[:, None], sizes[None, :]), -1.0)
         first, second = np.unravel_index(int(np.argmax(lasting)), lasting.shape)
@@ -79,13 +79,17 @@ class CanarySearch:
     @cached_property
     def asked(self) -> tuple[Question, Query]:
         """The first question of the stage to this owner."""
-        stage, theta = self.setup.part(self.name).stages[self.stage], starting_point(self.setup)
+        stage, theta = self.setup.part(self.name).stages[self.stage], self._theta
         if self.stage:
             return stage.question, ScoreQuery.ask(
                 self.setup.hash, self.setup.terms.learning.learner, stage.rounds[0], theta
             )
         begin = replace(self.algorithm.start(theta), round=stage.rounds[0])
         return stage.question, self.algorithm.questions(begin, Asker.of(self.setup))[self.name]
+
+    @cached_property
+    def _theta(self) -> Floats:
+        return starting_point(self.setup) if self.at is None else self.at
 
     @cached_property
     def _candidates(self) -> list[dict[str, object]]:
@@ -103,10 +107,10 @@ class CanarySearch:
         table = present_rows(self._prepared.where(np.full(copies, place)), np.arange(copies), rows)
         return Tables(table, table)
 
-    def _answer(self, question: Question, query: Query, tables: Tables, theta: Floats) -> Floats:
+    def _answer(self, question: Question, query: Query, tables: Tables) -> Floats:
         """The exact answer, or where it is about some rows only the clipped gradient that it is made of."""
         if question.draws or question.batched:
-            return self.setup.risk.mean_gradient(tables.train, theta, question.bound)
+            return self.setup.risk.mean_gradient(tables.train, self._theta, question.bound)
         return question.bounded(query, tables).value
 
     def _table(self, canary: dict[str, object] | None) -> pd.DataFrame:

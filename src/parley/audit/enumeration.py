@@ -24,6 +24,7 @@ from parley.protocol.setup import Setup
 from parley.validate import Floats, upper
 
 MOST = 2**16  # points of the noise's grid at which laws are compared
+FAR = 1e6  # where no box holds parameters
 ROWS = 10  # that may be drawn: all of their subsets are
 
 
@@ -127,15 +128,24 @@ class ExactVerdict:
 
 
 def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
-    """The exact cost of the first answer of each stage of an owner, for the pair of canaries that is found for it;
-    stages with other noise than Laplace's are left out."""
+    """The exact cost of the first answer of each stage of an owner, wherever it is asked costs most, each time for the
+    pair of canaries that is found there; stages with other noise than Laplace's are left out."""
     found = []
     for place, stage in enumerate(setup.part(name).stages):
         if not isinstance(stage.series.mechanism, Laplace | GridGeometric):
             continue
-        search = CanarySearch(setup, name, place)
-        question, query = search.asked
-        a, b = (answer_law(question, query, tables, stage.series.mechanism) for tables in search.tables())
-        once = upper(stage.series.spent_after(1))
-        found.append(ExactVerdict(question.asks.kind, once, largest_log_ratio(a, b)))
+        costs = []
+        for at in (None, *corners(setup)):
+            search = CanarySearch(setup, name, place, at)
+            laws = [answer_law(*search.asked, tables, stage.series.mechanism) for tables in search.tables()]
+            costs.append(largest_log_ratio(laws[0], laws[1]))
+        found.append(ExactVerdict(stage.question.asks.kind, upper(stage.series.spent_after(1)), max(costs)))
     return found
+
+
+def corners(setup: Setup) -> Iterator[Floats]:
+    """Parameters [P] as large as the terms let anybody ask at, with all signs alike, and turned about."""
+    radius = FAR if setup.limits.radius is None else setup.limits.radius
+    ones = np.ones(setup.parameters)
+    for signs in (ones, -ones, np.where(np.arange(setup.parameters) % 2, 1.0, -1.0)):
+        yield radius * signs
