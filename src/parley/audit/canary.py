@@ -1,6 +1,7 @@
 """Two neighbouring tables that an owner's answers tell apart as well as possible: all rows of one person, the canary,
 are replaced, and nobody else has a target, so that nobody else moves an answer."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
 from parley.protocol.queries import Query, Question, ScoreQuery, Tables
 from parley.protocol.setup import Setup
+from parley.terms.columns import is_defined
 from parley.validate import Floats
 
 FAR = 100.0  # where nothing bounds a column, clips bind here
@@ -116,24 +118,19 @@ class CanarySearch:
     def _table(self, canary: dict[str, object] | None) -> pd.DataFrame:
         """The owner's table with this canary in it, at places that are learned from; where people are told apart, with
         more rows of it than count."""
-        terms, model = self.setup.terms, self.setup.terms.model
+        terms, preparation = self.setup.terms, self.setup.preparation
         records, person = terms.owner(self.name).records, terms.privacy.person
-        nobody = {**self._candidates[0], model.target: None}
         extra = 0 if person is None else BEYOND
-        table = pd.DataFrame([nobody]).loc[np.zeros(records + extra, dtype=np.intp)].reset_index(drop=True)
-        places = self._places(records, extra)
-        for column in model.outcome_columns + self.setup.preparation.features:
-            cells = table[column].to_numpy(dtype=object, copy=True)
+        places, found = self._places(records, extra), {}
+        for column, usual in {**self._candidates[0], **no_target(preparation)}.items():
+            cells = np.full(records + extra, usual, dtype=np.float64 if isinstance(usual, float) else object)
             if canary is not None:
                 cells[places] = canary[column]
-            table[column] = pd.Series(cells).infer_objects()
-        if all(isinstance(value, float) for value in target_values(self.setup.preparation)):
-            table[model.target] = table[model.target].astype(np.float64)
+            found[column] = cells
         if person is not None:
-            people = np.array([f"person {place}" for place in range(len(table))], dtype=object)
-            people[places] = "canary"
-            table[person] = people
-        return table
+            found[person] = np.array([f"person {place}" for place in range(records + extra)], dtype=object)
+            found[person][places] = "canary"
+        return pd.DataFrame(found)
 
     def _places(self, records: int, extra: int) -> NDArray[np.int64]:
         """Of the canary's rows: those that count among the first, those that must not at the end."""
@@ -166,10 +163,21 @@ def cell_values(preparation: Preparation, column: str) -> Sequence[object]:
     if column in preparation.categories:
         names = preparation.categories[column]
         return names[-1], names[0], *names
-    low, high = (
-        end if np.isfinite(end) else far for end, far in zip(preparation.ranges[column], (-FAR, FAR), strict=True)
-    )
+    low, high = ends(*preparation.ranges[column])
+    transform = preparation.model.transforms.get(column)
+    if transform is not None and not is_defined(transform, low):
+        low = min(1.0, high)
     return low, high, min(max(0.0, low), high)
+
+
+def ends(low: float, high: float) -> tuple[float, float]:
+    """An interval's ends; those that it lacks lie far away.
+
+    >>> ends(-math.inf, math.inf), ends(500.0, math.inf)
+    ((-100.0, 100.0), (500.0, 600.0))
+    """
+    below = float(low) if math.isfinite(low) else min(-FAR, high - FAR)
+    return below, float(high) if math.isfinite(high) else max(FAR, below + FAR)
 
 
 def target_values(preparation: Preparation) -> Sequence[object]:
@@ -180,10 +188,14 @@ def target_values(preparation: Preparation) -> Sequence[object]:
     if model.predicts == "two classes":
         return (0.0, 1.0) if model.positive is None else (model.positive, f"not {model.positive}")
     if model.predicts == "survival":
-        ends = model.periods or (1.0,)
-        return 0.0, float(ends[-1]) * 2
-    low, high = preparation.target_bounds
-    return (low if np.isfinite(low) else -FAR), (high if np.isfinite(high) else FAR)
+        return 0.0, float((model.periods or (1.0,))[-1]) * 2
+    return ends(*preparation.target_bounds)
+
+
+def no_target(preparation: Preparation) -> dict[str, object]:
+    """The target's cell of a row that has none."""
+    numbers = all(isinstance(value, float) for value in target_values(preparation))
+    return {preparation.model.target: math.nan if numbers else None}
 
 
 def outcome_cells(preparation: Preparation) -> list[dict[str, object]]:
@@ -192,7 +204,7 @@ def outcome_cells(preparation: Preparation) -> list[dict[str, object]]:
     found: list[dict[str, object]] = [{model.target: value} for value in target_values(preparation)]
     beside: dict[str, Sequence[object]] = {}
     if model.exposure is not None:
-        beside[model.exposure] = model.bounds[model.exposure]
+        beside[model.exposure] = ends(*model.bounds[model.exposure])
     if model.event is not None:
         beside[model.event] = (0.0, 1.0)
     for column, values in beside.items():

@@ -29,7 +29,7 @@ MADE_UP = "Tables are made up: no record of anybody was read."
 def owner_rows(audit: Audit) -> list[list[str]]:
     """A table: what each owner claims, and what was proved. Owners with the same promise are a line where they are
     many."""
-    rows = [["owner", figures.EPSILON, "δ", "shown: ε at least", "runs a table", "holds"]]
+    rows = [["owner", figures.EPSILON, "δ", "shown: at least", "runs", "holds"]]
     groups: dict[str, list[Verdict]] = {}
     for verdict in audit.verdicts:
         groups.setdefault(verdict.like, []).append(verdict)
