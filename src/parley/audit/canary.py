@@ -81,13 +81,15 @@ class CanarySearch:
     @cached_property
     def asked(self) -> tuple[Question, Query]:
         """The first question of the stage to this owner."""
-        stage, theta = self.setup.part(self.name).stages[self.stage], self._theta
+        stage = self.setup.part(self.name).stages[self.stage]
+        return stage.question, self.query(stage.rounds[0])
+
+    def query(self, number: int) -> Query:
+        """What the owner is asked in this round of the stage."""
         if self.stage:
-            return stage.question, ScoreQuery.ask(
-                self.setup.hash, self.setup.terms.learning.learner, stage.rounds[0], theta
-            )
-        begin = replace(self.algorithm.start(theta), round=stage.rounds[0])
-        return stage.question, self.algorithm.questions(begin, Asker.of(self.setup))[self.name]
+            return ScoreQuery.ask(self.setup.hash, self.setup.terms.learning.learner, number, self._theta)
+        begin = replace(self.algorithm.start(self._theta), round=number)
+        return self.algorithm.questions(begin, Asker.of(self.setup))[self.name]
 
     @cached_property
     def _theta(self) -> Floats:

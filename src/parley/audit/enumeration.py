@@ -21,6 +21,7 @@ from parley.errors import TermsError
 from parley.privacy.mechanisms import GridGeometric, Laplace, Mechanism
 from parley.protocol.queries import Query, Question, Tables
 from parley.protocol.setup import Setup
+from parley.protocol.stages import Stage
 from parley.validate import Floats, upper
 
 MOST = 2**16  # points of the noise's grid at which laws are compared
@@ -134,13 +135,19 @@ def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
     for place, stage in enumerate(setup.part(name).stages):
         if not isinstance(stage.series.mechanism, Laplace | GridGeometric):
             continue
-        costs = []
-        for at in (None, *corners(setup)):
-            search = CanarySearch(setup, name, place, at)
-            laws = [answer_law(*search.asked, tables, stage.series.mechanism) for tables in search.tables()]
-            costs.append(largest_log_ratio(laws[0], laws[1]))
+        costs = [cost for at in (None, *corners(setup)) for cost in _costs(CanarySearch(setup, name, place, at), stage)]
         found.append(ExactVerdict(stage.question.asks.kind, upper(stage.series.spent_after(1)), max(costs)))
     return found
+
+
+def _costs(search: CanarySearch, stage: Stage) -> Iterator[float]:
+    """What answers cost by their law; of batches that all know, each of the first epoch: the canary is in one of
+    them."""
+    a, b = search.tables()
+    for number in stage.rounds[: stage.question.disjoint]:
+        query = search.query(number)
+        law_a, law_b = (answer_law(stage.question, query, tables, stage.series.mechanism) for tables in (a, b))
+        yield largest_log_ratio(law_a, law_b)
 
 
 def corners(setup: Setup) -> Iterator[Floats]:
