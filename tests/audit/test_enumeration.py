@@ -81,6 +81,12 @@ def test_without_the_sampling_in_the_law_the_same_noise_is_too_little():
     assert largest_log_ratio(*sure) > 1.2 * once
 
 
+def test_answers_of_many_numbers_are_compared_where_they_lie():
+    """One draw each: exact in any dimension."""
+    a, b = np.zeros((1, 900)), np.full((1, 900), 0.5)
+    assert largest_log_ratio(AnswerLaw(a, np.ones(1), 90.0), AnswerLaw(b, np.ones(1), 90.0)) == pytest.approx(5.0)
+
+
 def test_other_noise_and_too_many_rows_are_refused():
     gaussian = resolve(make_terms(40, **GAUSSIAN))
     assert exact_verdicts(gaussian, "a") == []

@@ -43,7 +43,6 @@ class CanarySearch:
     name: str
     stage: int = 0  # of what the owner is asked: training, or the score
     at: Floats | None = None  # the parameter [P] that it is asked at; None: where a run begins
-    seed: int = 0
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -97,7 +96,7 @@ class CanarySearch:
 
     @cached_property
     def _candidates(self) -> list[dict[str, object]]:
-        return list(candidate_rows(self.setup.preparation, np.random.default_rng(self.seed)))
+        return list(candidate_rows(self.setup.preparation, np.random.default_rng(0)))
 
     @cached_property
     def _prepared(self) -> Design:

@@ -6,6 +6,7 @@ answers have the same proportion. So the logarithm of the ratio of two such sums
 answer's epsilon, and its largest is that epsilon for this pair of tables.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -65,7 +66,7 @@ def _points(values: Floats, unit: float) -> Floats:
     if values.shape[1] == 1 and unit and width / unit < MOST:
         return np.asarray(low + unit * np.arange(-1, round(width / unit) + 2))[:, None]
     bends = [np.unique(np.concatenate([column, [column.min() - width, column.max() + width]])) for column in values.T]
-    if np.prod([float(len(each)) for each in bends]) <= MOST:
+    if math.prod(len(each) for each in bends) <= MOST:
         return np.array(list(product(*bends)))
     return np.concatenate([values, [low - width, high + width]])
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from parley.audit.attacker import Attacker, Overheard
 from parley.audit.black_box import check_confidence
-from parley.audit.canary import CanarySearch, Neighbours
+from parley.audit.canary import CanarySearch
 from parley.audit.distinguishing import best_event, trade_off
 from parley.audit.present_rows import compressed
 from parley.audit.verdict import Verdict
@@ -49,11 +49,11 @@ class RunAudit:
     sides: tuple[Mapping[str, Owner], Mapping[str, Owner]]  # everybody, where the audited owner has table a or b
 
     @classmethod
-    def make(cls, terms: Terms, name: str, neighbours: Neighbours | None = None) -> "RunAudit":
+    def make(cls, terms: Terms, name: str) -> "RunAudit":
         """The audit of this owner, on the pair of tables that is found for it."""
         setup = resolve(terms)
         search = CanarySearch(setup, name)
-        pair = search.neighbours() if neighbours is None else neighbours
+        pair = search.neighbours()
         others = {
             part.name: AuditedOwner(part.name, CanarySearch(setup, part.name).empty_table)
             for part in terms.owners
