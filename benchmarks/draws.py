@@ -32,9 +32,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-from scipy.special import logsumexp
 
 import parley
+from parley.audit.enumeration import AnswerLaw
 from parley.data import Design, rowwise
 from parley.data.batches import drawn
 from parley.privacy.mechanisms import SafeNoise
@@ -294,8 +294,7 @@ def actual_epsilons(folder: Path, thetas: int = 8) -> tuple[float, float]:
         ):
             table = replace(rows, X=np.stack([other, x]))
             values = answers(question, Tables(table, table.empty()), theta, draws)
-            far = np.abs(seen[:, None] - values).sum(axis=2) / stage.series.mechanism.noise_scale
-            laws.append(logsumexp(-far, axis=1))
+            laws.append(AnswerLaw(values, np.full(len(draws), 0.25), stage.series.mechanism.noise_scale).log(seen))
         return max(float((a - b).max()) for a in laws for b in laws)
 
     found = [cancelling(setting, x, rows.y[0], 1, rng) for _ in range(thetas)]

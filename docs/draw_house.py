@@ -23,6 +23,7 @@ SAYS = {
     "tasks": "whatever else owners do together",
     "demo": "a story to start with",
     "report": "tables, sentences, pictures",
+    "audit": "attacks on what is promised below",
     "decisions": "should we, and on what terms?",
     "learning": "rounds, updates, what came out",
     "network": "parties on different machines",

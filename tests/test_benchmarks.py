@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))
 # arguments, and sizes that no argument sets: those that take a second or two so
 TINY: dict[str, tuple[str, dict[str, object]]] = {
+    "audit": ("--draws 2000 --runs 200", {}),
     "forecast_intervals": ("--runs 1 --public 100", {"OWNERS": 2, "ROWS": 50, "ROUNDS": 2}),
     "clipped_least_squares": ("--rows 2000 --columns 3 --replicates 2 --rounds 2", {}),
     "credible_intervals": ("--runs 2 --mechanism gaussian", {}),

@@ -52,6 +52,7 @@ NOTHING_PRIVATE = {
     "demo": "made-up tables",
     "init": "names of columns, numbers of rows, and what becomes public with the terms",
     "plan": "the terms and a public sample",
+    "audit": "the terms, a public sample, and tables that it makes up",
     "negotiate": "the terms and a public sample",
     "learner run": "what was released",
     "learner flower": "files",

@@ -135,6 +135,12 @@ PARTS = {
     "budget": Part(
         "cli.budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."
     ),
+    "audit": Part(
+        "cli.audit",
+        "audit_command",
+        "Attack what terms promise: how much of epsilon can be shown to leak, and which faults that would notice.",
+        reads_terms=True,
+    ),
     "reproduce": Part(
         "papers.reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."
     ),

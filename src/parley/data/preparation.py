@@ -314,7 +314,7 @@ class Preparation:
         require_records(terms, name, rows, f" ({len(source)} before keeping those that count per person)" * dropped)
         if source.streams:
             return self._streamed(source, columns)
-        return self._gathered(parts_of(source, columns, kept), self._trained_on(rows), name)
+        return self._gathered(parts_of(source, columns, kept), self.trained_on(rows), name)
 
     def design(self, frame: Rows, name: str) -> Design:
         """A design of these rows, prepared as the terms say."""
@@ -353,14 +353,14 @@ class Preparation:
         return made[0], made[1]
 
     def _streamed(self, table: TableSource, columns: list[str]) -> tuple[Summable, Summable]:
-        train = self._trained_on(len(table)) if self.model.holdout else None
+        train = self.trained_on(len(table)) if self.model.holdout else None
         held = np.zeros(len(table), dtype=bool) if train is None else ~train
         designs = [StreamedDesign(table, columns, kept, self.width, self.block) for kept in (train, held)]
         for design in designs:
             design.check()
         return designs[0], designs[1]
 
-    def _trained_on(self, rows: int) -> NDArray[np.bool_]:
+    def trained_on(self, rows: int) -> NDArray[np.bool_]:
         """Which places are learned from; the same for all tables of this size: it hides nothing."""
         train = np.ones(rows, dtype=bool)
         train[np.random.default_rng(0).permutation(rows)[training_records(rows, self.model.holdout) :]] = False

@@ -87,7 +87,7 @@ class TreePreparation(Preparation):
         whole = PlacedRows(
             *(np.concatenate([getattr(part, key) for part in parts]) for key in ("places", "y", "present"))
         )
-        train = self._trained_on(len(whole))
+        train = self.trained_on(len(whole))
         return whole.where(train), whole.where(~train)
 
     def _part(self, rows: Rows, name: str) -> PlacedRows:

@@ -1,0 +1,115 @@
+"""An agreement under attack: every promise of its terms, and which larger faults the attack would have noticed."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from parley.audit.enumeration import ExactVerdict, exact_verdicts
+from parley.audit.runs import audit_owner
+from parley.audit.verdict import Verdict
+from parley.errors import TermsError
+from parley.learning.algorithms.algorithm import Progress
+from parley.protocol.setup import resolve
+from parley.terms import Terms
+
+OWN = {"name", "data", "value", "privacy_cost", "records"}  # of an owner's part: its promise does not depend on them
+CONTROLS = (2, 4, 8)  # times the budget, and about as much less noise
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was found about every owner, and what would have been noticed."""
+
+    title: str
+    terms_hash: str
+    verdicts: tuple[Verdict, ...]
+    exact: tuple[ExactVerdict, ...]  # of the first owner's answers, by their law
+    controls: Mapping[int, bool]  # whether noise for so many times the budget was caught, by the same attack
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that contradicts any claim."""
+        return all(verdict.holds for verdict in self.verdicts) and all(answer.holds for answer in self.exact)
+
+    @property
+    def noticed(self) -> int | None:
+        """The least excess of the controls that was caught; None: none was, so that this audit had hardly any power."""
+        return next((factor for factor, caught in self.controls.items() if caught), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley audit --json` prints."""
+        return {
+            "title": self.title,
+            "terms_hash": self.terms_hash,
+            "holds": self.holds,
+            "owners": [verdict.to_json() for verdict in self.verdicts],
+            "exact": [verdict.to_json() for verdict in self.exact],
+            "mutants": {control_name(factor): caught for factor, caught in self.controls.items()},
+            "seconds": self.seconds,
+        }
+
+
+def control_name(factor: int) -> str:
+    """What a control is called."""
+    return f"noise for {factor} times the budget"
+
+
+def audit_terms(
+    terms: Terms,
+    runs: int,
+    seed: int | None = None,
+    confidence: float = 0.99,
+    progress: Progress = lambda done, total: None,
+    says: Callable[[str], None] = lambda label: None,
+) -> Audit:
+    """Attack every owner's training answers by these terms. Owners with the same promise are looked at once.
+
+    All verdicts hold together at `confidence`. The controls are the same attack on the first owner's answers with noise
+    for 2, 4 and 8 times the budget, up to the first that is caught.
+    """
+    began = time.perf_counter()
+    alike = owners_alike(terms)
+    seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROLS)).tolist())
+    each = 1 - (1 - confidence) / len(alike)
+    found: dict[str, Verdict] = {}
+    for first, names in alike.items():
+        says(f"attacking {first}")
+        verdict = audit_owner(terms, first, runs, next(seeds), each, progress)
+        found.update({name: replace(verdict, owner=name, confidence=confidence) for name in names})
+    controls: dict[int, bool] = {}
+    name = terms.owners[0].name
+    for factor in CONTROLS:
+        says(f"with noise for {factor} times the budget")
+        caught = _caught(terms, name, factor, runs, next(seeds), each, progress)
+        if caught is not None:
+            controls[factor] = caught
+        if caught:
+            break
+    verdicts, exact = tuple(found[part.name] for part in terms.owners), tuple(exact_verdicts(resolve(terms), name))
+    return Audit(terms.title, terms.hash, verdicts, exact, controls, time.perf_counter() - began)
+
+
+def owners_alike(terms: Terms) -> dict[str, list[str]]:
+    """The owners by who has the same promise, each under the first of them."""
+    groups: dict[object, list[str]] = {}
+    for part in terms.owners:
+        key = tuple(getattr(part, field) for field in type(part).model_fields if field not in OWN)
+        groups.setdefault(key, []).append(part.name)
+    return {names[0]: names for names in groups.values()}
+
+
+def _caught(
+    terms: Terms, name: str, factor: int, runs: int, seed: int, confidence: float, progress: Progress
+) -> bool | None:
+    """Whether answers with noise for so many times every budget are shown to cost more than the terms say; None: there
+    are no such terms."""
+    try:
+        loud = terms.changed(owners={part.name: {"epsilon": factor * part.epsilon} for part in terms.owners})
+        verdict = audit_owner(loud, name, runs, seed, confidence, progress)
+    except TermsError:
+        return None
+    return verdict.lower_bound > terms.training_epsilon(name)

@@ -1,0 +1,104 @@
+"""Who sees every answer of a run, knows both tables, and adds up how much the answers speak for one of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from parley.network.exchange import Exchange
+from parley.privacy.mechanisms.shared_noise import SharedNoise
+from parley.protocol.queries import Answer, Query, Tables
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Attacker:
+    """The likelihood-ratio test by the claimed law of the noise: no other is sharper where that law is drawn, and
+    whatever is drawn, it is a test.
+
+    Where an owner draws something in secret beside its noise, there is no such formula: answers are projected on
+    `directions`, how far they differ on average, by round, found on other runs.
+    """
+
+    setup: Setup
+    name: str
+    a: Tables
+    b: Tables
+    others: Mapping[str, Tables]
+    directions: Mapping[int, Floats] = field(default_factory=dict)
+
+    @property
+    def guesses(self) -> bool:
+        """Whether it needs directions."""
+        return self.setup.part(self.name).training.question.draws
+
+    def speaks(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
+        """By how much the owner's answer to these questions speaks for b and against a [*replicates]."""
+        query = questions[self.name]
+        if self.guesses:
+            return np.asarray(value @ self.directions[query.round])
+        at_a, at_b, scale = self._without_noise(questions, replicates)
+        if self.setup.part(self.name).stage(query.round).series.mechanism.norm == "l1":
+            return np.asarray((np.abs(value - at_a) - np.abs(value - at_b)).sum(axis=-1) / scale)
+        return np.asarray(((at_b - at_a) * (2 * value - at_a - at_b)).sum(axis=-1) / (2 * scale**2))
+
+    def noise(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
+        """What an answer about table a is off the exact one; the answer itself, where there is no such formula."""
+        return value if self.guesses else value - self._without_noise(questions, replicates)[0]
+
+    def _without_noise(
+        self, questions: Mapping[str, Query], replicates: tuple[int, ...]
+    ) -> tuple[Floats, Floats, float]:
+        """(what is answered exactly about a, about b, the scale of the noise on it)."""
+        query = questions[self.name]
+        noise = self.setup.part(self.name).stage(query.round).series.mechanism
+        at_a, at_b = (self._exact(self.name, query, tables, replicates) for tables in (self.a, self.b))
+        if not isinstance(noise, SharedNoise):
+            return at_a, at_b, noise.noise_scale
+        sizes = {name: self.setup.part(name).stage(query.round).question.records for name in questions}
+        total = sum(sizes.values())
+        rest = np.zeros_like(at_a)
+        for name, asked in questions.items():
+            if name != self.name:
+                rest += sizes[name] / total * self._exact(name, asked, self.others[name], replicates)
+        share = sizes[self.name] / total
+        return share * at_a + rest, share * at_b + rest, noise.over(total).noise_scale
+
+    def _exact(self, name: str, query: Query, tables: Tables, replicates: tuple[int, ...]) -> Floats:
+        return self.setup.part(name).stage(query.round).question.bounded(query, tables, replicates).value
+
+
+class Overheard:
+    """An exchange whose questions are asked twice, and whose answers an attacker listens to: a retry must bring
+    nothing new."""
+
+    def __init__(self, exchange: Exchange, attacker: Attacker, replicates: int, keeps: bool = False) -> None:
+        self._exchange, self._attacker, self._replicates = exchange, attacker, (replicates,)
+        self.statistic: Floats = np.zeros(replicates)
+        self.means: dict[int, Floats] = {}  # of the owner's answers, by round
+        self._keeps = keeps
+        self.noises: list[Floats] = []  # of the owner's answers about table a, round after round, if it keeps them
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        answers = self._exchange.ask(questions)
+        name = self._attacker.name
+        if name not in questions:
+            return answers
+        heard = [self._own(answers)]
+        # where one noise is drawn for all, a study draws it anew, and hosts never do
+        if not self._attacker.setup.terms.noise.summed and not np.array_equal(
+            again := self._own(self._exchange.ask(questions)), heard[0]
+        ):
+            heard.append(again)
+        if self._keeps:
+            self.noises.append(self._attacker.noise(questions, heard[0], self._replicates))
+        self.means[questions[name].round] = np.mean(heard, axis=(0, 1))
+        if not self._attacker.guesses or self._attacker.directions:
+            for value in heard:
+                self.statistic += self._attacker.speaks(questions, value, self._replicates)
+        return answers
+
+    def _own(self, answers: Sequence[Answer]) -> Floats:
+        """The audited owner's answer, or the sum that it is a part of."""
+        return next(each.value for each in answers if self._attacker.name in each.owners)

@@ -1,0 +1,220 @@
+"""Two neighbouring tables that an owner's answers tell apart as well as possible: all rows of one person, the canary,
+are replaced, and nobody else has a target, so that nobody else moves an answer."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from parley.audit.present_rows import present_rows
+from parley.data import Design, Preparation
+from parley.errors import TermsError
+from parley.learning.algorithms.algorithm import Algorithm, Asker
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.start import starting_point
+from parley.protocol.queries import Query, Question, ScoreQuery, Tables
+from parley.protocol.setup import Setup
+from parley.terms.columns import is_defined
+from parley.validate import Floats
+
+FAR = 100.0  # where nothing bounds a column, clips bind here
+TRIED = 240  # canaries that are tried, at most
+BEYOND = 2  # rows of the canary above what the terms let count
+NEAR = 1e-3  # of the largest distance: pairs so near to it are as good
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """An owner's table before and after the canary is replaced, as an analyst would write them."""
+
+    a: pd.DataFrame
+    b: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class CanarySearch:
+    """The search for the pair of canaries whose answers lie farthest apart, at the start of a run or elsewhere."""
+
+    setup: Setup
+    name: str
+    stage: int = 0  # of what the owner is asked: training, or the score
+    at: Floats | None = None  # the parameter [P] that it is asked at; None: where a run begins
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        return make_algorithm(self.setup)
+
+    def neighbours(self) -> Neighbours:
+        """The pair of tables that was found, of which an owner learns from the canary."""
+        return Neighbours(*(self._table(self._candidates[place]) for place in self.pair))
+
+    def tables(self) -> tuple[Tables, Tables]:
+        """The same prepared, with the canary alone in each."""
+        a, b = (self._alone(place) for place in self.pair)
+        return a, b
+
+    @property
+    def empty_table(self) -> pd.DataFrame:
+        """A table of this owner's size in which nobody has a target."""
+        return self._table(None)
+
+    @cached_property
+    def pair(self) -> tuple[int, int]:
+        """The places of the two canaries among those that were tried."""
+        question, query = self.asked
+        values = [self._answer(question, query, self._alone(place)) for place in range(len(self._prepared))]
+        distance = _distances(np.array(values))
+        good = distance >= distance.max() * (1 - NEAR)
+        sizes = question.record_sizes(self._prepared, self._theta)
+        # of pairs that lie equally far apart at the start, that whose gradients stay clipped longest
+        lasting = np.where(good, np.minimum(sizes[:, None], sizes[None, :]), -1.0)
+        first, second = np.unravel_index(int(np.argmax(lasting)), lasting.shape)
+        if not distance[first, second] > 0:
+            raise TermsError(f"{self.name}: no row was found that moves its answers; nothing can be audited")
+        return int(first), int(second)
+
+    @cached_property
+    def asked(self) -> tuple[Question, Query]:
+        """The first question of the stage to this owner."""
+        stage = self.setup.part(self.name).stages[self.stage]
+        return stage.question, self.query(stage.rounds[0])
+
+    def query(self, number: int) -> Query:
+        """What the owner is asked in this round of the stage."""
+        if self.stage:
+            return ScoreQuery.ask(self.setup.hash, self.setup.terms.learning.learner, number, self._theta)
+        begin = replace(self.algorithm.start(self._theta), round=number)
+        return self.algorithm.questions(begin, Asker.of(self.setup))[self.name]
+
+    @cached_property
+    def _theta(self) -> Floats:
+        return starting_point(self.setup) if self.at is None else self.at
+
+    @cached_property
+    def _candidates(self) -> list[dict[str, object]]:
+        return list(candidate_rows(self.setup.preparation, np.random.default_rng(0)))
+
+    @cached_property
+    def _prepared(self) -> Design:
+        """The candidates, a row each."""
+        return self.setup.preparation.design(pd.DataFrame(self._candidates), self.name)
+
+    def _alone(self, place: int) -> Tables:
+        """Tables of the stage's size in which only this candidate has a target, as often as a person counts."""
+        rows = self.asked[0].records
+        copies = min(self.setup.terms.privacy.records_per_person, rows)
+        table = present_rows(self._prepared.where(np.full(copies, place)), np.arange(copies), rows)
+        return Tables(table, table)
+
+    def _answer(self, question: Question, query: Query, tables: Tables) -> Floats:
+        """The exact answer, or where it is about some rows only the clipped gradient that it is made of."""
+        if question.draws or question.batched:
+            return self.setup.risk.mean_gradient(tables.train, self._theta, question.bound)
+        return question.bounded(query, tables).value
+
+    def _table(self, canary: dict[str, object] | None) -> pd.DataFrame:
+        """The owner's table with this canary in it, at places that are learned from; where people are told apart, with
+        more rows of it than count."""
+        terms, preparation = self.setup.terms, self.setup.preparation
+        records, person = terms.owner(self.name).records, terms.privacy.person
+        extra = 0 if person is None else BEYOND
+        places, found = self._places(records, extra), {}
+        for column, usual in {**self._candidates[0], **no_target(preparation)}.items():
+            cells = np.full(records + extra, usual, dtype=np.float64 if isinstance(usual, float) else object)
+            if canary is not None:
+                cells[places] = canary[column]
+            found[column] = cells
+        if person is not None:
+            found[person] = np.array([f"person {place}" for place in range(records + extra)], dtype=object)
+            found[person][places] = "canary"
+        return pd.DataFrame(found)
+
+    def _places(self, records: int, extra: int) -> NDArray[np.int64]:
+        """Of the canary's rows: those that count among the first, those that must not at the end."""
+        trained = np.flatnonzero(self.setup.preparation.trained_on(records))
+        return np.concatenate(
+            [trained[: self.setup.terms.privacy.records_per_person], np.arange(records, records + extra)]
+        )
+
+
+def candidate_rows(preparation: Preparation, rng: np.random.Generator) -> Iterator[dict[str, object]]:
+    """Rows at the ends of what the terms allow: one column at an end and the others in their middle, all at one end,
+    some at random; each with every extreme target."""
+    columns = {column: cell_values(preparation, column) for column in preparation.features}
+    middle: dict[str, object] = {column: values[-1] for column, values in columns.items()}
+    rows = [{column: values[end] for column, values in columns.items()} for end in (0, 1)]
+    alone = [(column, values[end]) for column, values in columns.items() for end in (0, 1)]
+    targets = outcome_cells(preparation)
+    most = max(TRIED // len(targets), 4)
+    kept = rng.permutation(len(alone))[: most - most // 4]
+    rows += [{**middle, alone[place][0]: alone[place][1]} for place in kept]
+    while len(rows) < most:
+        rows.append({column: values[int(rng.integers(len(values)))] for column, values in columns.items()})
+    for row in rows:
+        for target in targets:
+            yield {**row, **target}
+
+
+def cell_values(preparation: Preparation, column: str) -> Sequence[object]:
+    """Cells of a feature: its two ends, and last one in its middle."""
+    if column in preparation.categories:
+        names = preparation.categories[column]
+        return names[-1], names[0], *names
+    low, high = ends(*preparation.ranges[column])
+    transform = preparation.model.transforms.get(column)
+    if transform is not None and not is_defined(transform, low):
+        low = min(1.0, high)
+    return low, high, min(max(0.0, low), high)
+
+
+def ends(low: float, high: float) -> tuple[float, float]:
+    """An interval's ends; those that it lacks lie far away.
+
+    >>> ends(-math.inf, math.inf), ends(500.0, math.inf)
+    ((-100.0, 100.0), (500.0, 600.0))
+    """
+    below = float(low) if math.isfinite(low) else min(-FAR, high - FAR)
+    return below, float(high) if math.isfinite(high) else max(FAR, below + FAR)
+
+
+def target_values(preparation: Preparation) -> Sequence[object]:
+    """The extreme targets, as a table has them."""
+    model = preparation.model
+    if model.target in preparation.categories:
+        return preparation.categories[model.target]
+    if model.predicts == "two classes":
+        return (0.0, 1.0) if model.positive is None else (model.positive, f"not {model.positive}")
+    if model.predicts == "survival":
+        return 0.0, float((model.periods or (1.0,))[-1]) * 2
+    return ends(*preparation.target_bounds)
+
+
+def no_target(preparation: Preparation) -> dict[str, object]:
+    """The target's cell of a row that has none."""
+    numbers = all(isinstance(value, float) for value in target_values(preparation))
+    return {preparation.model.target: math.nan if numbers else None}
+
+
+def outcome_cells(preparation: Preparation) -> list[dict[str, object]]:
+    """Every extreme of what is learned of a record: the target, and what belongs to it."""
+    model = preparation.model
+    found: list[dict[str, object]] = [{model.target: value} for value in target_values(preparation)]
+    beside: dict[str, Sequence[object]] = {}
+    if model.exposure is not None:
+        beside[model.exposure] = ends(*model.bounds[model.exposure])
+    if model.event is not None:
+        beside[model.event] = (0.0, 1.0)
+    for column, values in beside.items():
+        found = [{**each, column: value} for each in found for value in values]
+    return found
+
+
+def _distances(values: Floats) -> Floats:
+    """How far apart answers [m, d] lie in L2, each two of them [m, m]: of L1 differences of one size noise hides those
+    in a single number least."""
+    squares = np.sum(values**2, axis=1)
+    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * values @ values.T, 0.0)))

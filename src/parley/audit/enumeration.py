@@ -1,0 +1,159 @@
+"""The law of one answer, exactly: every secret draw of the rows that matter, with the noise that is added. No
+confidence is needed, and holes that random draws never meet are seen.
+
+For noise of L1 kind, P(z) is in proportion to sum over draws B of P(B) exp(-|z - f(B)|_1/scale), and two tables'
+answers have the same proportion. So the logarithm of the ratio of two such sums, at any z, is a lower bound on the
+answer's epsilon, and its largest is that epsilon for this pair of tables.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from parley.audit.canary import CanarySearch
+from parley.audit.present_rows import PresentRows
+from parley.errors import TermsError
+from parley.privacy.mechanisms import GridGeometric, Laplace, Mechanism
+from parley.protocol.queries import Query, Question, Tables
+from parley.protocol.setup import Setup
+from parley.protocol.stages import Stage
+from parley.validate import Floats, upper
+
+MOST = 2**16  # points of the noise's grid at which laws are compared
+FAR = 1e6  # where no box holds parameters
+ROWS = 10  # that may be drawn: all of their subsets are
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerLaw:
+    """What is answered in each draw [draws, d], with which probability [draws], and the scale of the noise on it, which
+    lies on multiples of `unit` (0: on all numbers)."""
+
+    values: Floats
+    chances: Floats
+    scale: float
+    unit: float = 0.0
+
+    def log(self, seen: Floats) -> Floats:
+        """ln P of answers [m, d], but for a constant that no table changes."""
+        far = np.abs(seen[:, None, :] - self.values[None]).sum(axis=2) / self.scale
+        return np.asarray(logsumexp(np.log(self.chances) - far, axis=1))
+
+
+def largest_log_ratio(a: AnswerLaw, b: AnswerLaw) -> float:
+    """The largest |ln P_a(z)/P_b(z)| over the points that are looked at: all of the grid, where an answer is one
+    number on a grid that is not too fine; else where exponents bend, and beyond. One draw each: exact in any
+    dimension.
+
+    >>> one, two = (AnswerLaw(np.array([[value]]), np.ones(1), 2.0) for value in (0.0, 3.0))
+    >>> largest_log_ratio(one, two)
+    1.5
+    """
+    seen = _points(np.concatenate([a.values, b.values]), max(a.unit, b.unit))
+    return float(np.abs(a.log(seen) - b.log(seen)).max())
+
+
+def _points(values: Floats, unit: float) -> Floats:
+    """Where to compare: answers [m, d]."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    width = (high - low).max()
+    if values.shape[1] == 1 and unit and width / unit < MOST:
+        return np.asarray(low + unit * np.arange(-1, round(width / unit) + 2))[:, None]
+    bends = [np.unique(np.concatenate([column, [column.min() - width, column.max() + width]])) for column in values.T]
+    if math.prod(len(each) for each in bends) <= MOST:
+        return np.array(list(product(*bends)))
+    return np.concatenate([values, [low - width, high + width]])
+
+
+def answer_law(question: Question, query: Query, tables: Tables, mechanism: Mechanism) -> AnswerLaw:
+    """The law of the answer to a query: of training where rows are drawn in secret, over all draws of those that have
+    a target; a question asks for one draw."""
+    rows = tables.train
+    if not question.draws:
+        return _with_noise(question.bounded(query, tables).value[None], np.ones(1), mechanism)
+    if not isinstance(rows, PresentRows) or len(rows.rows) > ROWS:
+        raise TermsError(f"rows: expected at most {ROWS} rows with a target, of which all draws are looked at")
+    values, chances = [], []
+    for kept in _subsets(len(rows.rows)):
+        drawn = replace(tables, train=_Drawn(rows.rows, rows.places, rows.records, kept))
+        values.append(question.bounded(query, drawn, (), bytes(32)).value)
+        chances.append(float(question.rate ** kept.sum() * (1 - question.rate) ** (~kept).sum()))
+    return _with_noise(np.array(values), np.array(chances), mechanism)
+
+
+def _with_noise(values: Floats, chances: Floats, mechanism: Mechanism) -> AnswerLaw:
+    if isinstance(mechanism, GridGeometric):
+        unit, steps = mechanism.grid(values.shape[1])
+        return AnswerLaw(np.rint(values / unit) * unit, chances, steps * unit, unit)
+    if isinstance(mechanism, Laplace):
+        return AnswerLaw(values, chances, mechanism.scale)
+    raise TermsError("mechanism: expected laplace or geometric noise; the laws of no others are compared exactly")
+
+
+def _subsets(rows: int) -> Iterator[NDArray[np.bool_]]:
+    for bits in range(2**rows):
+        yield (bits >> np.arange(rows) & 1).astype(bool)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn(PresentRows):
+    """A table of which these of the rows with a target are drawn, whatever a seed says."""
+
+    kept: NDArray[np.bool_]
+
+    def drawn(self, places: NDArray[np.int64]) -> PresentRows:
+        return PresentRows(replace(self.rows.where(self.kept), secret=True), self.places[self.kept], self.records)
+
+
+@dataclass(frozen=True)
+class ExactVerdict:
+    """What one answer of this kind is claimed to cost, and what it costs for the pair of tables that was found."""
+
+    kind: str
+    claimed_epsilon: float
+    epsilon: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that contradicts the claim; but for roundings of logarithms."""
+        return self.epsilon <= self.claimed_epsilon * (1 + 1e-9)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley audit --json` prints of a kind of question."""
+        return {**vars(self), "holds": self.holds}
+
+
+def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
+    """The exact cost of the first answer of each stage of an owner, wherever it is asked costs most, each time for the
+    pair of canaries that is found there; stages with other noise than Laplace's are left out."""
+    found = []
+    for place, stage in enumerate(setup.part(name).stages):
+        if not isinstance(stage.series.mechanism, Laplace | GridGeometric):
+            continue
+        costs = [cost for at in (None, *corners(setup)) for cost in _costs(CanarySearch(setup, name, place, at), stage)]
+        found.append(ExactVerdict(stage.question.asks.kind, upper(stage.series.spent_after(1)), max(costs)))
+    return found
+
+
+def _costs(search: CanarySearch, stage: Stage) -> Iterator[float]:
+    """What answers cost by their law; of batches that all know, each of the first epoch: the canary is in one of
+    them."""
+    a, b = search.tables()
+    for number in stage.rounds[: stage.question.disjoint]:
+        query = search.query(number)
+        law_a, law_b = (answer_law(stage.question, query, tables, stage.series.mechanism) for tables in (a, b))
+        yield largest_log_ratio(law_a, law_b)
+
+
+def corners(setup: Setup) -> Iterator[Floats]:
+    """Parameters [P] as large as the terms let anybody ask at, with all signs alike, and turned about."""
+    radius = FAR if setup.limits.radius is None else setup.limits.radius
+    ones = np.ones(setup.parameters)
+    for signs in (ones, -ones, np.where(np.arange(setup.parameters) % 2, 1.0, -1.0)):
+        yield radius * signs

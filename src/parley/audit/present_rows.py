@@ -1,0 +1,82 @@
+"""A table of which hardly any row has a target: the others count and contribute nothing, so sums need not visit
+them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.data import Design, Summable
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class PresentRows(Summable):
+    """`records` rows, of which those at `places` have a target and are held; the rest is zeros of weight 0
+    (`data.targets`), of which every sum is 0."""
+
+    rows: Design
+    places: NDArray[np.int64]
+    records: int
+
+    def __len__(self) -> int:
+        return self.records
+
+    @property
+    def width(self) -> int:
+        return self.rows.width
+
+    @property
+    def statistics(self) -> tuple[Floats, Floats, float]:
+        if not len(self.rows):
+            return np.zeros((self.width, self.width)), np.zeros(self.width), 0.0
+        (A, b, c), share = self.rows.statistics, len(self.rows) / self.records
+        return A * share, b * share, c * share
+
+    def sum(self, part: Callable[[Design], Floats]) -> Floats:
+        return self.rows.sum(part) if len(self.rows) else 0.0 * part(self._one)
+
+    @property
+    def _one(self) -> Design:
+        """A row without a target."""
+        return Design(np.zeros((1, self.width)), np.ones(1), np.zeros(1), secret=self.rows.secret)
+
+    def in_memory(self) -> Design:
+        whole = Design(np.zeros((self.records, self.width)), np.ones(self.records), np.zeros(self.records))
+        whole.X[self.places], whole.y[self.places], whole.weight[self.places] = (
+            self.rows.X,
+            self.rows.y,
+            self.rows.weight,
+        )
+        return whole
+
+    def batch(self, places: NDArray[np.int64]) -> "PresentRows":
+        here = np.isin(self.places, places)
+        return PresentRows(self.rows.where(here), np.searchsorted(places, self.places[here]), len(places))
+
+    def drawn(self, places: NDArray[np.int64]) -> "PresentRows":
+        some = self.batch(places)
+        return replace(some, rows=replace(some.rows, secret=True))
+
+    @property
+    def studied(self) -> None:
+        return None
+
+    def for_studies(self) -> "PresentRows":
+        return self
+
+    @property
+    def untargeted(self) -> int:
+        return self.records - len(self.rows)
+
+
+def present_rows(rows: Design, places: NDArray[np.int64], records: int) -> PresentRows:
+    """A table of so many records, of which these, at these places, have a target."""
+    return PresentRows(replace(rows, study=False), places, records)
+
+
+def compressed(design: Summable) -> PresentRows:
+    """The same table without its rows that have no target."""
+    rows = design.in_memory()
+    return present_rows(rows.where(rows.present), np.flatnonzero(rows.present), len(rows))

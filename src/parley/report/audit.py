@@ -1,0 +1,170 @@
+"""An audit for a privacy officer: what was tried, what was learned, what the guarantee says, what it took."""
+
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from parley.audit import Audit, Verdict
+from parley.audit.agreement import control_name
+from parley.privacy.accounting.meaning import error_tradeoff, least_total_error
+from parley.report import figures
+from parley.report.figures import ALONE, INK, LIMIT, TOGETHER, decorate
+from parley.report.page import Section, page
+from parley.terms import Terms
+
+MANY = 12  # owners with one promise that are named one by one
+NOT_TRIED = (
+    "Not tried: other pairs of tables than the one that was found, the digits of the exact samplers, the score, the "
+    "network, files and the time that answers take. A lower bound that is small proves nothing; that noise covers "
+    "every pair of tables is what the proofs say (docs/guarantee.md)."
+)
+EXACT = (
+    "Where noise is Laplace's, what one answer tells was also computed, over all draws of rows and all values of the "
+    "noise. No run is needed, and no confidence: this is what the answer costs for the pair of tables that was found."
+)
+MADE_UP = "Tables are made up: no record of anybody was read."
+
+
+def owner_rows(audit: Audit) -> list[list[str]]:
+    """A table: what each owner claims, and what was proved. Owners with the same promise are a line where they are
+    many."""
+    rows = [["owner", figures.EPSILON, "δ", "shown: at least", "runs", "holds"]]
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in audit.verdicts:
+        groups.setdefault(verdict.like, []).append(verdict)
+    for like, verdicts in groups.items():
+        names = [each.owner for each in verdicts]
+        for name in names if len(names) <= MANY else [f"{like} and {len(names) - 1} alike"]:
+            rows.append([name, *_cells(verdicts[0])])
+    return rows
+
+
+def _cells(verdict: Verdict) -> list[str]:
+    shown = "any: noise repeats" if verdict.noise_repeats else f"{math.floor(verdict.lower_bound * 1e3) / 1e3:.3f}"
+    return [
+        f"{verdict.claimed_epsilon:g}",
+        f"{verdict.delta:g}",
+        shown,
+        f"{verdict.runs:,}",
+        "yes" if verdict.holds else "NO",
+    ]
+
+
+def headline(audit: Audit) -> str:
+    """The verdict in a sentence."""
+    broken = [verdict.owner for verdict in audit.verdicts if not verdict.holds]
+    if broken:
+        return f"Broken: answers of {_some(broken)} tell more than is claimed."
+    if not audit.holds:
+        return f"Broken: an answer of {audit.verdicts[0].owner} tells more than is claimed, by its exact law."
+    return "No attack was found to learn more than is claimed."
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} others" if len(names) > 3 else "")
+
+
+def tried(audit: Audit, terms: Terms) -> list[str]:
+    """What was done, in sentences."""
+    first, several = audit.verdicts[0], terms.privacy.records_per_person
+    rows = "one row" if several == 1 else f"{several} rows"
+    seen = (
+        "the sum of all owners' answers in every round"
+        if terms.noise.summed
+        else "every answer of the owner, asks each question twice"
+    )
+    return [
+        "For an owner of each kind of promise, two tables were made that differ in one person "
+        f"({first.adjacency}: {rows} at the ends of what the terms allow). Nobody else in them has a target, so that "
+        f"nobody else hides that person. {MADE_UP}",
+        f"By each of the two tables the agreed algorithm ran {first.runs:,} times, with the agreed noise as "
+        f"simulations draw it. The attacker knows both tables, sees {seen}, and bets on which table it was by the "
+        "likelihood ratio. Its threshold was chosen on other runs.",
+    ]
+
+
+def learned(audit: Audit) -> list[str]:
+    """What came of it, and what would have been noticed."""
+    first = audit.verdicts[0]
+    sentences = [headline(audit)]
+    if audit.holds:
+        sentences.append(
+            f"At {first.confidence:.0%} confidence, for all owners together, the true ε is at least what the table "
+            "shows. The claim is an upper bound."
+        )
+    missed = [control_name(factor) for factor, caught in audit.controls.items() if not caught]
+    if audit.noticed is not None:
+        sentences.append(
+            f"Would a fault be noticed? The same attack on {control_name(audit.noticed)}: caught"
+            + (f"; on {' and '.join(missed)}: not, there its power ends." if missed else ".")
+        )
+    elif missed:
+        sentences.append(
+            f"Would a fault be noticed? The same attack on {', '.join(missed)} caught nothing: so many runs have no "
+            "power here. More runs have more."
+        )
+    return sentences
+
+
+def exact_rows(audit: Audit) -> list[list[str]]:
+    """A table: what one answer of each kind costs by its exact law, for the worst pair that was found."""
+    rows = [["one answer, by its exact law", "claimed ε", "ε of this pair", "holds"]]
+    for found in audit.exact:
+        holds = "yes" if found.holds else "NO"
+        rows.append([found.kind, f"{found.claimed_epsilon:.4g}", f"{found.epsilon:.4g}", holds])
+    return rows
+
+
+def promised(verdict: Verdict) -> str:
+    """What the claim means for whoever attacks."""
+    total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
+    return (
+        f"Whoever attacks, and whatever they know, at {_claim(verdict)} the rates of false alarms and of misses of "
+        f"telling two such tables apart add up to at least {total:.3f}; guessing comes to 1."
+    )
+
+
+def _claim(verdict: Verdict) -> str:
+    delta = f", δ = {verdict.delta:g}" if verdict.delta else ""
+    return f"ε = {verdict.claimed_epsilon:g}{delta} ({verdict.adjacency})"
+
+
+def audit_figure(verdict: Verdict) -> Figure:
+    """The attack's errors beside the claim: all of it, and how far it is better than guessing."""
+    figure = Figure(figsize=(8.6, 4.2), layout="constrained", facecolor="white")
+    left, right = (decorate(axes) for axes in figure.subplots(1, 2))
+    alarms, misses = np.array(verdict.curve).T
+    x = np.linspace(0, 1, 401)
+    least = error_tradeoff(verdict.claimed_epsilon, verdict.delta, x)
+    left.fill_between(x, 0, least, color=ALONE, alpha=0.15, linewidth=0)
+    left.plot(x, least, color=ALONE, linewidth=1.8, label="no attack is below (claimed)")
+    left.plot(alarms, misses, color=TOGETHER, linewidth=1.8, label="this attack")
+    left.plot([0, 1], [1, 0], color=LIMIT, linestyle="--", linewidth=1.2, label="guessing")
+    left.set_xlim(0, 1)
+    left.set_ylim(0, 1)
+    left.set_xlabel("false alarms")
+    left.set_ylabel("misses")
+    left.legend(frameon=False, labelcolor=INK, fontsize=9)
+    right.plot(x, 1 - x - least, color=ALONE, linewidth=1.8)
+    right.plot(alarms, 1 - alarms - misses, color=TOGETHER, linewidth=1.8)
+    right.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
+    right.set_xlim(0, 1)
+    right.set_xlabel("false alarms")
+    right.set_ylabel("better than guessing by")
+    left.set_title("Who is in the table?", loc="left", color=INK, fontweight="bold")
+    right.set_title(f"Claimed {_claim(verdict)}", loc="left", color=INK, fontsize=10)
+    return figure
+
+
+def audit_page(audit: Audit, terms: Terms) -> str:
+    """The HTML page of an audit."""
+    first = audit.verdicts[0]
+    sections = [
+        Section("What was learned?", learned(audit), owner_rows(audit), figures.svg(audit_figure(first))),
+        *([Section("Without any chance", [EXACT], exact_rows(audit))] if audit.exact else []),
+        Section("What was tried?", tried(audit, terms)),
+        Section("What does the guarantee say?", [promised(first)]),
+        Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds."]),
+    ]
+    return page(f"Audit: {terms.title or 'an agreement'}", headline(audit), sections, f"Parley · terms {terms.hash}")

@@ -1,0 +1,49 @@
+import json
+
+import pytest
+from mutants import half_the_noise
+from newcomer import typed
+from samples import make_terms
+
+from parley.terms import write_terms
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_terms(make_terms(100, 80, learning__horizon=1), tmp_path / "terms.toml")
+    return tmp_path
+
+
+def test_an_audit_is_printed_drawn_and_written(folder):
+    run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--report", "a.html", "--plot", "a.png")
+    assert run.code == 0
+    assert "No attack was found to learn more than is claimed." in run.out
+    assert "<svg" in (folder / "a.html").read_text(encoding="utf-8")
+    assert (folder / "a.png").stat().st_size > 10_000
+
+
+def test_the_object_has_the_fields_that_programs_rely_on(folder):
+    run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--json")
+    content = json.loads(run.out)
+    assert content["inside"] is False
+    assert [owner["name"] for owner in content["owners"]] == ["a", "b"]
+    owner = content["owners"][0]
+    assert 0.7 < owner["lower_bound"] <= owner["claimed_epsilon"] == 1
+    assert owner["runs"] == 4000
+    assert content["exact"][0]["kind"] == "gradient"
+    assert 0.9 < content["exact"][0]["epsilon"] <= 1
+    assert content["mutants"] == {"noise for 2 times the budget": True}
+
+
+def test_a_broken_promise_ends_with_another_exit_code(folder):
+    with half_the_noise():
+        run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1")
+    assert run.code == 1
+    assert "Broken: answers of a, b tell more than is claimed." in run.out
+
+
+def test_mistakes_are_a_sentence(folder):
+    run = typed("audit", "terms.toml", "--runs", "5")
+    assert run.code == 2
+    assert "runs = 5: expected a whole number >= 100" in run.err

@@ -1,0 +1,62 @@
+"""What a privacy officer reads: nothing more than a lower bound shows."""
+
+from dataclasses import replace
+
+import pytest
+
+from parley.audit import Audit, Verdict
+from parley.audit.enumeration import ExactVerdict
+from parley.privacy.adjacency import Adjacency
+from parley.report import audit as words
+from parley.terms import Terms
+
+CURVE = ((1.0, 0.0), (0.5, 0.4), (0.0, 1.0))
+ONE = Verdict("a", 1.0, 1e-6, Adjacency.REPLACE_ONE, 0.7239, 0.99, 5000, False, "a", CURVE)
+
+EXACT = ExactVerdict("gradient", 0.1, 0.0999)
+
+
+@pytest.fixture
+def audit():
+    return Audit("Banks", "ab12", (ONE, replace(ONE, owner="b")), (EXACT,), {2: False, 4: True}, 12.0)
+
+
+@pytest.fixture
+def terms():
+    return Terms.from_dict(
+        {
+            "model": {"kind": "linear-svm", "target": "y", "features": ["x"]},
+            "privacy": {"clip": 1.0},
+            "owners": [{"name": "a", "records": 10, "epsilon": 1.0}],
+        }
+    )
+
+
+def test_the_page_says_what_was_tried_and_learned_and_where_it_ends(audit, terms):
+    page = words.audit_page(audit, terms)
+    for part in ("0.723", "5,000", "caught; on noise for 2 times the budget: not", "add up to at least 0.537", "<svg"):
+        assert part in page
+    for part in ("replace-one", "no record of anybody was read", "proves nothing", "12 seconds"):
+        assert part in page
+
+
+def test_a_broken_claim_is_named_and_repeated_noise_has_no_number(audit):
+    broken = replace(audit, verdicts=(replace(ONE, lower_bound=float("inf"), noise_repeats=True), *audit.verdicts[1:]))
+    assert words.headline(broken) == "Broken: answers of a tell more than is claimed."
+    assert words.owner_rows(broken)[1][3:] == ["any: noise repeats", "5,000", "NO"]
+    assert broken.to_json()["owners"][0]["lower_bound"] is None
+    assert not any("at least what the table" in sentence for sentence in words.learned(broken))
+
+
+def test_an_exact_law_needs_no_confidence(audit, terms):
+    assert words.exact_rows(audit)[1] == ["gradient", "0.1", "0.0999", "yes"]
+    broken = replace(audit, exact=(replace(EXACT, epsilon=0.2),))
+    assert words.headline(broken) == "Broken: an answer of a tells more than is claimed, by its exact law."
+    assert not broken.to_json()["exact"][0]["holds"]
+    assert "Without any chance" not in words.audit_page(replace(audit, exact=()), terms)
+
+
+def test_an_audit_without_power_says_so_and_many_owners_are_a_line(audit):
+    weak = replace(audit, controls={2: False}, verdicts=tuple(replace(ONE, owner=f"o{i}") for i in range(30)))
+    assert "no power" in words.learned(weak)[-1]
+    assert [row[0] for row in words.owner_rows(weak)[1:]] == ["a and 29 alike"]
