@@ -1,5 +1,5 @@
 """A record read off its own gradient: exactly where nothing protects it, and no better than epsilon allows where noise
-does (SCIENCE 8, 3; Z chapter 6).
+does (Z chapter 6).
 
 The gradient of a margin's loss is a number times x. Where a feature is the constant 1, that number stands in its place,
 so that one gradient tells x, and with theta the target.
