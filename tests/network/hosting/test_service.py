@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.errors import BrokenChainError, ExchangeError, LedgerError, SettingError, UnknownTerms
+from parley.errors import BrokenChainError, ExchangeError, LedgerError, SettingError, Unavailable, UnknownTerms
 from parley.network.exchange import host_messages as messages
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.remote import RemoteOwner
@@ -63,6 +63,23 @@ def test_strangers_are_turned_away_unread(made):
     assert refused(service.rejection(Caller(("mallory",)))) is UnknownTerms
     for known in ("learner", "a", "b", "c", "h0", "h2"):
         assert service.rejection(Caller((known,), f"key of {known}")) is None
+
+
+def test_while_a_host_begins_parties_are_asked_to_come_again(consortium):
+    """It takes a while to read public trees: whoever called meanwhile was told that nobody knows it, and gave up."""
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    consortium.accept(terms)
+    settings = load_host(consortium.folder / "h1.toml")
+    journal = Journal(settings.journal)
+    lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
+    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()))
+    assert refused(service.rejection(Caller(("a",), "key of a"))) is Unavailable
+    service.prepare()
+    assert service.rejection(Caller(("a",), "key of a")) is None
+    assert refused(service.rejection(Caller(("mallory",)))) is UnknownTerms
+    service.close()
+    lines.close()
+    journal.close()
 
 
 @pytest.mark.parametrize("method", ["Deliver", "Open", "Propose", "Record", "Carry"])

@@ -32,6 +32,7 @@ from parley.network.serving.server import HungUp, Work
 from parley.protocol.setup import resolve
 
 STRANGER = "nobody at this host accepted these terms for this caller"
+BEGINNING = "this host has just begun and takes up its agreements; ask again"
 TROUBLE = "the host cannot answer at the moment; ask the same question again"
 LOOK = 2.0  # seconds between two looks for terms that were accepted meanwhile
 HEARD = {  # another host's refusals
@@ -123,6 +124,7 @@ class HostService:
         self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedAgreement] = {}
+        self._beginning = True  # until the accepted terms were taken up once
         self._looked = time.monotonic()
         # bytes, by the terms in use; messages of a drawing are some times as long as a share bundle
         self.longest_message = 1 << 22
@@ -150,12 +152,16 @@ class HostService:
                 self._agreement(terms)
             except (ParleyError, OSError) as error:
                 self._log.rate_limited("not-ready", terms=terms, reason=loggable(error))
+        self._beginning = False
 
     def rejection(self, caller: Caller) -> bytes | None:
-        """None for a caller that some accepted terms know; for others the refusal: not even their message is read."""
+        """None for a caller that some accepted terms know; for others the refusal: not even their message is read.
+        Before all terms were taken up nobody is known to be a stranger, and whoever is none asks again."""
         self._take_new_agreements()
         if any(hosted.admits(caller) for hosted in self.hosted):
             return None
+        if self._beginning:
+            return messages.write_refusal(Unavailable(BEGINNING))
         self._log.rate_limited("stranger", **caller_facts(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 
