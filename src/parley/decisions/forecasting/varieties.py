@@ -1,4 +1,4 @@
-"""The kinds of terms that a planner surveys, each on its own: mechanism, start, and the coordinates of the columns.
+"""The kinds of terms that a planner looks at, each on its own: mechanism, start, and the coordinates of the columns.
 
 Whitening is a public linear map: it leaves the model the same and changes which directions clip and noise fall on. A
 penalty would mean something else in other coordinates, and a box would if it limited the model: then there is none.
