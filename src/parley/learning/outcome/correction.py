@@ -23,7 +23,7 @@ from parley.data import Design, Preparation
 from parley.data.forest import Forest
 from parley.learning.outcome.boosting import BEHIND, lead
 from parley.learning.outcome.margin_trees import BinnedColumns, Tree, boosted_from, forest_of
-from parley.learning.outcome.ridge import Places, Ridge, RidgeModel, judged_rows
+from parley.learning.outcome.ridge import JudgedModel, Places, Ridge, RidgeModel, judged_rows
 from parley.losses.objectives.margin import MarginObjective
 from parley.validate import Floats
 
@@ -61,36 +61,20 @@ class Way:
 
 
 @dataclass(frozen=True, eq=False)
-class PersonalModel:
-    """The joint model with its correction: parameters `theta` [P], and `trees` whose leaves add to the raw prediction.
+class PersonalModel(JudgedModel):
+    """The joint model with its correction: `trees` add to the raw prediction, and `shares` is about the linear part.
+    Shares of corrections are chosen without the row that judges, too."""
 
-    `shares` says what its linear part was pulled to, `losses` [n] what it costs each row (`judged_rows`) that it was
-    not made of, shares of corrections chosen without that row too.
-    """
-
-    theta: Floats
     trees: Forest | None
-    shares: dict[str, float]
     ways: tuple[Way, ...]
-    losses: Floats
 
     @property
     def chosen(self) -> WayName:
         """The last way of which something is kept."""
         return [way.name for way in self.ways if way.share > 0][-1]
 
-    @property
-    def loss(self) -> float:
-        return float(self.losses.mean())
-
-    @property
-    def error(self) -> float:
-        """A standard error of the loss."""
-        return float(self.losses.std(ddof=1) / np.sqrt(len(self.losses))) if len(self.losses) > 1 else np.inf
-
     def to_json(self) -> dict[str, Any]:
-        ways = [way.to_json() for way in self.ways]
-        return {"shares": self.shares, "loss": self.loss, "error": self.error, "chosen": self.chosen, "ways": ways}
+        return {**super().to_json(), "chosen": self.chosen, "ways": [way.to_json() for way in self.ways]}
 
 
 def with_trees(rows: Design, columns: Floats, theta: Floats, trees: Forest) -> tuple[Design, Floats]:
@@ -118,10 +102,10 @@ def corrected(ridge: Ridge, pulled: RidgeModel, joint: Floats, columns: Floats |
         ways.append(Way.of(trees.name, trees.full, trees.share, trees.kept, judged.joint))
         losses, own = trees.kept, trees.share if trees.name == "own" else 0.0
     if columns is None or not any(trees.share > 0 for trees in found):
-        return PersonalModel(theta, None, shares, tuple(ways), losses)
+        return PersonalModel(theta, shares, losses, None, tuple(ways))
     binned = BinnedColumns.of(columns)
     forest = forest_of(_grown(found, ridge.rows, theta, binned, own), binned)
-    return PersonalModel((1 - own) * theta, forest, shares, tuple(ways), losses)
+    return PersonalModel((1 - own) * theta, shares, losses, forest, tuple(ways))
 
 
 def kept_share(along: Floats) -> float:

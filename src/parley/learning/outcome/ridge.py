@@ -47,15 +47,13 @@ class Centre:
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeModel:
-    """An average of models, the shares of the centres they were pulled to, and the loss of each row (`judged_rows`) by
-    what the same way of averaging makes of rows among which it is not: `without` has that model for each fold [folds,
-    P]."""
+class JudgedModel:
+    """Parameters `theta` [P] that own rows made, the `shares` of the centres they were pulled to, and the loss of each
+    row (`judged_rows`) by what the same way makes of rows among which it is not."""
 
     theta: Floats
     shares: dict[str, float]
     losses: Floats
-    without: Floats
 
     @property
     def loss(self) -> float:
@@ -68,6 +66,13 @@ class RidgeModel:
 
     def to_json(self) -> dict[str, Any]:
         return {"shares": self.shares, "loss": self.loss, "error": self.error}
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeModel(JudgedModel):
+    """An average of models; `without` has that of the rows without each fold [folds, P]."""
+
+    without: Floats
 
 
 @dataclass(frozen=True, eq=False)
