@@ -95,7 +95,9 @@ def main() -> None:
     parser.add_argument("--public", type=int, action="append")
     parser.add_argument("--runs", type=int, default=10, help="splits, each with its own public sample")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--json", type=Path, metavar="F", help="write every figure to this file")
+    parser.add_argument(
+        "--json", type=Path, metavar="F", help="a line for each split as it is done; those that it holds are kept"
+    )
     asked = parser.parse_args()
     cells = [
         Cell(task, owners, epsilon, public, run)
@@ -105,12 +107,32 @@ def main() -> None:
         for epsilon in asked.epsilon or [1.0]
         for run in range(asked.runs)
     ]
-    found: list[Measured] = Parallel(asked.jobs, verbose=1)(delayed(measured)(cell) for cell in cells)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
+    known = {each.cell: each for each in read(asked.json)}
+    wanted = [cell for cell in cells if cell not in known]
+    for each in Parallel(asked.jobs, verbose=1, return_as="generator_unordered")(delayed(measured)(c) for c in wanted):
+        known[each.cell] = each
+        if asked.json is not None:
+            with asked.json.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(each)) + "\n")
+    found = [known[cell] for cell in cells]
     print("task, owners, eps, public rows: Parley (columns taken) | less lines | less public trees alone | forecast")
     for key in dict.fromkeys((each.cell.task, each.cell.owners, each.cell.epsilon, each.cell.public) for each in found):
         print(line(key, [m for m in found if (m.cell.task, m.cell.owners, m.cell.epsilon, m.cell.public) == key]))
+
+
+def read(file: Path | None) -> list[Measured]:
+    """What an earlier call wrote."""
+    lines = [] if file is None or not file.exists() else file.read_text(encoding="utf-8").splitlines()
+    found = (json.loads(line) for line in lines)
+    return [
+        Measured(
+            Cell(**each["cell"]),
+            each["taken"],
+            {name: Way(**way) for name, way in each["ways"].items()},
+            each["public_alone"],
+        )
+        for each in found
+    ]
 
 
 def line(key: tuple[Any, ...], found: Sequence[Measured]) -> str:

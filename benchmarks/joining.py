@@ -37,7 +37,7 @@ from common.decisions import JOIN, STAY, UNKNOWN, Case, Tally
 import parley
 from parley.decisions.forecasting.inside_view import Outlook, outlook
 from parley.decisions.forecasting.terms_from_files import RADIUS, Draft, planned
-from parley.learning.outcome.boosting import ITERATIONS, tree_losses
+from parley.learning.outcome.boosting import tree_losses
 from parley.learning.outcome.own_trees import own_trees, tree_rows
 from parley.learning.outcome.personal import centres, nothing
 from parley.learning.outcome.ridge import Ridge
@@ -206,7 +206,7 @@ def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) 
     trees, best = own_trees(owner, agreement, alone), linear
     if trees is not None:
         rows, new = tree_rows(owner, agreement)
-        made = tree_losses(rows, new, trees.trees.leaves)[ITERATIONS.index(trees.trees.iterations)]
+        made = tree_losses(rows, new, trees.trees.leaves, (trees.trees.iterations,))[0]
         best = linear - new.scored(setup.risk.scores(held_out.X, alone.theta)) + made
     costs = [[best.mean(), other.mean(), linear.mean()] for other in others]
     return np.array(costs) * setup.preparation.target_scale**2

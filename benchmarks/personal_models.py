@@ -35,7 +35,7 @@ from common.books import DATA, Book
 from common.consortia import PUBLIC, Consortium, divided
 
 import parley
-from parley.learning.outcome.boosting import ITERATIONS, tree_losses
+from parley.learning.outcome.boosting import tree_losses
 from parley.learning.outcome.correction import corrected, with_trees
 from parley.learning.outcome.own_trees import own_trees, plain_columns, tree_rows
 from parley.learning.outcome.personal import centres, nothing
@@ -158,7 +158,7 @@ def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> 
         losses["personal"] = ridge.plain.record_losses(*made)
     if (trees := own_trees(owner, agreement, own)) is not None:
         rows, new = tree_rows(owner, agreement)
-        losses["alone"] = tree_losses(rows, new, trees.trees.leaves)[ITERATIONS.index(trees.trees.iterations)]
+        losses["alone"] = tree_losses(rows, new, trees.trees.leaves, (trees.trees.iterations,))[0]
     return losses, personal.chosen
 
 

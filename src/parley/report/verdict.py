@@ -12,7 +12,8 @@ WAYS = {"joint": "the joint model", "ridge": "a ridge towards it", "trees": "tre
 
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
     """Costs and metrics of the three models, costs with their 90 % intervals."""
-    rows = [[f"{verdict.rows:,} held-out rows of {verdict.owner}", *MODELS]]
+    alone = "alone" if verdict.alone_model == "linear" else f"alone ({verdict.alone_model})"
+    rows = [[f"{verdict.rows:,} held-out rows of {verdict.owner}", "together", alone, "personal"]]
     rows.append(["cost", *(number(verdict.costs[name].mean) for name in MODELS)])
     rows.append(["90 % interval", *(_interval(verdict.costs[name]) for name in MODELS)])
     metrics = {"together": verdict.together, "alone": verdict.alone, "personal": verdict.personal}
@@ -25,7 +26,8 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
 def headline(verdict: Verdict) -> str:
     """Which model serves this owner's own rows best, how sure that is, and on how little it rests."""
     best = min(MODELS, key=lambda name: verdict.costs[name].mean)
-    words = {"together": "the joint model", "alone": "its own model", "personal": "its personal model"}
+    own = "its own model" if verdict.alone_model == "linear" else f"{verdict.alone_model} of its own rows"
+    words = {"together": "the joint model", "alone": own, "personal": "its personal model"}
     gain = verdict.personal_gain
     if verdict.one_class:
         said = (

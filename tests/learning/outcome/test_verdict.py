@@ -5,6 +5,7 @@ from samples import class_table, make_terms, regression_table
 
 import parley
 from parley.errors import ModelError
+from parley.learning.outcome.personal import refine
 from parley.learning.outcome.verdict import score
 
 
@@ -79,3 +80,30 @@ def test_an_owner_that_has_none_of_some_class_compares_and_refines_all_the_same(
     held_out = owners[1].prepare(terms).tables.held_out
     cost = owners[1].prepare(terms).setup.objective.cost
     assert cost(held_out, result.own_model.theta_) <= cost(held_out, result.model.theta_)
+
+
+@pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression", "softmax-regression"])
+def test_alone_an_owner_has_trees_where_its_rows_show_them_ahead(kind):
+    """What trees do is no credit to joining: a personal model that has some stands beside trees alone."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (800, 3))
+    y = np.sign(X[:, 0] * X[:, 1])
+    if kind == "softmax-regression":
+        y = np.where(y > 0, "up", np.where(X[:, 2] > 0, "low", "down"))
+    table = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=y)
+    named = {"model__categories": {"y": ["down", "low", "up"]}} if kind == "softmax-regression" else {}
+    terms = make_terms(
+        800, epsilon=20.0, model__kind=kind, model__holdout=0.25, learning__horizon=5, learning__step=0.3, **named
+    )
+    owner = parley.Owner("a", table)
+    joint = parley.train(terms, [owner], seed=1).model
+    verdict = score(terms, owner, joint)
+    assert verdict.to_json()["alone_model"] == "boosted trees"
+    assert verdict.cost_alone < 0.5 * verdict.cost_together
+    assert verdict.personal_gain.high < 0
+    if kind != "softmax-regression":
+        own, _ = refine(joint, terms, owner)
+        personal = score(terms, owner, own)
+        assert own.trees_ is not None
+        assert personal.cost_together < 0.5 * verdict.cost_together
+        assert abs(personal.gain) < 0.1 * verdict.cost_together  # beside a ridge alone it would be most of that

@@ -33,7 +33,7 @@ from parley.validate import Floats
 
 FOLDS = 10
 # ways of growing to choose from, slow by halves of the sample or fast by all of it, and the folds that choose
-GROWTHS, GROWTH_FOLDS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}), 5
+GROWTHS, GROWTH_FOLDS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0}), 5
 TELLING = 5  # of the folds, those whose gradients are looked at: a curvature is dear
 SETTLED = 1e-3  # of the largest curvature: in flatter directions nothing is learned, whatever lies there
 HEARD = 1e-2  # of the largest curvature: r

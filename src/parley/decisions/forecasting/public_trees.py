@@ -6,6 +6,7 @@ terms included. Plans, forecasts and verdicts in one process ask for the same tr
 once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -100,7 +101,7 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
     order = np.concatenate([np.flatnonzero(fold == k) for k in range(FEW_FOLDS)])
     ways = np.concatenate(
         [
-            _losses(rows.where(np.flatnonzero(fold != k)[::part]), rows.where(fold == k), trees.leaves)
+            _losses(rows.where(np.flatnonzero(fold != k)[::part]), rows.where(fold == k), trees.leaves, trees.tried)
             for k in range(FEW_FOLDS)
         ],
         axis=1,
@@ -108,11 +109,11 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
     return lead(chosen_by_others(ways, fold[order]), trees.losses[order])
 
 
-def _losses(rows: TreeRows, new: TreeRows, leaves: int) -> Floats:
+def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:
     """`tree_losses` of public rows, grown once for the same ones."""
-    key = rows.digest + new.digest + bytes([leaves])
+    key = rows.digest + new.digest + bytes([leaves, *iterations])
     if key not in _known:
         while len(_known) >= REMEMBERED:
             _known.pop(next(iter(_known)))
-        _known[key] = tree_losses(rows, new, leaves)
+        _known[key] = tree_losses(rows, new, leaves, iterations)
     return _known[key]

@@ -12,7 +12,7 @@ private ones for their owner alone.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +28,8 @@ from parley.validate import Floats
 FOLDS = 5
 LEAVES = (4, 16)  # of a tree
 ITERATIONS = (10, 20, 40)
+LONGER = (*ITERATIONS, 160)  # where the last ones still save much
+MUCH = 0.1  # of the loss
 RATE = 0.2
 LEAST_ROWS = 40
 LEAST_OF_CLASS = 10
@@ -37,7 +39,7 @@ CUTS = 200  # places where a column of weighted rows may be cut
 RARELY = 1e-6  # a probability that trees may think a class has, at least
 BEHIND = 2.0  # standard errors by which trees may lie behind and still be looked at
 
-Judge = Callable[["TreeRows", "TreeRows", int], Floats]  # of rows, new rows and leaves: as `tree_losses`
+Judge = Callable[["TreeRows", "TreeRows", int, Sequence[int]], Floats]  # as `tree_losses`
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +107,12 @@ class TreeRows:
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
     """Trees of some rows: their setting, and the loss of each row [n] by trees of rows among which it is not, with the
-    setting that the folds without it would choose."""
+    setting that the folds without it would choose, of so many iterations as were `tried`."""
 
     leaves: int
     iterations: int
     losses: Floats
+    tried: tuple[int, ...]
 
 
 def folds(rows: int) -> NDArray[np.int64]:
@@ -129,20 +132,30 @@ def boosted(rows: TreeRows, linear: Floats, judge: Judge | None = None) -> Boost
     judge = judge or tree_losses
     if not rows.enough:
         return None
-    fold, seen = folds(len(rows)), np.empty((len(LEAVES), len(ITERATIONS), len(rows)))
+    fold = folds(len(rows))
+    held = fold == 0
+    first = np.array([judge(rows.where(~held), rows.where(held), leaves, ITERATIONS) for leaves in LEAVES])
+    mean, error = lead(linear[held], _least(first.reshape(-1, int(held.sum()))))
+    if mean < -BEHIND * error:
+        return None
+    tried = LONGER if _falls(first.mean(axis=2)) else ITERATIONS
+    seen = np.empty((len(LEAVES), len(tried), len(rows)))
     for k in range(FOLDS):
         held = fold == k
         for place, leaves in enumerate(LEAVES):
-            seen[place][:, held] = judge(rows.where(~held), rows.where(held), leaves)
-        if k == 0:
-            mean, error = lead(linear[held], _least(seen[..., held].reshape(-1, int(held.sum()))))
-            if mean < -BEHIND * error:
-                return None
+            known = k == 0 and tried is ITERATIONS
+            seen[place][:, held] = first[place] if known else judge(rows.where(~held), rows.where(held), leaves, tried)
     ways = seen.reshape(-1, len(rows))
     losses = chosen_by_others(ways, fold)
     mean, error = lead(linear, losses)
-    leaves, iterations = divmod(int(ways.mean(axis=1).argmin()), len(ITERATIONS))
-    return None if mean < -BEHIND * error else BoostedTrees(LEAVES[leaves], ITERATIONS[iterations], losses)
+    leaves, iterations = divmod(int(ways.mean(axis=1).argmin()), len(tried))
+    return None if mean < -BEHIND * error else BoostedTrees(LEAVES[leaves], tried[iterations], losses, tried)
+
+
+def _falls(means: Floats) -> bool:
+    """Whether mean losses [leaves, iterations] are least after the last iterations, which still saved `MUCH`."""
+    best = means[int(means.min(axis=1).argmin())]
+    return bool(best[-1] < (1 - MUCH) * best[-2])
 
 
 def chosen_by_others(ways: Floats, fold: NDArray[np.int64]) -> Floats:
@@ -161,17 +174,23 @@ def lead(linear: Floats, trees: Floats) -> tuple[float, float]:
     return float(apart.mean()), float(apart.std(ddof=1)) / len(apart) ** 0.5 if len(apart) > 1 else np.inf
 
 
-def tree_losses(rows: TreeRows, new: TreeRows, leaves: int) -> Floats:
-    """Losses of new rows by trees of these, after so many `ITERATIONS` [iterations, n]."""
+def tree_losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int] = ITERATIONS) -> Floats:
+    """Losses of new rows by trees of these, after so many iterations [iterations, n]."""
+    return np.array([new.losses(raw) for raw in tree_raw(rows, new, leaves, iterations)])
+
+
+def tree_raw(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> list[Floats]:
+    """Raw predictions of new rows by trees of these, [n] or [classes, n], after so many iterations, in rising
+    order."""
     with threadpool_limits(1, "openmp"):  # so few rows are quicker so, and others have work to do
-        return np.array([new.losses(new.raw(said)) for said in _said(rows, new.columns, leaves)])
+        return [new.raw(said) for said in _said(rows, new.columns, leaves, iterations)]
 
 
-def _said(rows: TreeRows, columns: Floats, leaves: int) -> Iterator[Floats]:
-    """What trees of these rows say of columns [n, columns] after so many `ITERATIONS`: numbers [n], or probabilities
+def _said(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int]) -> Iterator[Floats]:
+    """What trees of these rows say of columns [n, columns] after so many iterations: numbers [n], or probabilities
     [classes, n]."""
     if rows.classes and (rows.y == rows.y[0]).all():
-        yield from (_of_all(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in ITERATIONS)
+        yield from (_of_all(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in iterations)
         return
     # a library that those who compare nothing need not wait for
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -179,7 +198,7 @@ def _said(rows: TreeRows, columns: Floats, leaves: int) -> Iterator[Floats]:
     kind = HistGradientBoostingClassifier if rows.classes else HistGradientBoostingRegressor
     model = kind(
         learning_rate=RATE,
-        max_iter=ITERATIONS[-1],
+        max_iter=iterations[-1],
         max_leaf_nodes=leaves,
         min_samples_leaf=int(np.clip(len(rows) // 20, 4, 20)),
         l2_regularization=1.0,
@@ -193,7 +212,7 @@ def _said(rows: TreeRows, columns: Floats, leaves: int) -> Iterator[Floats]:
     model.fit(own, rows.y, sample_weight=weight)
     after = model.staged_predict_proba if rows.classes else model.staged_predict
     for iteration, said in enumerate(after(columns), start=1):
-        if iteration in ITERATIONS:
+        if iteration in iterations:
             yield said if not rows.classes else _of_all(said.T, np.isin(rows.labels, model.classes_))
 
 

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.learning.outcome.boosting import BoostedTrees, TreeRows, boosted, lead
+from parley.data import Design
+from parley.learning.outcome.boosting import BoostedTrees, TreeRows, boosted, lead, tree_raw
 from parley.learning.outcome.ridge import RidgeModel, judged_rows
 from parley.owner.owner import Agreement, Owner
 from parley.validate import Floats
+
+
+LEAST_OWN = 200  # rows of an owner: fewer take trees for better that are not
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +32,7 @@ def own_trees(owner: Owner, agreement: Agreement, ridge: RidgeModel) -> OwnTrees
     rows, objective = tree_rows(owner, agreement)[0], agreement.setup.risk
     some, fold = judged_rows(len(rows))
     judged, linear = rows.where(some), np.empty(len(some))
-    if not judged.enough:
+    if len(judged) < LEAST_OWN or not judged.enough:
         return None
     design = agreement.tables.train.in_memory().targeted().where(some)
     for k, theta in enumerate(ridge.without):
@@ -38,6 +42,13 @@ def own_trees(owner: Owner, agreement: Agreement, ridge: RidgeModel) -> OwnTrees
         return None
     gain, error = lead(linear, found.losses)
     return OwnTrees(found, ridge.losses - linear + found.losses) if gain > error else None
+
+
+def tree_design(found: OwnTrees, train: TreeRows, held_out: TreeRows) -> tuple[Design, Floats]:
+    """(rows, parameters) that have the raw predictions of trees: a column for each of them."""
+    raw = tree_raw(train, held_out, found.trees.leaves, (found.trees.iterations,))[0]
+    X = np.atleast_2d(raw).T
+    return Design(X, held_out.y, held_out.weight), np.eye(X.shape[1]).ravel()
 
 
 def tree_rows(owner: Owner, agreement: Agreement) -> tuple[TreeRows, TreeRows]:

@@ -2,7 +2,7 @@
 only."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import t as student
@@ -12,7 +12,7 @@ from parley.errors import ModelError
 from parley.learning.outcome.correction import JOINT, with_trees
 from parley.learning.outcome.metrics import Metrics, task_metrics
 from parley.learning.outcome.model import JointModel
-from parley.learning.outcome.own_trees import plain_columns
+from parley.learning.outcome.own_trees import own_trees, plain_columns, tree_design, tree_rows
 from parley.learning.outcome.personal import own_and_personal
 from parley.owner.owner import Owner
 from parley.terms import Terms
@@ -67,6 +67,7 @@ class Verdict:
     # whether the owner's training rows show a single class, so that alone it can tell nothing apart
     one_class: bool = False
     joint_share: float = 1.0  # of the personal model: of what was pulled towards the joint one
+    alone_model: Literal["linear", "boosted trees"] = "linear"
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
 
     @property
@@ -93,13 +94,20 @@ class Verdict:
             "joint_gain": self.joint_gain.to_json(),
             "personal_gain": self.personal_gain.to_json(),
             "joint_share": self.joint_share,
+            "alone_model": self.alone_model,
             "target_words": self.target_words,
         }
 
     def row_to_json(self) -> dict[str, Any]:
         """One of the objects under `owners` in `parley score --all --json`."""
         gains = {"joint_gain": self.joint_gain.to_json(), "personal_gain": self.personal_gain.to_json()}
-        return {"name": self.owner, "rows": self.rows, **self.costs_to_json(), **gains}
+        return {
+            "name": self.owner,
+            "rows": self.rows,
+            "alone_model": self.alone_model,
+            **self.costs_to_json(),
+            **gains,
+        }
 
     def costs_to_json(self) -> dict[str, dict[str, float | None]]:
         return {name: estimate.to_json() for name, estimate in self.costs.items()}
@@ -107,9 +115,10 @@ class Verdict:
 
 def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     """Score the joint model of these terms on the rows that this owner held out, beside what it can make of its own
-    rows without noise: a model alone, and a personal one that starts from the joint model; neither has trees, so that
-    joining gets no credit for what trees do. A personal model that has trees is scored in the place of the joint one,
-    and is not corrected again."""
+    rows without noise: a model alone, a ridge or boosted trees where own rows show them ahead, and a personal one
+    that starts from the joint model, by a ridge alone (`refine` adds trees). A personal model that has trees is scored
+    in the place of the joint one, and is not corrected again: what trees do is no credit to joining, since the model
+    alone has them too."""
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
     agreement = owner.prepare(terms)
@@ -126,6 +135,9 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     own, personal = own_and_personal(agreement, model.theta_)
     thetas = {"together": model.theta_, "alone": own.theta, "personal": personal.theta}
     said = {name: (held_out, theta) for name, theta in thetas.items()}
+    trees = own_trees(owner, agreement, own)
+    if trees is not None:
+        said["alone"] = tree_design(trees, *tree_rows(owner, agreement))
     if model.trees_ is not None:
         columns = plain_columns(owner, agreement)[1]
         said["together"] = said["personal"] = with_trees(held_out, columns, model.theta_, model.trees_)
@@ -140,6 +152,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         personal_gain=Estimate.of(losses["alone"] - losses["personal"]),
         one_class=preparation.model.classifies and _one_class(agreement.tables.train.in_memory().targeted()),
         joint_share=personal.shares[JOINT],
+        alone_model="linear" if trees is None else "boosted trees",
         target_words=preparation.target_words,
     )
 
