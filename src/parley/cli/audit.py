@@ -58,6 +58,7 @@ def audit_command(
     from parley.audit import audit_terms
     from parley.report import audit as words
     from parley.report import figures
+    from parley.report.host_audit import host_rows
 
     terms = load_terms(terms_file)
     options = ServedOptions(served, owner, tables, program, at)
@@ -82,6 +83,9 @@ def audit_command(
         if audit.exact:
             console.print()
             console.print(terminal_table(words.exact_rows(audit)))
+        if audit.hosts:
+            console.print()
+            console.print(terminal_table(host_rows(audit.hosts)))
         console.print()
         for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
             console.print(sentence, markup=False, soft_wrap=True)
