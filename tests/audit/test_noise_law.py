@@ -40,6 +40,14 @@ def test_honest_noise_is_called_another_as_seldom_as_is_said(kind):
     assert binomtest(alarms, 150, FALSE_ALARM, "greater").pvalue > 1e-3
 
 
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_noise_below_what_is_said_to_be_noticed_is(kind):
+    rng, mechanism = np.random.default_rng(3), MECHANISMS[kind]
+    noticed = judge_noise(differences(mechanism, 20, 4, rng), mechanism).noticed
+    assert 0.4 < noticed < 0.8
+    assert all(judge_noise(noticed * differences(mechanism, 20, 4, rng), mechanism).too_small for _ in range(100))
+
+
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_released_noise_is_of_its_law_and_half_of_it_is_seen_at_once(kind, monkeypatch):
     monkeypatch.setattr(noise_law, "FALSE_ALARM", 1e-9)  # these samplers have no seed

@@ -43,9 +43,15 @@ class NoiseVerdict:
         """Whether there is less of it than claimed: then it hides less."""
         return self.highest < self.scale
 
+    @property
+    def noticed(self) -> float:
+        """The share of the claimed scale below which noise of the same law is called too small, but for a third of
+        `FALSE_ALARM`: what is measured is then at most the upper quantile of the true scale."""
+        return self.lowest / self.highest
+
     def to_json(self) -> dict[str, Any]:
         """The object that stands under `noise` in `parley audit --json`."""
-        return {**vars(self), "false_alarm": FALSE_ALARM, "holds": self.holds}
+        return {**vars(self), "noticed": self.noticed, "false_alarm": FALSE_ALARM, "holds": self.holds}
 
 
 def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:

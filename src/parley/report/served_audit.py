@@ -46,14 +46,16 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
         first,
         f"{verdict.guesses.places} coins decided what stood in {tables}; the answers to {verdict.rounds:,} questions "
         f"were used to guess {verdict.guesses.made} of them. At {verdict.confidence:.0%} confidence the true ε is at "
-        "least what the table shows.",
+        "least what the table shows."
+        + ("" if verdict.lower_bound > 0 else " So few coins, or so small a budget, prove nothing: more tables do."),
     ]
     if verdict.noise is None:
         found.append("No two answers differ by their noise alone, so its law was not looked at.")
     else:
         found.append(
             f"{verdict.noise.numbers:,} differences of answers to one question are noise and nothing else. Honest "
-            f"noise is called another once in {1 / FALSE_ALARM:,.0f} audits."
+            f"noise is called another once in {1 / FALSE_ALARM:,.0f} audits, and noise of less than "
+            f"{verdict.noise.noticed:.0%} of the claimed scale would have been noticed."
         )
     return found
 
