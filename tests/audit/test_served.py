@@ -9,15 +9,27 @@ import numpy as np
 import pytest
 from consortium import free_port
 from faulty_parley import served
+from federated import family_terms
 from newcomer import typed
-from samples import make_terms
+from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 from parley.audit.planted_runs import plant
-from parley.audit.served import _debited_once, attack, audit_address, audit_served, judge, prepare, restarted
+from parley.audit.served import (
+    _debited_once,
+    asked_once_more,
+    attack,
+    audit_address,
+    audit_served,
+    judge,
+    prepare,
+    reached,
+)
 from parley.audit.served_table import make_table, open_table
 from parley.errors import ExchangeError, Refusal, SettingError, TermsError, Unavailable
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.messages import AccountStatement
+from parley.network.exchange.remote import LocalOwner
+from parley.network.serving.daemon import open_owner
 from parley.owner.ledger.account import Head
 from parley.terms import write_terms
 
@@ -36,10 +48,10 @@ def table(planted, tmp_path):
 
 
 def verdict_of(table, fault="seeded"):
-    with served(table.settings_file, fault) as address:
-        heard = attack(table, address)
-    with served(table.settings_file, fault) as address:
-        heard = restarted(table, address, heard)
+    with served(table.settings_file, fault) as address, reached(table, address) as owner:
+        heard = attack(table, owner)
+    with served(table.settings_file, fault) as address, reached(table, address) as owner:
+        heard = asked_once_more(table, owner, heard)
     return judge(TERMS, table.planted.setup.part(table.planted.name), [heard])
 
 
@@ -75,21 +87,54 @@ def test_faulty_daemons_are_caught(table, fault):
 def test_other_books_and_another_table_are_refused(planted, table, tmp_path):
     other = make_table(tmp_path / "other", planted, "127.0.0.1:0", np.random.default_rng(0))
     with served(table.settings_file) as address:
-        with pytest.raises(ExchangeError, match="other books"):
-            attack(replace(table, accepted=other.accepted), address)
-        with pytest.raises(Unavailable):  # another authority certified it
-            attack(other, address)
-        attack(table, address)
-        with pytest.raises(ExchangeError, match="asked already"):
-            attack(table, address)
+        with reached(table, address) as owner:
+            with pytest.raises(ExchangeError, match="other books"):
+                attack(replace(table, accepted=other.accepted), owner)
+            attack(table, owner)
+            with pytest.raises(ExchangeError, match="asked already"):
+                attack(table, owner)
+        with reached(other, address) as stranger, pytest.raises(Unavailable):  # another authority certified it
+            attack(other, stranger)
     other.settings.table.write_bytes(table.settings.table.read_bytes())  # another table under the other ledger
-    with served(other.settings_file) as address, pytest.raises(Refusal, match="cannot answer"):
-        attack(other, address)
+    refused = pytest.raises(Refusal, match="cannot answer")
+    with served(other.settings_file) as address, reached(other, address) as owner, refused:
+        attack(other, owner)
     assert open_table(table.folder, planted).coins.tolist() == table.coins.tolist()
     with pytest.raises(SettingError, match="for other terms"):
         open_table(table.folder, plant(TERMS, "a", most=4))
     with pytest.raises(SettingError, match="that an audit made"):
         open_table(tmp_path, planted)
+
+
+SGD = {"learning__algorithm": "private-sgd", "learning__horizon": None, "learning__batches": 2, "learning__epochs": 2}
+KINDS = {  # terms, and how many differences of answers are noise alone
+    "gaussian": (make_terms(60, 40, **GAUSSIAN), 15),
+    "geometric": (make_terms(60, 40, privacy__mechanism="geometric"), 15),
+    "statistics": (make_terms(60, 40, **STATISTICS), None),
+    "batches": (make_terms(60, 40, **SGD, **GAUSSIAN), None),
+    "secret draws": (make_terms(30, **SGD, **GAUSSIAN, learning__sampling="poisson"), None),
+    "participation": (make_terms(60, 40, 30, learning__participation=0.5, learning__participation_seed=1), 9),
+    "stragglers": (make_terms(60, 40, learning__straggler="skip", learning__quorum=1), 15),
+    "score": (make_terms(60, 40, model__holdout=0.2, model__bounds=BOUNDS, privacy__score_epsilon=0.1), 15),
+    "people": (make_terms(60, 40, privacy__person="who", privacy__records_per_person=3), 15),
+    "scaffold": (family_terms("scaffold", 60, 40, learning__horizon=4), 6),
+    "classes": (make_terms(60, model__kind="softmax-regression", model__categories={"y": ["p", "q", "r"]}), 60),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_terms_can_be_attacked(kind, tmp_path, monkeypatch):
+    """In process, with the samplers that owners release with: these have no seed, so false alarms are made rare."""
+    monkeypatch.setattr("parley.audit.noise_law.FALSE_ALARM", 1e-9)
+    terms, differences = KINDS[kind]
+    made = make_table(tmp_path / "audit", plant(terms, "a"), "127.0.0.1:0", np.random.default_rng(0))
+    owner = open_owner(made.settings)
+    owner.accept(terms)
+    verdict = judge(terms, made.planted.setup.part("a"), [attack(made, LocalOwner(owner))], 1 - 1e-9)
+    owner.ledger.close()
+    assert verdict.faults == ()
+    assert (verdict.noise and verdict.noise.numbers) == differences
+    assert verdict.rounds == len(made.planted.setup.part("a").training.rounds)
 
 
 def test_a_daemon_that_somebody_else_started(tmp_path):

@@ -9,7 +9,7 @@ from parley.audit.one_run import Guesses
 from parley.audit.served_verdict import ServedVerdict
 from parley.report.served_audit import served_page, served_rows, served_sentences
 
-NOISE = NoiseVerdict(250, 2.0, 1.5, 2.25, 0.4)
+NOISE = NoiseVerdict(250, 2.0, 1.5, 2.25, 0.67, 0.4)
 SOUND = ServedVerdict("a", 1.0, 0.0, Guesses(300, 150, 113), 0.99, 1, 100, 0, 0, NOISE, 9.0)
 
 

@@ -26,6 +26,9 @@ class NoiseVerdict:
     scale: float
     lowest: float
     highest: float
+    # of the claimed scale: noise of the same law with less than this share is called too small, but for a third of
+    # `FALSE_ALARM`, since what is measured is at most the upper quantile of the true scale
+    noticed: float
     p_value: float  # of the distance between the laws (Kolmogorov and Smirnov)
 
     @property
@@ -43,15 +46,9 @@ class NoiseVerdict:
         """Whether there is less of it than claimed: then it hides less."""
         return self.highest < self.scale
 
-    @property
-    def noticed(self) -> float:
-        """The share of the claimed scale below which noise of the same law is called too small, but for a third of
-        `FALSE_ALARM`: what is measured is then at most the upper quantile of the true scale."""
-        return self.lowest / self.highest
-
     def to_json(self) -> dict[str, Any]:
         """The object that stands under `noise` in `parley audit --json`."""
-        return {**vars(self), "noticed": self.noticed, "false_alarm": FALSE_ALARM, "holds": self.holds}
+        return {**vars(self), "false_alarm": FALSE_ALARM, "holds": self.holds}
 
 
 def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:
@@ -66,15 +63,15 @@ def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:
     """
     seen, scale = np.asarray(differences).reshape(-1), claimed_scale(mechanism, differences.shape[-1])
     if isinstance(mechanism, Gaussian):
-        low, high = chi2.ppf([FALSE_ALARM / 3, 1 - FALSE_ALARM / 3], seen.size)
-        measured = float((seen**2).sum()) / 2
-        ends = math.sqrt(measured / high), math.sqrt(measured / low)
+        low, high = np.sqrt(chi2.ppf([FALSE_ALARM / 3, 1 - FALSE_ALARM / 3], seen.size))
+        measured = math.sqrt(float((seen**2).sum()) / 2)
         distance = kstest(seen, norm(scale=math.sqrt(2) * scale).cdf)
     else:
+        low, high = (_sum_end(seen.size, probability) for probability in (FALSE_ALARM / 3, 1 - FALSE_ALARM / 3))
         measured = float(np.abs(seen).sum())
-        ends = measured / _sum_end(seen.size, 1 - FALSE_ALARM / 3), measured / _sum_end(seen.size, FALSE_ALARM / 3)
         distance = kstest(seen / scale, difference_cdf)
-    return NoiseVerdict(seen.size, scale, *ends, float(distance.pvalue))
+    lowest, highest = float(measured / high), float(measured / low)
+    return NoiseVerdict(seen.size, scale, lowest, highest, float(low / high), float(distance.pvalue))
 
 
 def claimed_scale(mechanism: Mechanism, size: int) -> float:

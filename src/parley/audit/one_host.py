@@ -2,7 +2,8 @@
 and that a host learns nothing before the sum is opened.
 
 A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, its own
-part of it before that is shared, what it is sent; its journal holds nothing beyond. The learner has the three openings.
+part of it before that is shared, what it is sent. Its journal holds sums of these, and tags of shares under keys, which
+are not attacked here. The learner has the three openings.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,8 @@
 its own."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from parley.errors import ContradictionError, ExchangeError, SettingError, Unava
 from parley.learning.algorithms.algorithm import Progress
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.messages import AccountStatement, AnswerReply
-from parley.network.exchange.remote import RemoteOwner
+from parley.network.exchange.remote import Peer, RemoteOwner
 from parley.protocol.queries import Query
 from parley.protocol.stages import Part
 from parley.terms import Terms
@@ -65,10 +66,10 @@ def audit_served(
     rounds, heard = len(planted.setup.part(name).training.rounds), []
     for number in range(tables):
         table = make_table(folder / f"table-{number + 1}", planted, HERE, rng)
-        with daemon(program, table.settings_file) as address:
-            heard.append(attack(table, address, _within(progress, number * rounds, tables * rounds)))
-    with daemon(program, table.settings_file) as address:
-        heard[-1] = restarted(table, address, heard[-1])
+        with daemon(program, table.settings_file) as address, reached(table, address) as owner:
+            heard.append(attack(table, owner, _within(progress, number * rounds, tables * rounds)))
+    with daemon(program, table.settings_file) as address, reached(table, address) as owner:
+        heard[-1] = asked_once_more(table, owner, heard[-1])
     return judge(terms, planted.setup.part(name), heard, confidence, time.perf_counter() - began)
 
 
@@ -89,49 +90,52 @@ def audit_address(
     address."""
     began, planted = time.perf_counter(), plant(terms, name)
     check_confidence(terms.privacy.delta, confidence)
-    rounds = len(planted.setup.part(name).training.rounds)
-    heard = attack(open_table(folder, planted), address, _within(progress, 0, rounds))
+    rounds, table = len(planted.setup.part(name).training.rounds), open_table(folder, planted)
+    with reached(table, address) as owner:
+        heard = attack(table, owner, _within(progress, 0, rounds))
     return judge(terms, planted.setup.part(name), [heard], confidence, time.perf_counter() - began)
 
 
-def attack(table: ServedTable, address: str, done: Callable[[int], None] = lambda count: None) -> Heard:
-    """Ask every round of training at the parameter where a run begins, each twice; refused if whoever listens there
-    serves other books than the audit table's."""
+@contextmanager
+def reached(table: ServedTable, address: str) -> Iterator[RemoteOwner]:
+    """The owner at this address, asked as the learner whom the audit's own authority certified."""
+    owner = RemoteOwner(table.planted.name, address, table.identity)
+    try:
+        yield owner
+    finally:
+        owner.close()
+
+
+def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda count: None) -> Heard:
+    """Ask every round of training at the parameter where a run begins, each twice; refused if the owner has other books
+    than the audit table's."""
     planted = table.planted
     part, rules = planted.setup.part(planted.name), Scrutiny(planted.setup.part(planted.name), gaps=False)
     scores, answers, changed, charged = np.zeros(len(planted)), list[Floats](), 0, 0
-    owner = RemoteOwner(planted.name, address, table.identity)
-    try:
-        before = _own_books(owner, table)
-        for count, number in enumerate(part.training.rounds, 1):
-            query = planted.search.query(number)
-            first, again = (_asked(owner, query, rules) for _ in range(2))
-            fresh = first.answer.value.tobytes() != again.answer.value.tobytes()
-            for reply in (first, again) if fresh else (first,):
-                scores += planted.speaks(query, reply.answer.value)
-            answers.append(first.answer.value)
-            changed += fresh
-            charged += not _debited_once(first.statement, again.statement, number, count, before, rules)
-            before = first.statement
-            done(count)
-    finally:
-        owner.close()
+    before = _own_books(owner, table)
+    for count, number in enumerate(part.training.rounds, 1):
+        query = planted.search.query(number)
+        first, again = (_asked(owner, query, rules) for _ in range(2))
+        fresh = first.answer.value.tobytes() != again.answer.value.tobytes()
+        for reply in (first, again) if fresh else (first,):
+            scores += planted.speaks(query, reply.answer.value)
+        answers.append(first.answer.value)
+        changed += fresh
+        charged += not _debited_once(first.statement, again.statement, number, count, before, rules)
+        before = first.statement
+        done(count)
     return Heard(table.coins, scores, np.array(answers), changed, charged)
 
 
-def restarted(table: ServedTable, address: str, heard: Heard) -> Heard:
+def asked_once_more(table: ServedTable, owner: Peer, heard: Heard) -> Heard:
     """The same with the last question asked once more, of a daemon that was started anew: its answer was stored."""
-    planted = table.planted
-    part = planted.setup.part(planted.name)
-    owner = RemoteOwner(planted.name, address, table.identity)
-    try:
-        reply = _asked(owner, planted.search.query(part.training.rounds[-1]), Scrutiny(part, gaps=False))
-    finally:
-        owner.close()
-    return replace(heard, changed=heard.changed + (reply.answer.value.tobytes() != heard.answers[-1].tobytes()))
+    part = table.planted.setup.part(table.planted.name)
+    query = table.planted.search.query(part.training.rounds[-1])
+    again = _asked(owner, query, Scrutiny(part, gaps=False)).answer.value
+    return replace(heard, changed=heard.changed + (again.tobytes() != heard.answers[-1].tobytes()))
 
 
-def _own_books(owner: RemoteOwner, table: ServedTable) -> AccountStatement:
+def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
     """Where the agreement stands before anything is asked, if the ledger's chain is that of the audit table and holds
     no answer yet."""
     terms, known = table.planted.setup.terms, table.accepted
@@ -145,7 +149,7 @@ def _own_books(owner: RemoteOwner, table: ServedTable) -> AccountStatement:
     return statement
 
 
-def _asked(owner: RemoteOwner, query: Query, rules: Scrutiny) -> AnswerReply:
+def _asked(owner: Peer, query: Query, rules: Scrutiny) -> AnswerReply:
     """The owner's answer, waited for as long as asking again may help."""
     until = time.monotonic() + PATIENCE
     while True:
