@@ -17,7 +17,7 @@ from parley.audit.planted_runs import audit_one_run, plant
 from parley.audit.runs import AuditedOwner
 from parley.errors import SettingError, TermsError
 
-WIDE = {"model__features": [f"x{place}" for place in range(300)], "learning__algorithm": "gradient-descent"}
+WIDE = {"model__features": [f"x{place}" for place in range(200)], "learning__algorithm": "gradient-descent"}
 PEOPLE = {"privacy__person": "who", "privacy__records_per_person": 3}
 SGD = {"learning__algorithm": "private-sgd", "learning__horizon": None, "learning__batches": 2, "learning__epochs": 1}
 CLASSES = {"model__kind": "softmax-regression", "model__categories": {"y": ["p", "q", "r"]}}
@@ -117,9 +117,9 @@ def test_what_is_no_count_is_refused():
     assert guessed(np.array([0.5, -3.0, 2.0]), 1.0).tolist() == [1, -1, 1]
 
 
-SINGLE = {  # terms with 300 columns, what a single run proves at least, and at least with half the noise
-    "laplace, one round": (make_terms(400, **WIDE, learning__horizon=1), 0.4, 1.0),
-    "gaussian": (make_terms(400, epsilon=4.0, **WIDE, **GAUSSIAN, learning__horizon=2), 0.2, 0.8),
+SINGLE = {  # terms with 200 columns, what a single run proves at least, and at least with half the noise
+    "laplace, one round": (make_terms(220, **WIDE, learning__horizon=1), 0.4, 1.0),
+    "gaussian": (make_terms(220, epsilon=4.0, **WIDE, **GAUSSIAN, learning__horizon=2), 0.2, 0.8),
 }
 
 
@@ -129,7 +129,7 @@ def test_a_single_run_proves_much_of_its_epsilon(case):
     verdict = audit_one_run(terms, "a", seed=1)
     assert verdict.holds
     assert least < verdict.lower_bound <= verdict.claimed_epsilon
-    assert (verdict.guesses.places, verdict.guesses.made) == (300, 150)
+    assert (verdict.guesses.places, verdict.guesses.made) == (200, 100)
     with half_the_noise():
         mutant = audit_one_run(terms, "a", seed=1)
     assert mutant.lower_bound > halved
@@ -147,10 +147,10 @@ def test_every_algorithm_has_places_and_holds(case):
 
 def test_many_small_tables_prove_as_much_as_a_wide_one():
     terms = make_terms(20, learning__horizon=1)
-    verdict = audit_one_run(terms, "a", runs=150, seed=1)
+    verdict = audit_one_run(terms, "a", runs=120, seed=1)
     assert 0.3 < verdict.lower_bound <= 1
     with half_the_noise():
-        assert not audit_one_run(terms, "a", runs=150, seed=1).holds
+        assert not audit_one_run(terms, "a", runs=120, seed=1).holds
 
 
 def test_a_place_is_a_person_with_as_many_rows_as_count():

@@ -148,6 +148,17 @@ def test_a_daemon_that_somebody_else_started(tmp_path):
         prepare(small, "b", tmp_path / "audit", "127.0.0.1:0")
 
 
+def test_tables_are_counted_together(tmp_path, monkeypatch):
+    monkeypatch.setattr("parley.audit.served.daemon", lambda program, settings_file: served(settings_file))
+    small, done = make_terms(100, 80, learning__horizon=2), []
+    verdict = audit_served(small, "a", tmp_path / "audit", 2, seed=1, progress=lambda *at: done.append(at))
+    assert (verdict.tables, verdict.rounds, verdict.guesses.places) == (2, 4, 6)
+    assert verdict.noise is not None
+    assert verdict.noise.numbers == 6
+    assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert sorted(folder.name for folder in (tmp_path / "audit").iterdir()) == ["table-1", "table-2"]
+
+
 def test_terms_by_which_nobody_else_is_served_are_refused(tmp_path):
     own = make_terms(100, 80, learning__learner="a")
     with pytest.raises(TermsError, match="a learner that is not this owner"):

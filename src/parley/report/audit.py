@@ -58,7 +58,7 @@ def headline(audit: Audit) -> str:
     if broken:
         return f"Broken: answers of {_some(broken)} tell more than is claimed."
     if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
-        return f"Broken: with the learner, the host {_some(seeing)} sees more than is claimed."
+        return f"Broken: with the learner, one host sees more than is claimed: {_some(seeing)}."
     if not audit.holds:
         return f"Broken: an answer of {audit.verdicts[0].owner} tells more than is claimed, by its exact law."
     return "No attack was found to learn more than is claimed."
