@@ -24,6 +24,7 @@ Row = dict[str, object]
 Pair = tuple[Row, Row]  # the record for the coin -1, and that for 1
 
 TRIED = 4096  # pairs that are looked at, at most
+FIRST = 1e-3  # by how much of its distance the first pair is preferred to the last
 APART = 0.5  # of the largest distance: pairs that add less than this in a direction of their own are left out
 
 
@@ -43,7 +44,9 @@ class PlantedPairs:
         alone, `most` at most: each is what the others leave of the farthest two."""
         tried = cls(setup, name, _some(list(candidate_pairs(setup.preparation))))
         apart = tried._apart(tried.search.asked[1], (), anywhere=True)
-        _, rest, order = qr(apart.T, mode="economic", pivoting=True)
+        # of pairs that are equally far the first, on every machine
+        first = np.linspace(1, 1 - FIRST, len(tried))[:, None]
+        _, rest, order = qr((first * apart).T, mode="economic", pivoting=True)
         left = np.abs(np.diag(rest))
         if not left[0] > 0:
             raise TermsError(f"{name}: no row was found that moves its answers; nothing can be audited")
