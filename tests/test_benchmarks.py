@@ -23,6 +23,7 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "magnitudes": ("--cases 20 --jobs 1", {}),
     "many_owners": ("20", {}),
     "neighbours": ("--starts 4", {"ROUNDS": 1}),
+    "one_run": ("--columns 4 --seeds 1", {}),
     "replicates": ("--rows 500 --replicates 2 --horizon 2", {}),
     "scoring": ("--rows 150", {"OWNERS": 2, "PUBLIC": 200}),
     "starting": ("--repeats 1 --only certs", {}),

@@ -2,8 +2,21 @@
 
 from parley.audit.agreement import Audit, audit_terms
 from parley.audit.black_box import Release, lower_bound
+from parley.audit.one_run import one_run_bound
+from parley.audit.planted_runs import OneRunVerdict, audit_one_run
 from parley.audit.releases import release_of
 from parley.audit.runs import audit_owner
 from parley.audit.verdict import Verdict
 
-__all__ = ["Audit", "Release", "Verdict", "audit_owner", "audit_terms", "lower_bound", "release_of"]
+__all__ = [
+    "Audit",
+    "OneRunVerdict",
+    "Release",
+    "Verdict",
+    "audit_one_run",
+    "audit_owner",
+    "audit_terms",
+    "lower_bound",
+    "one_run_bound",
+    "release_of",
+]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from parley.audit.enumeration import ExactVerdict, exact_verdicts
+from parley.audit.one_host import HostVerdict, audit_hosts
 from parley.audit.runs import audit_owner
 from parley.audit.verdict import Verdict
 from parley.errors import TermsError
@@ -17,6 +18,7 @@ from parley.terms import Terms
 
 OWN = {"name", "data", "value", "privacy_cost", "records"}  # of an owner's part: its promise does not depend on them
 CONTROLS = (2, 4, 8)  # times the budget, and about as much less noise
+HOST_DRAWS = 2**15  # of either answer, where hosts draw one noise
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,13 @@ class Audit:
     exact: tuple[ExactVerdict, ...]  # of the first owner's answers, by their law
     controls: Mapping[int, bool]  # whether noise for so many times the budget was caught, by the same attack
     seconds: float
+    hosts: tuple[HostVerdict, ...] = ()  # what each of them sees of one answer, with the learner
 
     @property
     def holds(self) -> bool:
         """Whether nothing was found that contradicts any claim."""
-        return all(verdict.holds for verdict in self.verdicts) and all(answer.holds for answer in self.exact)
+        found = [*(each.holds for each in self.verdicts), *(each.holds for each in self.exact)]
+        return all(found) and all(host.holds for host in self.hosts)
 
     @property
     def noticed(self) -> int | None:
@@ -48,6 +52,7 @@ class Audit:
             "holds": self.holds,
             "owners": [verdict.to_json() for verdict in self.verdicts],
             "exact": [verdict.to_json() for verdict in self.exact],
+            "hosts": [verdict.to_json() for verdict in self.hosts],
             "mutants": {control_name(factor): caught for factor, caught in self.controls.items()},
             "seconds": self.seconds,
         }
@@ -74,7 +79,7 @@ def audit_terms(
     began = time.perf_counter()
     alike = owners_alike(terms)
     seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROLS)).tolist())
-    each = 1 - (1 - confidence) / len(alike)
+    each = 1 - (1 - confidence) / (len(alike) + terms.noise.hosts)
     found: dict[str, Verdict] = {}
     for first, names in alike.items():
         says(f"attacking {first}")
@@ -90,7 +95,8 @@ def audit_terms(
         if caught:
             break
     verdicts, exact = tuple(found[part.name] for part in terms.owners), tuple(exact_verdicts(resolve(terms), name))
-    return Audit(terms.title, terms.hash, verdicts, exact, controls, time.perf_counter() - began)
+    hosts = audit_hosts(terms, HOST_DRAWS, seed, each) if terms.noise.hosts else ()
+    return Audit(terms.title, terms.hash, verdicts, exact, controls, time.perf_counter() - began, hosts)
 
 
 def owners_alike(terms: Terms) -> dict[str, list[str]]:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from parley.cli.served_audit import ServedOptions, audit_a_daemon
 from parley.durable import require_folder
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
@@ -23,6 +24,27 @@ def audit_command(
         Path | None, typer.Option(metavar="FILE", help="Write a page for a privacy officer (.html).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    served: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Attack an owner's daemon instead, over TLS, on an audit table with books of its own, made in this "
+            "new folder.",
+        ),
+    ] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="--served: whose daemon; else the first.")] = None,
+    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more of them prove more. [1]")] = None,
+    program: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="--served: the parley that serves production; else this one.")
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="--served: somebody else starts the daemon, there. Typed once, the audit table is made; typed again, "
+            "it is attacked.",
+        ),
+    ] = None,
 ) -> None:
     """Attack what terms promise: how much of epsilon can be shown to leak, and which faults that would notice.
 
@@ -30,12 +52,20 @@ def audit_command(
     tell more than is claimed.
 
     Example:  parley audit parley-demo/terms.toml --report audit.html
+
+    Example:  parley audit terms.toml --served audit-of-bank-a --owner bank-a
     """
     from parley.audit import audit_terms
     from parley.report import audit as words
     from parley.report import figures
+    from parley.report.host_audit import host_rows
 
     terms = load_terms(terms_file)
+    options = ServedOptions(served, owner, tables, program, at)
+    options.check(plot)
+    if served is not None:
+        audit_a_daemon(terms, options, served, seed, report, as_json)
+        return
     for file in (plot, report):
         require_folder(file)
     if plot is not None:
@@ -53,6 +83,9 @@ def audit_command(
         if audit.exact:
             console.print()
             console.print(terminal_table(words.exact_rows(audit)))
+        if audit.hosts:
+            console.print()
+            console.print(terminal_table(host_rows(audit.hosts)))
         console.print()
         for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
             console.print(sentence, markup=False, soft_wrap=True)

@@ -10,6 +10,7 @@ from parley.audit.agreement import control_name
 from parley.privacy.accounting.meaning import error_tradeoff, least_total_error
 from parley.report import figures
 from parley.report.figures import ALONE, INK, LIMIT, TOGETHER, decorate
+from parley.report.host_audit import HOSTS, host_rows
 from parley.report.page import Section, page
 from parley.terms import Terms
 
@@ -56,6 +57,8 @@ def headline(audit: Audit) -> str:
     broken = [verdict.owner for verdict in audit.verdicts if not verdict.holds]
     if broken:
         return f"Broken: answers of {_some(broken)} tell more than is claimed."
+    if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
+        return f"Broken: with the learner, one host sees more than is claimed: {_some(seeing)}."
     if not audit.holds:
         return f"Broken: an answer of {audit.verdicts[0].owner} tells more than is claimed, by its exact law."
     return "No attack was found to learn more than is claimed."
@@ -163,6 +166,7 @@ def audit_page(audit: Audit, terms: Terms) -> str:
     sections = [
         Section("What was learned?", learned(audit), owner_rows(audit), figures.svg(audit_figure(first))),
         *([Section("Without any chance", [EXACT], exact_rows(audit))] if audit.exact else []),
+        *([Section("What does a host see?", [HOSTS], host_rows(audit.hosts))] if audit.hosts else []),
         Section("What was tried?", tried(audit, terms)),
         Section("What does the guarantee say?", [promised(first)]),
         Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds."]),

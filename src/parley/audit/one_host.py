@@ -1,0 +1,192 @@
+"""One noise for all, seen by one of the three hosts and by the learner together: what they learn of an owner's answer,
+and that a host learns nothing before the sum is opened.
+
+A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, its own
+part of it before that is shared, what it is sent. Its journal holds sums of these, and tags of shares under keys, which
+are not attacked here. The learner has the three openings.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from scipy.stats import chisquare
+
+from parley.audit.black_box import check_confidence
+from parley.audit.distinguishing import best_event
+from parley.errors import TermsError
+from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.recipe import Recipe
+from parley.privacy.mechanisms.shared_noise import SharedNoise
+from parley.privacy.sharing.channel import HOSTS, Channel, together, wires
+from parley.privacy.sharing.opening import open_words, opening_of
+from parley.privacy.sharing.party import Party
+from parley.privacy.sharing.ring import KEY, Replicated, expand, third_share
+from parley.privacy.sharing.secret_noise import BATCH, draw
+from parley.protocol.setup import resolve
+from parley.terms import Terms
+from parley.validate import Floats, upper, whole
+
+TERMS_OF_A_SUM = 3  # numbers that a host knows and takes off what was opened, at most
+FALSE_ALARM = 1e-3  # that shares as they should be are called uneven, for all hosts together
+LABEL = 8  # bytes before the words of a message
+
+Signed = tuple[tuple[str, int], ...]  # which numbers of a view are added, and with which sign
+
+
+@dataclass(eq=False)
+class HostView:
+    """What one host has seen of so many answers at once, each a coordinate."""
+
+    host: int
+    words: dict[str, Words] = field(default_factory=dict)  # a number for each answer [size]
+    received: list[bytes] = field(default_factory=list)
+
+    def left(self, opened: Words, off: Signed) -> Floats:
+        """What is left of the opened sums when the host takes off numbers that it knows [size]."""
+        total = opened.copy()
+        for name, sign in off:
+            total -= self.words[name] if sign > 0 else np.uint64(0) - self.words[name]
+        return total.view(np.int64).astype(np.float64)
+
+    def sums(self) -> Iterator[Signed]:
+        """Everything that it may take off: signed sums of a few numbers, first of none."""
+        for count in range(TERMS_OF_A_SUM + 1):
+            for names in combinations(self.words, count):
+                for signs in product((1, -1), repeat=count):
+                    yield tuple(zip(names, signs, strict=True))
+
+    def uneven(self, size: int) -> float:
+        """The least p-value of bytes that should be uniform, before anything is opened: of each share, of the sum of
+        the two, by either half of the answers, and of all that was received; times how many there are."""
+        shares = [self.words["answer, first"], self.words["answer, second"]]
+        shares += [shares[0] + shares[1], self.words["noise, first"], self.words["noise, second"]]
+        halves = [part for words in shares for part in (words[: size // 2], words[size // 2 :])]
+        columns = [half.astype("<u8").view(np.uint8).reshape(-1, 8)[:, place] for half in halves for place in range(8)]
+        columns.append(np.frombuffer(b"".join(self.received), dtype=np.uint8))
+        return min(
+            1.0, len(columns) * min(float(chisquare(np.bincount(each, minlength=256)).pvalue) for each in columns)
+        )
+
+
+class WatchedChannel:
+    """A channel that keeps what this host receives."""
+
+    def __init__(self, channel: Channel, view: HostView) -> None:
+        self._channel, self._view, self.index, self.send = channel, view, channel.index, channel.send
+
+    def receive(self, source: int) -> bytes:
+        payload = self._channel.receive(source)
+        self._view.received.append(payload[LABEL:])
+        return payload
+
+
+class WatchedParty(Party):
+    """A host that remembers its own part of what is drawn, before that is shared."""
+
+    def __init__(self, channel: Channel, keys: tuple[bytes, bytes], view: HostView) -> None:
+        super().__init__(WatchedChannel(channel, view), keys)
+        self._view = view
+
+    def zero_words(self, *shape: int) -> Words:
+        made = super().zero_words(*shape)
+        self._view.words["zero"] = made
+        return made
+
+    def complete(self, part: Words) -> Replicated:
+        if part.ndim == 1:
+            self._view.words["part"] = part.copy()
+        return super().complete(part)
+
+
+@dataclass(frozen=True)
+class HostVerdict:
+    """What an answer is claimed to cost, what one host with the learner was shown to learn of it, and how even its
+    view is before anything is opened."""
+
+    host: str
+    claimed_epsilon: float
+    delta: float
+    lower_bound: float
+    confidence: float
+    draws: int  # of either answer, beside those that chose the attack
+    p_value: float
+    takes_off: Signed  # what the host takes off the opened sum; nothing: it knows none of the noise
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that contradicts the claim."""
+        return self.lower_bound <= self.claimed_epsilon and self.p_value >= FALSE_ALARM / HOSTS
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict for programs."""
+        return {**vars(self), "takes_off": [list(each) for each in self.takes_off], "holds": self.holds}
+
+
+def audit_hosts(
+    terms: Terms, draws: int = 2**15, seed: int | None = None, confidence: float = 0.99
+) -> tuple[HostVerdict, ...]:
+    """What each host, together with the learner and all other owners, is shown to learn from one answer of the first
+    owner under the terms' one noise: an answer that one person moves as far as possible, or not.
+
+    Every coordinate of what the hosts draw at once is a run of its own. The host takes off the opened sum whichever
+    signed sum of numbers of its own view leaves least, and the threshold on the rest is chosen on other runs.
+
+    Formal guarantee: as `Event.bound`'s, for all three hosts together: bounds exceed the true eps with probability at
+    most 1 - confidence; even views are called uneven with probability at most `FALSE_ALARM`.
+    """
+    part = resolve(terms).part(terms.owners[0].name)
+    noise, delta = part.training.series.mechanism, float(part.delta)
+    if not isinstance(noise, SharedNoise) or not terms.noise.hosts:
+        raise TermsError("privacy.noise: expected 'shared': by these terms no host sees anything")
+    check_confidence(delta, confidence)
+    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH)
+    runs = [opened_once(noise.recipe, int(noise.moved), BATCH, rng) for _ in range(pieces)]
+    each, claimed = 1 - (1 - confidence) / HOSTS, upper(part.training.series.spent_after(1))
+    verdicts = []
+    for host in range(HOSTS):
+        views = [(views[host], opened) for views, opened in runs]
+        off, bound = _proved(views, delta, each)
+        uneven = min(1.0, pieces * min(view.uneven(BATCH) for view, _ in views))
+        counted = (pieces - 1) * BATCH // 2
+        name = terms.hosts[host].name
+        verdicts.append(HostVerdict(name, claimed, delta, bound, confidence, counted, uneven, off))
+    return tuple(verdicts)
+
+
+def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
+    """(the views of the three hosts, what the learner opens) of `size` answers at once: the first half is 0, the second
+    `moved` grid units."""
+    words = np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
+    ends, views = wires(), [HostView(host) for host in range(HOSTS)]
+    keys, seeds = [rng.bytes(KEY) for _ in range(HOSTS)], (rng.bytes(KEY), rng.bytes(KEY))
+    shares = [expand(seeds[0], size), expand(seeds[1], size), third_share(words, seeds)]
+    tasks = []
+    for view, end in zip(views, ends, strict=True):
+        host = view.host
+        party = WatchedParty(end, (keys[host], keys[(host + 1) % HOSTS]), view)
+        tasks.append(partial(_sum, party, view, recipe, Replicated(shares[host], shares[(host + 1) % HOSTS])))
+    totals = together(*tasks, wires=ends)
+    return views, open_words([opening_of(total) for total in totals])
+
+
+def _sum(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:
+    """A host's shares of the answers with noise."""
+    noise = draw(party, recipe, len(answer.first))
+    shares = {"answer": answer, "noise": noise}
+    for name, held in shares.items():
+        view.words[f"{name}, first"], view.words[f"{name}, second"] = held.first, held.second
+    return answer + noise
+
+
+def _proved(views: Sequence[tuple[HostView, Words]], delta: float, confidence: float) -> tuple[Signed, float]:
+    """(what the host takes off, the epsilon that is proved): both chosen on the first run, counted on the others."""
+    view, opened = views[0]
+    off = min(view.sums(), key=lambda each: float(np.median(np.abs(view.left(opened, each)))))
+    first, *others = (np.split(view.left(opened, off), 2) for view, opened in views)
+    event = best_event(first[0], first[1], delta, confidence)
+    sides = [np.concatenate([other[side] for other in others]) for side in (0, 1)]
+    return off, event.bound(event.hits(sides[0]), event.hits(sides[1]), len(sides[0]), delta, confidence)

@@ -1,0 +1,165 @@
+"""A table with many canaries at once: places at each of which one of two records stands, by a coin, and whose answers
+tell them apart in directions that hardly meet."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from parley.audit.canary import CanarySearch, cell_values, no_target, outcome_cells
+from parley.audit.one_run import Coins
+from parley.audit.present_rows import present_rows
+from parley.data import Design, Preparation
+from parley.errors import TermsError
+from parley.protocol.queries import Query, Tables
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+Row = dict[str, object]
+Pair = tuple[Row, Row]  # the record for the coin -1, and that for 1
+
+TRIED = 4096  # pairs that are looked at, at most
+FIRST = 1e-3  # by how much of its distance the first pair is preferred to the last
+APART = 0.5  # of the largest distance: pairs that add less than this in a direction of their own are left out
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedPairs:
+    """Places of one owner's table with the two records of each; every place is a person, with as many rows as count.
+    Nobody else has a target."""
+
+    setup: Setup
+    name: str
+    pairs: tuple[Pair, ...]
+    _latest: dict[object, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def find(cls, setup: Setup, name: str, most: int | None = None) -> "PlantedPairs":
+        """Of rows at the ends of what the terms allow as many pairs as there are directions in which answers move
+        alone, `most` at most: each is what the others leave of the farthest two."""
+        tried = cls(setup, name, _some(list(candidate_pairs(setup.preparation))))
+        apart = tried._apart(tried.search.asked[1], (), anywhere=True)
+        # of pairs that are equally far the first, on every machine
+        first = np.linspace(1, 1 - FIRST, len(tried))[:, None]
+        _, rest, order = qr((first * apart).T, mode="economic", pivoting=True)
+        left = np.abs(np.diag(rest))
+        if not left[0] > 0:
+            raise TermsError(f"{name}: no row was found that moves its answers; nothing can be audited")
+        room = tried._records // tried._copies
+        count = min(int(np.count_nonzero(left >= APART * left[0])), room, room if most is None else most)
+        return cls(setup, name, tuple(tried.pairs[place] for place in order[:count]))
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def table(self, coins: Coins) -> pd.DataFrame:
+        """The owner's table by these coins, as an analyst would write it."""
+        terms, preparation = self.setup.terms, self.setup.preparation
+        records, person = terms.owner(self.name).records, terms.privacy.person
+        usual = {**self.pairs[0][0], **no_target(preparation)}
+        trained = np.flatnonzero(preparation.trained_on(records))
+        places = trained[: len(self) * self._copies].reshape(len(self), self._copies)
+        found: dict[str, NDArray[np.generic]] = {}
+        for column, cell in usual.items():
+            cells = np.full(records, cell, dtype=np.float64 if isinstance(cell, float) else object)
+            for place, pair, coin in zip(places, self.pairs, coins, strict=True):
+                cells[place] = pair[int(coin > 0)][column]
+            found[column] = cells
+        if person is not None:
+            people = np.array([f"person {place}" for place in range(records)], dtype=object)
+            people[places] = np.array([f"canary {place}" for place in range(len(self))], dtype=object)[:, None]
+            found[person] = people
+        return pd.DataFrame(found)
+
+    def speaks(self, query: Query, value: Floats, replicates: tuple[int, ...] = ()) -> Floats:
+        """By how much an answer [size] speaks for the coin 1 at each place [m], by the claimed law of its noise.
+
+        The likelihood ratio as if the other coins were not thrown but their records stood there by halves: where
+        directions do not meet, they do not matter.
+        """
+        middle, apart = self._expected(query, replicates)
+        noise = self.setup.part(self.name).stage(query.round).series.mechanism
+        off, half = value.reshape(-1) - middle, apart / 2
+        if noise.norm == "l1":
+            return np.asarray((np.abs(off + half) - np.abs(off - half)).sum(axis=1) / noise.noise_scale)
+        return np.asarray(apart @ off / noise.noise_scale**2)
+
+    @cached_property
+    def search(self) -> CanarySearch:
+        """Which question is asked where a run begins."""
+        return CanarySearch(self.setup, self.name)
+
+    def _expected(self, query: Query, replicates: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """(the mean of the exact answers by all coins -1 and by all coins 1 [size], how far each place moves it
+        [m, size]); computed once for a question, as long as nothing else is asked."""
+        arrays = tuple((name, array.tobytes()) for name, array in query.arrays.items())
+        key = (query.round if self.search.asked[0].batched else 0, arrays, tuple(query.counts.items()))
+        if key not in self._latest:
+            every = np.arange(len(self))
+            ends = [self._exact(query, every, side, replicates) for side in (0, 1)]
+            self._latest.clear()
+            self._latest[key] = (ends[0] + ends[1]) / 2, self._apart(query, replicates)
+        return self._latest[key]
+
+    def _apart(self, query: Query, replicates: tuple[int, ...], anywhere: bool = False) -> Floats:
+        """How far each place moves the exact answer if it alone has a target [m, size]; `anywhere`: in whichever batch
+        it stands."""
+        low, high = (
+            np.array([self._exact(query, np.array([place]), side, replicates, anywhere) for place in range(len(self))])
+            for side in (0, 1)
+        )
+        return np.asarray(high - low)
+
+    def _exact(
+        self, query: Query, kept: NDArray[np.int64], side: int, replicates: tuple[int, ...], anywhere: bool = False
+    ) -> Floats:
+        """The exact answer where these places alone have a target, all by the same coin; of secret draws its mean."""
+        copies, question = self._copies, self.search.asked[0]
+        rows = self._prepared[side].where(np.repeat(kept, copies))
+        places = (kept[:, None] * copies + np.arange(copies)).reshape(-1) % self._records
+        table = present_rows(rows, places, self._records)
+        if question.draws or (anywhere and question.batched):
+            return self.setup.risk.mean_gradient(table, query.arrays["theta"], question.bound).reshape(-1)
+        return question.bounded(query, Tables(table, table), replicates).value.reshape(-1)
+
+    @cached_property
+    def _prepared(self) -> tuple[Design, Design]:
+        low, high = (
+            self.setup.preparation.design(pd.DataFrame([pair[side] for pair in self.pairs]), self.name)
+            for side in (0, 1)
+        )
+        return low, high
+
+    @property
+    def _records(self) -> int:
+        return self.search.asked[0].records
+
+    @property
+    def _copies(self) -> int:
+        return min(self.setup.terms.privacy.records_per_person, self._records)
+
+
+def candidate_pairs(preparation: Preparation) -> Iterator[Pair]:
+    """Pairs of rows with one column at an end and all others in their middle: they differ in the target, or in that
+    column."""
+    columns = {column: cell_values(preparation, column) for column in preparation.features}
+    middle: Row = {column: values[-1] for column, values in columns.items()}
+    targets = outcome_cells(preparation)
+    ends = [[{**middle, column: values[end]} for end in (0, 1)] for column, values in columns.items()]
+    for row in (middle, *(row for pair in ends for row in pair)):
+        for one, other in pairwise(targets):
+            yield {**row, **one}, {**row, **other}
+    for low, high in ends:
+        for target in targets:
+            yield {**low, **target}, {**high, **target}
+
+
+def _some(pairs: list[Pair]) -> tuple[Pair, ...]:
+    """As many of them as are tried, whichever."""
+    kept = np.random.default_rng(0).permutation(len(pairs))[:TRIED]
+    return tuple(pairs[place] for place in np.sort(kept))

@@ -1,0 +1,74 @@
+"""An audit of a served owner for a privacy officer: what its daemon was asked, and what came back."""
+
+import math
+
+from parley.audit.noise_law import FALSE_ALARM
+from parley.audit.served_verdict import ServedVerdict
+from parley.numerals import number
+from parley.report.page import Section, page
+from parley.terms import Terms
+
+LIMITS = (
+    "A lower bound that is small proves nothing; that noise covers every pair of tables is what the proofs say "
+    "(docs/guarantee.md). Not tried: other questions than training's, the time that answers take, and whether the "
+    "daemon knows that it is audited."
+)
+TABLES = "The tables are the audit's own, with books of their own: no record of anybody is in them."
+
+
+def served_rows(verdict: ServedVerdict) -> list[list[str]]:
+    """A table: what is claimed of the daemon, what was seen, and whether they agree."""
+    guesses = verdict.guesses
+    rows = [["looked at", "claimed", "seen", "holds"]]
+    proved = f"at least {math.floor(verdict.lower_bound * 1e3) / 1e3:.3f} ({guesses.correct} of {guesses.made} coins)"
+    rows.append(["ε of all answers", f"{verdict.claimed_epsilon:g}", proved, _yes(not verdict.leaks)])
+    if verdict.noise is not None:
+        noise = verdict.noise
+        seen = f"{number(noise.lowest)} to {number(noise.highest)}"
+        rows.append(
+            ["scale of the noise", number(noise.scale), seen, _yes(noise.lowest <= noise.scale <= noise.highest)]
+        )
+        rows.append(["law of the noise", "as agreed", f"p = {number(noise.p_value)}", _yes(noise.shaped)])
+    asked = f"{verdict.rounds:,} questions"
+    rows.append(["asked again", "the same answer", f"another: {verdict.changed} of {asked}", _yes(not verdict.changed)])
+    rows.append(["debits", "once each", f"wrong: {verdict.charged} of {asked}", _yes(not verdict.charged)])
+    return rows
+
+
+def served_sentences(verdict: ServedVerdict) -> list[str]:
+    """What came of it."""
+    if verdict.holds:
+        first = "Nothing was found that contradicts what the daemon claims."
+    else:
+        first = f"Broken: {'; '.join(verdict.faults)}."
+    tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
+    found = [
+        first,
+        f"{verdict.guesses.places} coins decided what stood in {tables}; the answers to {verdict.rounds:,} questions "
+        f"were used to guess {verdict.guesses.made} of them. At {verdict.confidence:.0%} confidence the true ε is at "
+        "least what the table shows."
+        + ("" if verdict.lower_bound > 0 else " So few coins, or so small a budget, prove nothing: more tables do."),
+    ]
+    if verdict.noise is None:
+        found.append("No two answers differ by their noise alone, so its law was not looked at.")
+    else:
+        found.append(
+            f"{verdict.noise.numbers:,} differences of answers to one question are noise and nothing else. Honest "
+            f"noise is called another once in {1 / FALSE_ALARM:,.0f} audits, and noise of less than "
+            f"{verdict.noise.noticed:.0%} of the claimed scale would have been noticed."
+        )
+    return found
+
+
+def served_page(verdict: ServedVerdict, terms: Terms) -> str:
+    """The HTML page of such an audit."""
+    sections = [
+        Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
+        Section("Where does this end?", [TABLES, LIMITS, f"It took {verdict.seconds:.0f} seconds."]),
+    ]
+    title = f"Audit of {verdict.owner}, served: {terms.title or 'an agreement'}"
+    return page(title, served_sentences(verdict)[0], sections, f"Parley · terms {terms.hash}")
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "NO"

@@ -1,0 +1,45 @@
+"""The words about a served owner: what was seen beside what is claimed, and what few coins do not prove."""
+
+from dataclasses import replace
+
+from samples import make_terms
+
+from parley.audit.noise_law import NoiseVerdict
+from parley.audit.one_run import Guesses
+from parley.audit.served_verdict import ServedVerdict
+from parley.report.served_audit import served_page, served_rows, served_sentences
+
+NOISE = NoiseVerdict(250, 2.0, 1.5, 2.25, 0.67, 0.4)
+SOUND = ServedVerdict("a", 1.0, 0.0, Guesses(300, 150, 113), 0.99, 1, 100, 0, 0, NOISE, 9.0)
+
+
+def test_what_holds_says_so_and_what_would_have_been_noticed():
+    assert [row[-1] for row in served_rows(SOUND)[1:]] == ["yes"] * 5
+    said = " ".join(served_sentences(SOUND))
+    assert said.startswith("Nothing was found that contradicts what the daemon claims.")
+    assert "less than 67% of the claimed scale" in said
+    assert "prove nothing" not in said
+    few = " ".join(served_sentences(replace(SOUND, guesses=Guesses(4, 2, 2), noise=None, tables=2)))
+    assert "prove nothing: more tables do" in few
+    assert "stood in 2 tables" in few
+    assert "its law was not looked at" in few
+    assert [row[0] for row in served_rows(replace(SOUND, noise=None))[1:]] == [
+        "ε of all answers",
+        "asked again",
+        "debits",
+    ]
+
+
+def test_every_fault_is_named():
+    broken = replace(
+        SOUND, guesses=Guesses(300, 150, 149), changed=3, charged=2, noise=replace(NOISE, lowest=0.8, highest=1.1)
+    )
+    assert not broken.holds
+    assert len(broken.faults) == 4
+    assert [row[-1] for row in served_rows(broken)[1:]] == ["NO", "NO", "yes", "NO", "NO"]
+    page = served_page(broken, make_terms(100))
+    assert "Broken: the answers tell more than is claimed" in page
+    assert "no record of anybody" in page
+    assert replace(SOUND, noise=replace(NOISE, p_value=1e-9)).faults == ("the noise is not of the claimed law",)
+    louder = replace(SOUND, noise=replace(NOISE, lowest=2.5, highest=3.0))
+    assert louder.faults == ("the noise is not of the claimed law",)
