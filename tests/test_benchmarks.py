@@ -20,6 +20,7 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "gossip": ("", {"RECORDS": 50, "ANSWERS": 2, "RUNS": 2}),
     "identification": ("--part coverage --runs 1", {}),
     "long_run": ("3 10", {}),
+    "membership": ("--models 8", {"ROWS": 40, "COLUMNS": 30, "require": print}),
     "magnitudes": ("--cases 20 --jobs 1", {}),
     "many_owners": ("20", {}),
     "neighbours": ("--starts 4", {"ROUNDS": 1}),

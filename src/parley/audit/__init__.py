@@ -2,8 +2,22 @@
 
 from parley.audit.agreement import Audit, audit_terms
 from parley.audit.black_box import Release, lower_bound
+from parley.audit.membership import Membership, infer_members
 from parley.audit.releases import release_of
 from parley.audit.runs import audit_owner
+from parley.audit.trained_model import ModelAudit, audit_model
 from parley.audit.verdict import Verdict
 
-__all__ = ["Audit", "Release", "Verdict", "audit_owner", "audit_terms", "lower_bound", "release_of"]
+__all__ = [
+    "Audit",
+    "Membership",
+    "ModelAudit",
+    "Release",
+    "Verdict",
+    "audit_model",
+    "audit_owner",
+    "audit_terms",
+    "infer_members",
+    "lower_bound",
+    "release_of",
+]
