@@ -22,6 +22,7 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "long_run": ("3 10", {}),
     "membership": ("--models 8", {"ROWS": 40, "COLUMNS": 30, "require": print}),
     "magnitudes": ("--cases 20 --jobs 1", {}),
+    "leakage": ("--runs 1", {"EPSILONS": (1.0, 1.0, float("inf"))}),
     "many_owners": ("20", {}),
     "neighbours": ("--starts 4", {"ROUNDS": 1}),
     "replicates": ("--rows 500 --replicates 2 --horizon 2", {}),
