@@ -28,7 +28,7 @@ def small_table(records, seed, features=6):
     return rows, 0.7 * rng.normal(size=(2 * records, features + 1))
 
 
-@pytest.mark.parametrize("records", [2, 4])
+@pytest.mark.parametrize("records", [2, 8])
 def test_a_few_records_are_read_off_unprotected_means(records):
     for seed in range(5):
         rows, theta = small_table(records, seed)

@@ -34,7 +34,7 @@ def read_records(
     >>> from parley.losses.logistic import Logistic
     >>> z, theta = np.array([[2.0, 1.0], [-1.0, -1.0]]), np.array([[0.5, 0.1], [-0.4, 0.3], [0.2, -1.0]])
     >>> found = read_records(Logistic(), Logistic().gradient(theta @ z.T, np.ones(2)) @ z / 2, theta, 2)
-    >>> sorted((round(each.x[0], 6), each.y) for each in found)
+    >>> sorted((float(each.x[0].round(6)), each.y) for each in found)
     [(1.0, -1.0), (2.0, 1.0)]
     """
     if not isinstance(loss, Logistic):
