@@ -1,6 +1,8 @@
 """Who was in the table: much of an over-fitted model, no more than epsilon allows of a private one."""
 
 import math
+from copy import copy
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -28,7 +30,7 @@ from parley.data import Design
 from parley.errors import DataError, ModelError, ParleyError, SettingError
 from parley.losses import make
 from parley.privacy.mechanisms import FastNoise
-from parley.report.membership import attack_rows, learned, membership_page, most_area
+from parley.report.membership import attack_rows, headline, learned, membership_page, most_area
 from parley.terms import Model
 
 KINDS = ("logistic-regression", "linear-regression", "linear-svm")
@@ -158,7 +160,7 @@ def test_kinds_with_other_predictions_have_evidence(kind):
     extra = {"model__bounds": {"y": [0, 1]}} if kind == "poisson-regression" else {}
     counted = {"model__categories": {"y": ["0", "1"]}} if kind == "softmax-regression" else {}
     terms = make_terms(40, model__kind=kind, **extra, **counted)
-    train = TrainedByTerms.make(terms, "a", table, 3)
+    train = TrainedByTerms.make(terms.changed(learning={"quorum": 1}), "a", table, 3)
     seen = train(random_tables(40, 2, np.random.default_rng(0)))
     assert seen.statistic.shape == seen.loss.shape == (2, 3, 40)
     assert np.isfinite(seen.statistic).all()
@@ -194,7 +196,9 @@ def test_a_model_is_attacked_with_its_own_members(trained):
     page = membership_page(audit)
     for part in ("<svg", "at most, as claimed", "signature", "own eyes", "LiRA", "as if a were alone"):
         assert part in page
-    assert attack_rows(audit.membership)[-2][1] == "0.731"
+    assert attack_rows(audit.membership)[-2][1:] == ["0.732", "0.00272", "1"]  # rounded to the side on which they hold
+    broken = replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0))
+    assert "Broken" in headline(broken)
 
 
 def test_without_terms_nothing_is_claimed(trained):
@@ -211,6 +215,13 @@ def test_mistakes_are_refused(trained):
         audit_model(model, members, others, terms.changed(learning={"horizon": 3}), "a", 16)
     with pytest.raises(DataError):
         audit_model(model, members[:5], others, terms, "a", 16)
+    personal = copy(model)
+    personal.trees_ = mock.sentinel.trees
+    with pytest.raises(ModelError, match="personal"):
+        audit_model(personal, members, others, terms, "a", 16)
+    trees = parley.train(grove_terms({"a": 60}), [parley.Owner("a", grove(60, 0))], seed=0).model
+    with pytest.raises(ModelError, match="need the terms"):
+        audit_model(trees, grove(60, 0), grove(60, 1), models=16)
     with pytest.raises(ParleyError):
         Game.play(flipped(1.0, np.random.default_rng(0)), 20, 2, 2)
     game = Game.play(flipped(1.0, np.random.default_rng(0)), 20, 8, 8, 0)

@@ -3,15 +3,15 @@
 Models are trained on random halves of a population. Shadow models teach the attack, other models are attacked: some of
 them choose thresholds, the rest are counted.
 
-Formal guarantee of what is attacked: a table that holds row i is a random one of n - 1 other rows and i, one that does
-not is the same with another row in its place. So training that is (eps, delta)-DP for replace-one adjacency has TPR <=
-e^eps FPR + delta for every threshold that is fixed beforehand, and 1 - FPR <= e^eps (1 - TPR) + delta, for every row
-and so on average over rows.
+Formal guarantee of what is attacked: a table that holds row i is a random one of n - 1 other rows and i, in random
+order; one that does not is the same with another row in its place. So training that is (eps, delta)-DP for replace-one
+adjacency has TPR <= e^eps FPR + delta for every threshold that is fixed beforehand, and 1 - FPR <= e^eps (1 - TPR) +
+delta, for every row and so on average over rows.
 """
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class Membership:
     rows: int  # of the population
     shadows: int
     targets: int  # models that were counted
-    seconds: float
+    seconds: float = 0.0
 
     @property
     def strongest(self) -> Inference:
@@ -145,13 +145,11 @@ def infer_members(
 ) -> Membership:
     """Attack models that `train` makes of random halves of so many rows, by each method (`judged`)."""
     began = time.perf_counter()
-    game = Game.play(train, rows, shadows, targets, seed)
-    return judged(game, claimed_epsilon, delta, confidence, began)
+    found = judged(Game.play(train, rows, shadows, targets, seed), claimed_epsilon, delta, confidence)
+    return replace(found, seconds=time.perf_counter() - began)
 
 
-def judged(
-    game: Game, claimed_epsilon: float | None, delta: float, confidence: float = 0.99, began: float | None = None
-) -> Membership:
+def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: float = 0.99) -> Membership:
     """What each method learns of the models that are counted, beside what was claimed of their training.
 
     Formal guarantee: whatever the training does, if each model depends on its own table alone, all lower bounds
@@ -171,7 +169,6 @@ def judged(
         rows=game.tables.shape[1],
         shadows=game.shadows,
         targets=game.targets,
-        seconds=0.0 if began is None else time.perf_counter() - began,
     )
 
 

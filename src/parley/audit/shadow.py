@@ -1,7 +1,7 @@
 """Shadow models: the same training on tables of which the attacker knows who is in them (Shokri et al. 2017).
 
-A table is a row of truth values: which of the population's rows it holds. All tables are equally large, so that a row's
-membership is a replacement of one row by another.
+A table is a row of truth values: which of the population's rows it holds. All tables are equally large, and hold their
+rows in random order, so that a row's membership is a replacement of one row by another.
 """
 
 from collections.abc import Callable
@@ -147,15 +147,16 @@ def _newton(objective: MarginObjective, design: Design, tables: Tables) -> Float
     return theta
 
 
-def of_estimator(make: Callable[[], Any], X: Any, y: NDArray[Any]) -> Train:
+def of_estimator(make: Callable[[], Any], X: Any, y: NDArray[Any], seed: int = 0) -> Train:
     """Training of anything with `fit` and `predict_proba` or `predict`, one table after the other; X is an array or a
     table, y [rows] classes or numbers."""
 
     def fitted(tables: Tables) -> Evidence:
-        models = []
+        models, rng = [], np.random.default_rng(seed)
         for table in tables:
-            part = X[table] if isinstance(X, np.ndarray) else X.iloc[np.flatnonzero(table)]
-            models.append(said_by(make().fit(part, y[table]), X, y))
+            places = rng.permutation(np.flatnonzero(table))
+            part = X[places] if isinstance(X, np.ndarray) else X.iloc[places]
+            models.append(said_by(make().fit(part, y[places]), X, y))
         return joined(models)
 
     return fitted
@@ -219,7 +220,11 @@ class TrainedByTerms:
         rows = population[countable(population, terms.model, terms.privacy)].reset_index(drop=True)
         own = {"records": len(rows), "epsilon": float(terms.training_epsilon(name)), "data": None}
         everything = terms.changed(
-            model={"holdout": 0.0}, privacy={"score_epsilon": None}, owners={name: own}, only=[name]
+            model={"holdout": 0.0},
+            learning=None if terms.learning.quorum is None else {"quorum": 1},
+            privacy={"score_epsilon": None},
+            owners={name: own},
+            only=[name],
         )
         prepared = Owner(name, rows).prepare(everything)
         half = prepared.setup.under(everything.changed(owners={name: {"records": len(rows) // 2}}))
@@ -232,9 +237,10 @@ class TrainedByTerms:
 
     def __call__(self, tables: Tables) -> Evidence:
         seeds = np.random.SeedSequence(self.seed).generate_state(len(tables)).tolist()
-        found = []
+        found, rng = [], np.random.default_rng([self.seed, 1])
         for place, (table, seed) in enumerate(zip(tables, seeds, strict=True)):
-            rows = replace(self.prepared, train=cast(Any, self.prepared.train).where(table))
+            places = rng.permutation(np.flatnonzero(table))
+            rows = replace(self.prepared, train=cast(Any, self.prepared.train).where(places))
             owner = ShadowOwner(self.name, self.population, rows)
             owner.prepare(self.setup)
             result = train(self.setup.terms, [owner], self.replicates, seed, measure=False)

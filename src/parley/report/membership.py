@@ -11,6 +11,7 @@ from parley.audit.lira import Method
 from parley.audit.membership import RARE, Estimate, Membership
 from parley.audit.trained_model import ModelAudit
 from parley.learning.outcome.guarantee import INSIDE
+from parley.numerals import number
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.report import figures
 from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
@@ -41,9 +42,12 @@ def attack_rows(found: Membership) -> list[list[str]]:
         proved = f"{math.floor(each.lower_bound * 1e3) / 1e3:.3f}"
         rows.append([NAMES[each.method], _interval(each.auc, 3), _interval(each.hits, 4), proved])
     if found.claimed_epsilon is not None:
-        most = most_area(found.claimed_epsilon, found.delta)
-        hits = float(1 - error_tradeoff(found.claimed_epsilon, found.delta, RARE))
-        rows.append(["at most, as claimed", f"{most:.3f}", f"{hits:.4f}", f"{found.claimed_epsilon:g}"])
+        most = (
+            most_area(found.claimed_epsilon, found.delta),
+            1 - error_tradeoff(found.claimed_epsilon, found.delta, RARE),
+        )
+        area, hits = (number(float(each), 3, side="above") for each in most)
+        rows.append(["at most, as claimed", area, hits, f"{found.claimed_epsilon:g}"])
     return [*rows, ["guessing", "0.500", f"{RARE:.4f}", "0"]]
 
 
@@ -66,7 +70,7 @@ def most_area(epsilon: float, delta: float) -> float:
     0.731
     """
     x = np.linspace(0, 1, 100_001)
-    return float(np.trapezoid(1 - error_tradeoff(epsilon, delta, x), x)) + 1e-5
+    return min(1.0, float(np.trapezoid(1 - error_tradeoff(epsilon, delta, x), x)) + 1e-5)
 
 
 def headline(audit: ModelAudit) -> str:
@@ -89,9 +93,9 @@ def learned(audit: ModelAudit) -> list[str]:
         f"time (guessing: 50%), and finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
     ]
     if found.claimed_epsilon is not None:
-        most = most_area(found.claimed_epsilon, found.delta)
+        most = number(most_area(found.claimed_epsilon, found.delta), 3, side="above")
         sentences.append(
-            f"{claim(found)} allows an area of at most {most:.3f}. Intervals are Student's over models; lower bounds "
+            f"{claim(found)} allows an area of at most {most}. Intervals are Student's over models; lower bounds "
             f"on ε hold together at {found.confidence:.0%}."
         )
     return sentences
@@ -129,10 +133,10 @@ def promised(found: Membership) -> str:
     """What the claim means for whoever attacks."""
     if found.claimed_epsilon is None:
         return "Nothing is guaranteed: without the terms nobody can say what noise this model has, if any."
-    factor = math.exp(min(found.claimed_epsilon, 700))
-    extra = f" + {found.delta:g}" if found.delta else ""
+    factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")
+    extra = f", plus {found.delta:g}" if found.delta else ""
     return (
-        f"At {claim(found)}, whoever attacks: the share of members that are found is at most {factor:.4g} times the "
+        f"At {claim(found)}, whoever attacks: the share of members that are found is at most {factor} times the "
         f"share of false alarms{extra}, at every threshold."
     )
 
