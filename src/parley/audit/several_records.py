@@ -23,6 +23,7 @@ from parley.validate import Floats, positive, whole
 
 SOLVED = 1e-12  # of a mean misfit: no other start is tried
 EVALUATIONS = 400  # of one start
+PRECISION = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
 
 
 def read_records(
@@ -56,8 +57,7 @@ def read_records(
     method = "lm" if gradients.size >= records * width else "trf"
     for _ in range(starts):
         start = rng.normal(size=records * width)
-        found = least_squares(misfit, start, jacobian, method=method, xtol=1e-15, ftol=1e-15, gtol=1e-15,
-                              max_nfev=EVALUATIONS)  # fmt: skip
+        found = least_squares(misfit, start, jacobian, method=method, max_nfev=EVALUATIONS, **PRECISION)
         best = found if best is None or found.cost < best.cost else best
         if best.cost < SOLVED**2 * gradients.size:
             break

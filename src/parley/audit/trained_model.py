@@ -17,6 +17,7 @@ from parley.audit.lira import METHODS, Method
 from parley.audit.membership import Game, Membership, judged
 from parley.audit.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
 from parley.data.parts import counted_rows
+from parley.data.preparation import require_records
 from parley.data.sources import Table, open_table
 from parley.errors import DataError, ModelError
 from parley.learning.algorithms.algorithm import Progress
@@ -74,6 +75,7 @@ def own_rows(model: JointModel, terms: Terms, name: str, table: Table) -> tuple[
         raise DataError(f"{name}: a streamed table cannot be audited; give one file with some of its rows")
     kept = counted_rows(source, terms.privacy, name)
     frame = source.frame() if kept is None else source.frame()[kept]
+    require_records(terms, name, len(frame))
     trained = model.preparation_.trained_on(len(frame))
     return frame[trained], frame[~trained]
 
@@ -142,8 +144,9 @@ def _training(
     """How shadow models are trained, what is claimed of it, and its delta."""
     known = model.preparation_.model
     if model.trees_ is not None:
-        raise ModelError("a personal model with trees holds its owner's rows without noise, by its nature; expected a "
-                         "joint model")  # fmt: skip
+        raise ModelError(
+            "a personal model with trees is made of its owner's rows without noise; expected a joint model"
+        )
     if terms is None or owner is None:
         if known.kind not in KINDS:
             raise ModelError(f"{known.kind}: shadow models of this kind need the terms; give --terms and --owner")

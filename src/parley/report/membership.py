@@ -123,10 +123,10 @@ def tried(audit: ModelAudit) -> list[str]:
 
 def claim(found: Membership) -> str:
     """What was promised."""
+    if found.claimed_epsilon is None:
+        return "Nothing was claimed"
     delta = f", δ = {found.delta:g}" if found.delta else ""
-    return "Nothing was claimed" if found.claimed_epsilon is None else (
-        f"ε = {found.claimed_epsilon:g}{delta} ({found.adjacency})"
-    )  # fmt: skip
+    return f"ε = {found.claimed_epsilon:g}{delta} ({found.adjacency})"
 
 
 def promised(found: Membership) -> str:
