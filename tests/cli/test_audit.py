@@ -3,7 +3,7 @@ import json
 import pytest
 from mutants import half_the_noise
 from newcomer import typed
-from samples import make_terms
+from samples import make_terms, regression_table
 
 from parley.terms import write_terms
 
@@ -47,3 +47,42 @@ def test_mistakes_are_a_sentence(folder):
     run = typed("audit", "terms.toml", "--runs", "5")
     assert run.code == 2
     assert "runs = 5: expected a whole number >= 100" in run.err
+
+
+@pytest.fixture
+def model(folder):
+    """A model beside its terms and its owner's table."""
+    regression_table(100, seed=1).to_csv("a.csv", index=False)
+    terms = make_terms(100, learning__horizon=2, model__holdout=0.5)
+    write_terms(terms.changed(owners={"a": {"data": str(folder / "a.csv")}}), folder / "own.toml")
+    assert typed("train", "own.toml", "--seed", "1", "--save", "model.json").code == 0
+    return folder
+
+
+def test_an_owner_audits_a_model_with_its_own_rows(model):
+    few = ("--models", "8", "--seed", "1")
+    run = typed("audit", "model.json", "--terms", "own.toml", *few, "--report", "a.html", "--plot", "a.png")
+    assert run.code == 0
+    assert "own eyes" in run.out
+    assert "signature" in (model / "a.html").read_text(encoding="utf-8")
+    assert (model / "a.png").stat().st_size > 10_000
+    content = json.loads(typed("audit", "model.json", "--terms", "own.toml", *few, "--json").out)
+    assert content["inside"] is True
+    assert content["owner"] == "a"
+    assert content["membership"]["claimed_epsilon"] == 1
+    regression_table(60, seed=2).to_csv("others.csv", index=False)
+    asked = ("--data", "a.csv", "--population", "others.csv", *few)
+    assert json.loads(typed("audit", "model.json", *asked, "--json").out)["membership"]["claimed_epsilon"] is None
+
+
+def test_what_belongs_to_a_model_is_asked_of_one(model):
+    for words, said in (
+        (("model.json",), "--population with rows that it was not: expected one of the two"),
+        (("own.toml", "--owner", "a"), "expected a model to audit"),
+        (("nothing.json", "--terms", "own.toml"), "cannot be read"),
+        (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),
+        (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained by other terms"),
+    ):
+        run = typed("audit", *words)
+        assert run.code == 2
+        assert said in run.said

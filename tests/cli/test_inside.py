@@ -52,7 +52,7 @@ NOTHING_PRIVATE = {
     "demo": "made-up tables",
     "init": "names of columns, numbers of rows, and what becomes public with the terms",
     "plan": "the terms and a public sample",
-    "audit": "the terms, a public sample, and tables that it makes up",
+    "audit": "of terms: the terms, a public sample, and tables that it makes up",
     "negotiate": "the terms and a public sample",
     "learner run": "what was released",
     "learner flower": "files",
@@ -85,6 +85,7 @@ PRIVATE = {
 }
 # The same command in other ways.
 OTHERWISE = {
+    "audit, a model": ("audit", "model.json", "--terms", "terms.toml", "--owner", "a", "--models", "8", "--seed", "1"),
     "score --all": ("score", "model.json", "terms.toml", "--all"),
     "train, ratings": ("train", "ratings.toml", "--seed", "1"),
     "score, ratings": ("score", "items.json", "ratings.toml", "--owner", "north"),

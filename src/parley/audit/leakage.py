@@ -1,5 +1,5 @@
 """A record read off its own gradient: exactly where nothing protects it, and no better than epsilon allows where noise
-does (Z chapter 6).
+does (Z chapter 6); and off what an owner that learns asks, where its own answers have no noise (W section II).
 
 The gradient of a margin's loss is a number times x. Where a feature is the constant 1, that number stands in its place,
 so that one gradient tells x, and with theta the target.
@@ -58,6 +58,25 @@ def alone(objective: EmpiricalRisk, mean: Floats, known: Design, theta: Floats) 
     """The gradient [p] of the one record that is not known, from an unprotected mean gradient of all."""
     rest = objective.mean_gradient(known, theta) * len(known) if len(known) else np.zeros_like(mean)
     return np.asarray(mean * (len(known) + 1) - rest)
+
+
+def learners_gradient(
+    objective: EmpiricalRisk, before: Floats, after: Floats, length: float, share: float, rest: Floats
+) -> Floats:
+    """The mean gradient [p] of a learner's own rows, as an owner reads it that is asked twice in succession.
+
+    W lets an owner that learns set its own epsilon to infinity. The next query is after = before - length (dg1 + share
+    gradient + rest), with `share` the learner's part of all rows; whoever knows `rest`, the weighted answers of all
+    others, solves it. With two owners the other one does: its own answer is all of it. A step that ends at the box
+    hides what was cut off.
+
+    >>> from parley.losses import LinearSVM
+    >>> before, own, rest = np.array([1.0, 0.0]), np.array([3.0, -1.0]), np.array([0.5, 0.5])
+    >>> after = before - 0.1 * (before + 0.25 * own + rest)
+    >>> learners_gradient(LinearSVM(regularisation=1.0), before, after, 0.1, 0.25, rest).round(9)
+    array([ 3., -1.])
+    """
+    return np.asarray(((before - after) / length - objective.penalty_gradient(before) - rest) / share)
 
 
 @dataclass(frozen=True)

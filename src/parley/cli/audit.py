@@ -1,22 +1,51 @@
-"""`parley audit`: attack what a terms file promises."""
+"""`parley audit`: attack what a terms file promises, or a model with the rows that it was trained on."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from parley.cli.audit_model import audit_model_file, is_model
 from parley.cli.served_audit import ServedOptions, audit_a_daemon
 from parley.durable import require_folder
+from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
 
 
 def audit_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file (TOML); no table is read.")],
+    terms_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TERMS|MODEL",
+            help="The terms file (TOML); no table is read. Or a model, as `parley train --save` wrote it (JSON).",
+        ),
+    ],
     runs: Annotated[
         int, typer.Option(help="Runs by either of two tables: more of them prove more, in proportion to their time.")
     ] = 100_000,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
+    by: Annotated[
+        Path | None, typer.Option("--terms", metavar="TERMS", help="Of a model: the terms it was trained by.")
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of a model: who audits it, with its own rows. --served: whose daemon."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="Of a model: the table it was trained on; left out: `data` in the terms."),
+    ] = None,
+    population: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Of a model: rows that could have been in the table and were not; left out: those held out.",
+        ),
+    ] = None,
+    models: Annotated[
+        int, typer.Option(help="Of a model: how many shadow models, and how many that are attacked.", min=8)
+    ] = 128,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the attack beside the claim (.png, .svg, .pdf).")
     ] = None,
@@ -32,7 +61,6 @@ def audit_command(
             "new folder.",
         ),
     ] = None,
-    owner: Annotated[str | None, typer.Option(metavar="NAME", help="--served: whose daemon; else the first.")] = None,
     tables: Annotated[int | None, typer.Option(help="--served: audit tables; more of them prove more. [1]")] = None,
     program: Annotated[
         str | None, typer.Option(metavar="COMMAND", help="--served: the parley that serves production; else this one.")
@@ -51,10 +79,21 @@ def audit_command(
     Tables are made up that differ in one person; nobody's data are read. Exit code 1 if an owner's answers are shown to
     tell more than is claimed.
 
+    Of a model an owner asks who can be told to have been in its table: its own rows are read, on its own machine, and
+    what is printed is for its own eyes.
+
     Example:  parley audit parley-demo/terms.toml --report audit.html
 
     Example:  parley audit terms.toml --served audit-of-bank-a --owner bank-a
+
+    Example:  parley audit model.json --terms terms.toml --owner bank-a --report membership.html
     """
+    if is_model(terms_file):
+        if not audit_model_file(terms_file, by, owner, data, population, models, seed, plot, report, as_json):
+            raise typer.Exit(1)
+        return
+    if any(option is not None for option in (by, data, population)):
+        raise SettingError("--terms, --data, --population: expected a model to audit, these belong to one")
     from parley.audit import audit_terms
     from parley.report import audit as words
     from parley.report import figures

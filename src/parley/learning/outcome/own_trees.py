@@ -13,7 +13,6 @@ from parley.learning.outcome.ridge import RidgeModel, judged_rows
 from parley.owner.owner import Agreement, Owner
 from parley.validate import Floats
 
-
 LEAST_OWN = 200  # rows of an owner: fewer take trees for better that are not
 
 

@@ -1,4 +1,4 @@
-"""`parley reproduce zawacki2024`: chapters 3, 4, 8 and 9 of "Studies in Differential Privacy and Federated
+"""`parley reproduce zawacki2024`: chapters 3, 4, 6, 8 and 9 of "Studies in Differential Privacy and Federated
 Learning"."""
 
 from pathlib import Path
@@ -21,6 +21,11 @@ def _accuracy(word: str, line: str) -> Exhibit:
     return Exhibit("figure", word, line, "accuracy:paths", "pictures:accuracy_paths")
 
 
+def _echo(word: str, line: str, name: str, draw: str) -> Exhibit:
+    line = f"an echo-state network's series: {line}"
+    return Exhibit("figure", word, line, f"echo_state:{name}", f"echo_state_pictures:{draw}")
+
+
 CHART, CURVES = "pictures:chart", "parley.report.figures:privacy_curves"
 DOCUMENT = Document(
     "zawacki2024",
@@ -38,6 +43,11 @@ DOCUMENT = Document(
         *_noise("curves", CURVES, **{"4.8": "ε by scale, for several compositions", "4.9": "δ by ε, once and twice"}),
         *_noise("curves", CURVES, **{"4.10": "ε by scale, for several samplings", "4.11": "δ by ε, all and sampled"}),
         *_noise("trained", CHART, **{"4.12": "accuracy of a network by ε, at table 4.3"}),
+        _echo("6.3", "the series itself", "series", "series"),
+        _echo("6.4", "guesses of it from what is sent, step by step", "evolution", "evolution"),
+        _echo("6.5", "how near they are, step by step", "errors", "errors"),
+        _echo("6.6", "as ten attackers find it without noise", "recovered", "guesses"),
+        _echo("6.7", "as ten attackers find it with noise", "protected", "guesses"),
         _accuracy("8.2", "two Gaussians, no noise"),
         _accuracy("8.3", "two Gaussians"),
         _accuracy("8.5", "Iris, dealt at random"),
@@ -67,11 +77,13 @@ def zawacki2024(
     as_json: AsJson = False,
     listing: Listing = False,
 ) -> None:
-    """C. C. Zawacki's dissertation (2024): stable noise, FedInfer and its rivals, and a plant whose inputs arrive late.
+    """C. C. Zawacki's dissertation (2024): stable noise, what sums of an echo-state network give away, FedInfer and its
+    rivals, and a plant whose inputs arrive late.
 
     Chapters 3 and 4: stable noise, its ε in one coordinate, as published, and in all, and the best α for a fixed ε.
-    Figures 8.2 to 8.8: FedAvg, SCAFFOLD, FedLin and FedInfer at its (ε, δ) for each update, what that costs in total,
-    and the same at equal total budgets.
+    Figures 6.3 to 6.7: an owner's series from what it sends, without noise and with it. Figures 8.2 to 8.8: FedAvg,
+    SCAFFOLD, FedLin and FedInfer at its (ε, δ) for each update, what that costs in total, and the same at equal total
+    budgets.
 
     Two Gaussians, Fisher's irises and Wisconsin's breast cancer, from scikit-learn. One figure with 100 trials takes
     about a minute.

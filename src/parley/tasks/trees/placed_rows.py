@@ -40,8 +40,8 @@ class PlacedRows(WholeTable):
     def width(self) -> int:
         return int(self.places.shape[1])
 
-    def where(self, chosen: NDArray[np.bool_]) -> "PlacedRows":
-        """Some of the records."""
+    def where(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "PlacedRows":
+        """The records that are marked, or at these places."""
         return PlacedRows(self.places[chosen], self.y[chosen], self.present[chosen])
 
 

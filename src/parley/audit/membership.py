@@ -1,0 +1,280 @@
+"""Membership inference: who was in the table, by what the model says of each row.
+
+Models are trained on random halves of a population. Shadow models teach the attack, other models are attacked: some of
+them choose thresholds, the rest are counted.
+
+Formal guarantee of what is attacked: a table that holds row i is a random one of n - 1 other rows and i, in random
+order; one that does not is the same with another row in its place. So training that is (eps, delta)-DP for replace-one
+adjacency has TPR <= e^eps FPR + delta for every threshold that is fixed beforehand, and 1 - FPR <= e^eps (1 - TPR) +
+delta, for every row and so on average over rows.
+"""
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import rel_entr
+from scipy.stats import t as student
+
+from parley.audit.black_box import check_confidence
+from parley.audit.lira import METHODS, Method, scores
+from parley.audit.shadow import Evidence, Tables, Train, random_tables
+from parley.privacy.adjacency import Adjacency
+from parley.validate import Floats, whole
+
+FEWEST = 8  # models of each use
+POINTS = 200  # of a curve
+RARE = 1e-3  # the false alarms at which hits are stated
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A rate, and Student's interval for it over models: near, not proved."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What one attack can tell about who was in the table, over all models that were counted."""
+
+    method: Method
+    auc: Estimate
+    hits: Estimate  # members that are found where `RARE` of others are taken for members
+    lower_bound: float  # on epsilon, proved at `confidence` together with the other attacks
+    curve: tuple[tuple[float, float], ...] = field(default=(), repr=False)  # (false alarms, hits)
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of `attacks` in what `parley audit MODEL --json` prints."""
+        return {
+            "method": self.method,
+            "auc": vars(self.auc),
+            "hits_at_rare_alarms": vars(self.hits),
+            "rare_alarms": RARE,
+            "lower_bound": self.lower_bound,
+        }
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Several attacks on the same models, beside what was claimed of their training; None: nothing."""
+
+    inferences: tuple[Inference, ...]
+    claimed_epsilon: float | None
+    delta: float
+    adjacency: Adjacency
+    confidence: float
+    rows: int  # of the population
+    shadows: int
+    targets: int  # models that were counted
+    seconds: float = 0.0
+
+    @property
+    def strongest(self) -> Inference:
+        """The attack with the largest area under its curve."""
+        return max(self.inferences, key=lambda each: each.auc.value)
+
+    @property
+    def lower_bound(self) -> float:
+        return max(each.lower_bound for each in self.inferences)
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that contradicts the claim."""
+        return self.claimed_epsilon is None or self.lower_bound <= self.claimed_epsilon
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under `membership` in what `parley audit MODEL --json` prints."""
+        return {
+            "claimed_epsilon": self.claimed_epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "confidence": self.confidence,
+            "lower_bound": self.lower_bound,
+            "holds": self.holds,
+            "attacks": [each.to_json() for each in self.inferences],
+            "rows": self.rows,
+            "shadow_models": self.shadows,
+            "attacked_models": self.targets,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """Models of random halves of a population [tables, rows], with what they say of all of its rows: the first
+    `shadows` teach attacks, the next `pilot` choose thresholds, the rest are counted."""
+
+    tables: Tables
+    evidence: Evidence
+    shadows: int
+    pilot: int
+
+    @classmethod
+    def play(cls, train: Train, rows: int, shadows: int, targets: int, seed: int | None = None) -> "Game":
+        """Train all models; `targets` of them will be counted."""
+        shadows, targets = whole(shadows, "shadows", least=FEWEST), whole(targets, "targets", least=FEWEST)
+        pilot = max(FEWEST, targets // 2)
+        tables = random_tables(rows, shadows + pilot + targets, np.random.default_rng(seed))
+        return cls(tables, train(tables), shadows, pilot)
+
+    def scores(self, method: Method, seen: Evidence) -> Floats:
+        """How much models that are attacked look as if each row were a member [tables, replicates, rows]."""
+        learned = slice(self.shadows)
+        return scores(method, self.evidence.of(learned), self.tables[learned], seen)
+
+    @property
+    def targets(self) -> int:
+        """How many models are counted."""
+        return len(self.tables) - self.shadows - self.pilot
+
+
+def infer_members(
+    train: Train,
+    rows: int,
+    claimed_epsilon: float | None = None,
+    delta: float = 0.0,
+    shadows: int = 128,
+    targets: int = 128,
+    seed: int | None = None,
+    confidence: float = 0.99,
+) -> Membership:
+    """Attack models that `train` makes of random halves of so many rows, by each method (`judged`)."""
+    began = time.perf_counter()
+    found = judged(Game.play(train, rows, shadows, targets, seed), claimed_epsilon, delta, confidence)
+    return replace(found, seconds=time.perf_counter() - began)
+
+
+def judged(game: Game, claimed_epsilon: float | None, delta: float, confidence: float = 0.99) -> Membership:
+    """What each method learns of the models that are counted, beside what was claimed of their training.
+
+    Formal guarantee: whatever the training does, if each model depends on its own table alone, all lower bounds
+    together exceed its eps at this delta with probability at most 1 - confidence: shadow models and the models that
+    choose an event are others than those that are counted, each of which counts once (`mean_ends`).
+    """
+    check_confidence(delta, confidence)
+    attacked, miss = slice(game.shadows, None), (1 - confidence) / len(METHODS)
+    seen, tables = game.evidence.of(attacked), game.tables[attacked]
+    found = [_inference(method, game.scores(method, seen), tables, game.pilot, delta, miss) for method in METHODS]
+    return Membership(
+        inferences=tuple(found),
+        claimed_epsilon=claimed_epsilon,
+        delta=delta,
+        adjacency=Adjacency.REPLACE_ONE,
+        confidence=confidence,
+        rows=game.tables.shape[1],
+        shadows=game.shadows,
+        targets=game.targets,
+    )
+
+
+def _inference(method: Method, score: Floats, tables: Tables, pilot: int, delta: float, miss: float) -> Inference:
+    chosen, counted = _Rates(score[:pilot], tables[:pilot]), _Rates(score[pilot:], tables[pilot:])
+    at = chosen.thresholds()
+    bounds = [_proved(chosen, at, members, delta, miss) for members in (True, False)]
+    members = bool(bounds[0].max() >= bounds[1].max())
+    best = at[int(np.argmax(bounds[0 if members else 1]))]
+    return Inference(
+        method=method,
+        auc=_estimate(counted.areas(), miss),
+        hits=_estimate(counted.found(RARE), miss),
+        lower_bound=float(_proved(counted, np.array([best]), members, delta, miss)[0]),
+        curve=counted.curve(),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rates:
+    """Scores [tables, replicates, rows] of members and others, counted table by table: rows of one model depend on each
+    other."""
+
+    score: Floats
+    tables: Tables
+
+    def side(self, members: bool) -> Floats:
+        """The scores of members, or of others [tables, replicates x rows of that side], sorted."""
+        size, marked = len(self.score), self.tables if members else ~self.tables
+        found = np.swapaxes(self.score, 1, 2)[marked]
+        return np.sort(found.reshape(size, -1), axis=1)
+
+    def above(self, at: Floats, members: bool) -> Floats:
+        """The share of a side whose score is at least each threshold [tables, thresholds]."""
+        side = self.side(members)
+        return np.stack([1 - np.searchsorted(row, at, side="left") / side.shape[1] for row in side])
+
+    def thresholds(self) -> Floats:
+        """Scores to cut at, dense at both ends."""
+        pooled = np.sort(self.score, axis=None)
+        ranks = np.unique(np.geomspace(1, len(pooled), POINTS).astype(np.int64))
+        return np.unique(np.concatenate([pooled[ranks - 1], pooled[len(pooled) - ranks]]))
+
+    def found(self, alarms: float) -> Floats:
+        """The share of members that are found [tables] where this share of all others is; of scores that are alike a
+        part is drawn."""
+        at = np.quantile(self.side(False), [1 - alarms, 1 - alarms])
+        at[1] = np.nextafter(at[1], np.inf)  # at least, and above
+        some, fewer = self.above(at, False).mean(axis=0)
+        drawn = (alarms - fewer) / max(some - fewer, 1e-300)
+        hits = self.above(at, True)
+        return np.asarray(hits[:, 1] + np.clip(drawn, 0, 1) * (hits[:, 0] - hits[:, 1]))
+
+    def areas(self) -> Floats:
+        """The area under each table's own curve [tables]: how often a member's score is above another's."""
+        members, others = self.side(True), self.side(False)
+        found = []
+        for mine, theirs in zip(members, others, strict=True):
+            below, up_to = (np.searchsorted(theirs, mine, side=side) for side in ("left", "right"))
+            found.append((below + up_to).mean() / (2 * len(theirs)))
+        return np.array(found)
+
+    def curve(self) -> tuple[tuple[float, float], ...]:
+        """(false alarms, hits) by threshold, over all tables."""
+        members, others = (np.sort(self.side(side), axis=None) for side in (True, False))
+        ranks = np.unique(np.geomspace(1, len(others), POINTS).astype(np.int64))
+        at = others[len(others) - ranks]
+        alarms, hits = (1 - np.searchsorted(side, at, side="left") / len(side) for side in (others, members))
+        return ((0.0, 0.0), *zip(alarms.tolist(), hits.tolist(), strict=True), (1.0, 1.0))
+
+
+def _proved(rates: _Rates, at: Floats, members: bool, delta: float, miss: float) -> Floats:
+    """The epsilon [thresholds] that scores above (`members`) or below each threshold prove: half of `miss` for either
+    rate."""
+    hits, alarms = (rates.above(at, side).mean(axis=0) for side in (True, False))
+    signs, wrong = (hits, alarms) if members else (1 - alarms, 1 - hits)
+    least, _ = mean_ends(signs, len(rates.tables), miss / 2)
+    _, most = mean_ends(wrong, len(rates.tables), miss / 2)
+    return np.asarray(np.log(np.maximum(np.maximum(least - delta, 0.0) / np.maximum(most, 1e-300), 1.0)))
+
+
+def _estimate(values: Floats, miss: float) -> Estimate:
+    """The mean over models, and Student's interval for it: rates of models are means over many rows."""
+    mean, several = float(values.mean()), len(values)
+    far = float(student.isf(miss / 2, several - 1) * values.std(ddof=1) / math.sqrt(several))
+    return Estimate(mean, max(0.0, mean - far), min(1.0, mean + far))
+
+
+def mean_ends(mean: Floats, draws: int, miss: float) -> tuple[Floats, Floats]:
+    """(low, high): ends of one-sided intervals for the expectation of a number from 0 to 1 of which so many independent
+    draws have this mean, each wrong with at most this probability.
+
+    Formal guarantee: P(mean >= q) <= exp(-draws KL(q, p)) for q above the expectation p, and likewise below (Hoeffding
+    1963, theorem 1); ends are where that is `miss`, moved outwards by what the bisection leaves.
+
+    >>> low, high = mean_ends(np.array([0.5]), 1000, 0.005)
+    >>> [round(float(end[0]), 3) for end in (low, high)]
+    [0.449, 0.551]
+    """
+    most = -math.log(miss) / draws
+    ends = []
+    for side in (0.0, 1.0):
+        inside, outside = mean.astype(np.float64), np.full(mean.shape, side)
+        for _ in range(60):
+            middle = (inside + outside) / 2
+            near = rel_entr(mean, middle) + rel_entr(1 - mean, 1 - middle) <= most
+            inside, outside = np.where(near, middle, inside), np.where(near, outside, middle)
+        ends.append(outside)
+    return ends[0], ends[1]

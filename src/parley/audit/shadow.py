@@ -1,0 +1,270 @@
+"""Shadow models: the same training on tables of which the attacker knows who is in them (Shokri et al. 2017).
+
+A table is a row of truth values: which of the population's rows it holds. All tables are equally large, and hold their
+rows in random order, so that a row's membership is a replacement of one row by another.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from parley.data import Design, Summable
+from parley.data.parts import counted_rows
+from parley.data.sources import open_table
+from parley.data.targets import has_target
+from parley.errors import SettingError
+from parley.learning.algorithms.algorithm import Progress
+from parley.learning.outcome.model import JointClassifier, JointModel, make_model
+from parley.learning.train import train
+from parley.losses import KINDS, EmpiricalRisk, make
+from parley.losses.objectives.margin import MarginObjective
+from parley.owner.owner import Owner
+from parley.protocol.queries import Tables as QueryTables
+from parley.protocol.setup import Setup
+from parley.terms import Model, Privacy, Terms
+from parley.validate import Floats
+
+Tables = NDArray[np.bool_]  # [tables, rows]
+SURE = 1e-12  # how far a probability is kept from 0 and 1
+AT_ONCE = 2**22  # numbers in memory while many models are fitted together
+STEPS = 60  # of Newton's method, and halvings of each
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What models say of rows [tables, replicates, rows]: `statistic`, a number that membership moves, and `loss`.
+
+    `aim` [rows] is where a perfect fit would draw the statistic; `group` [rows] tells classes apart.
+    """
+
+    statistic: Floats
+    loss: Floats
+    aim: Floats
+    group: NDArray[np.int64]
+
+    def of(self, tables: slice) -> "Evidence":
+        """What the models of these tables say."""
+        return Evidence(self.statistic[tables], self.loss[tables], self.aim, self.group)
+
+
+Train = Callable[[Tables], Evidence]
+
+
+def random_tables(rows: int, tables: int, rng: np.random.Generator) -> Tables:
+    """So many tables that each hold a random half of the rows."""
+    if rows < 4:
+        raise SettingError(f"population: {rows} rows; expected at least 4, of which a table holds half")
+    order = rng.random((tables, rows)).argsort(axis=1)
+    return order < rows // 2
+
+
+def countable(rows: pd.DataFrame, model: Model, privacy: Privacy | None) -> NDArray[np.bool_]:
+    """Which rows could be learned from [rows]: they have a target, and of each person as many count as terms say."""
+    kept = None if privacy is None else counted_rows(open_table(rows), privacy, "population")
+    found = has_target(rows, model, "population")
+    return found if kept is None else found & kept
+
+
+def evidence_of(objective: EmpiricalRisk, kind: str, design: Design, theta: Floats) -> Evidence:
+    """What models theta [tables, replicates, P] say of the rows of a design; `kind` is what they predict, as in
+    `Model.predicts`."""
+    losses, said = objective.record_losses(design, theta), objective.scores(design.X, theta)
+    group = design.y.astype(np.int64) if kind in ("two classes", "classes") else np.zeros(len(design), dtype=np.int64)
+    if said.ndim > theta.ndim:  # a score for each class or period
+        return Evidence(_log_odds(losses), losses, np.full(len(design), np.inf), group)
+    return Evidence(said, losses, _aims(kind, design.y), group)
+
+
+def _aims(kind: str, y: Floats) -> Floats:
+    """The raw predictions that fit targets best [n]."""
+    if kind == "two classes":
+        return np.where(y > 0, np.inf, -np.inf)
+    return np.log(np.maximum(y, SURE)) if kind == "count" else y
+
+
+def _log_odds(losses: Floats) -> Floats:
+    """ln(p/(1 - p)) of what -ln p is."""
+    return np.asarray(-np.log(np.expm1(np.clip(losses, SURE, -np.log(SURE)))))
+
+
+def without_privacy(objective: EmpiricalRisk, kind: str, design: Design, radius: float | None = None) -> Train:
+    """Training as the kind of model itself defines it: the least cost, no noise. Costs of the margin are fitted for all
+    tables at once."""
+
+    def fitted(tables: Tables) -> Evidence:
+        if isinstance(objective, MarginObjective) and radius is None:
+            theta = many_optima(objective, design, tables)
+        else:
+            found = [objective.optimum([design.where(table)], radius) for table in tables]
+            if any(each is None for each in found):
+                raise SettingError("model: this kind has no best model without privacy to fit shadow models by")
+            theta = np.array(found)
+        return evidence_of(objective, kind, design, theta[:, None])
+
+    return fitted
+
+
+def many_optima(objective: MarginObjective, design: Design, tables: Tables) -> Floats:
+    """The model of least cost of each table [tables, P], by Newton's method for many at once; where a cost has no least
+    one, as where classes separate, one that fits its rows better than anybody needs."""
+    smooth = objective.smoothed
+    at_once = max(1, AT_ONCE // (len(design) * design.width))
+    pieces = [tables[start : start + at_once] for start in range(0, len(tables), at_once)]
+    return np.concatenate([_newton(smooth, design, piece) for piece in pieces])  # type: ignore[arg-type]
+
+
+def _newton(objective: MarginObjective, design: Design, tables: Tables) -> Floats:
+    X, y, loss = design.X, design.y, objective.loss
+    weight = tables * design.weight / tables.sum(axis=1, keepdims=True)
+    theta = np.zeros((len(tables), design.width))
+    ridge = (objective.regularisation + 1e-10 * float(np.mean(X**2))) * np.eye(design.width)
+
+    def cost(models: Floats, rows: Any) -> Floats:
+        return np.asarray((loss.loss(models @ X.T, y) * weight[rows]).sum(axis=1) + objective.penalty(models))
+
+    value = cost(theta, slice(None))
+    for _ in range(STEPS):
+        raw = theta @ X.T
+        curvature = loss.hessian(raw, y) * weight
+        first = (loss.gradient(raw.copy(), y) * weight) @ X + objective.penalty_gradient(theta)
+        hessian = np.matmul(X.T * curvature[:, None, :], X) + ridge
+        step = -np.linalg.solve(hessian, first[..., None])[..., 0]
+        promised = np.einsum("ij,ij->i", first, step)
+        moving = np.flatnonzero(-promised > 1e-12 * (np.abs(value) + 1e-12))
+        length = 1.0
+        while moving.size and length > 2.0**-STEPS:
+            moved = theta[moving] + length * step[moving]
+            there = cost(moved, moving)
+            better = there <= value[moving] + 1e-4 * length * promised[moving]
+            theta[moving[better]], value[moving[better]] = moved[better], there[better]
+            moving, length = moving[~better], length / 2
+        if not (-promised > 1e-12 * (np.abs(value) + 1e-12)).any():
+            break
+    return theta
+
+
+def of_estimator(make: Callable[[], Any], X: Any, y: NDArray[Any], seed: int = 0) -> Train:
+    """Training of anything with `fit` and `predict_proba` or `predict`, one table after the other; X is an array or a
+    table, y [rows] classes or numbers."""
+
+    def fitted(tables: Tables) -> Evidence:
+        models, rng = [], np.random.default_rng(seed)
+        for table in tables:
+            places = rng.permutation(np.flatnonzero(table))
+            part = X[places] if isinstance(X, np.ndarray) else X.iloc[places]
+            models.append(said_by(make().fit(part, y[places]), X, y))
+        return joined(models)
+
+    return fitted
+
+
+def said_by(model: Any, X: Any, y: NDArray[Any]) -> Evidence:
+    """What one model, with `predict_proba` or `predict`, says of rows with these targets: as one table's evidence."""
+    if hasattr(model, "predict_proba"):
+        place = np.searchsorted(model.classes_, y)
+        found = np.minimum(place, len(model.classes_) - 1)
+        p = np.where(model.classes_[found] == y, model.predict_proba(X)[np.arange(len(y)), found], 0.0)
+        p = np.clip(p, SURE, 1 - SURE)
+        return Evidence((np.log(p) - np.log1p(-p))[None, None], -np.log(p)[None, None], np.full(len(y), np.inf), place)
+    said, aim = np.asarray(model.predict(X), dtype=np.float64), np.asarray(y, dtype=np.float64)
+    return Evidence(said[None, None], ((said - aim) ** 2)[None, None], aim, np.zeros(len(y), dtype=np.int64))
+
+
+def joined(parts: list[Evidence]) -> Evidence:
+    """Evidence of several tables about the same rows."""
+    statistic, loss = (np.concatenate([getattr(part, name) for part in parts]) for name in ("statistic", "loss"))
+    return Evidence(statistic, loss, parts[0].aim, parts[0].group)
+
+
+class ShadowOwner(Owner):
+    """An owner of some rows of a population that was prepared once for all."""
+
+    def __init__(self, name: str, population: pd.DataFrame, rows: QueryTables) -> None:
+        super().__init__(name, population)
+        self._rows = rows
+
+    def _tables(self, setup: Setup) -> QueryTables:
+        return self._rows
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedByTerms:
+    """Training as terms say it, noise and all, of one owner as if it were alone: nobody else's rows hide one of its.
+
+    `setup` is that of half the population as its table.
+    """
+
+    setup: Setup
+    name: str
+    population: pd.DataFrame
+    prepared: QueryTables  # the whole population
+    replicates: int
+    seed: int
+    progress: Progress
+
+    @classmethod
+    def make(
+        cls,
+        terms: Terms,
+        name: str,
+        population: pd.DataFrame,
+        replicates: int = 4,
+        seed: int = 0,
+        progress: Progress = lambda done, total: None,
+    ) -> "TrainedByTerms":
+        """Of rows that could have been this owner's; of each person as many count as the terms say."""
+        rows = population[countable(population, terms.model, terms.privacy)].reset_index(drop=True)
+        own = {"records": len(rows), "epsilon": float(terms.training_epsilon(name)), "data": None}
+        everything = terms.changed(
+            model={"holdout": 0.0},
+            learning=None if terms.learning.quorum is None else {"quorum": 1},
+            privacy={"score_epsilon": None},
+            owners={name: own},
+            only=[name],
+        )
+        prepared = Owner(name, rows).prepare(everything)
+        half = prepared.setup.under(everything.changed(owners={name: {"records": len(rows) // 2}}))
+        return cls(half, name, rows, prepared.tables, replicates, seed, progress)
+
+    @property
+    def claimed(self) -> float:
+        """What is promised of all training answers together."""
+        return float(self.setup.terms.training_epsilon(self.name))
+
+    def __call__(self, tables: Tables) -> Evidence:
+        seeds = np.random.SeedSequence(self.seed).generate_state(len(tables)).tolist()
+        found, rng = [], np.random.default_rng([self.seed, 1])
+        for place, (table, seed) in enumerate(zip(tables, seeds, strict=True)):
+            places = rng.permutation(np.flatnonzero(table))
+            rows = replace(self.prepared, train=cast(Any, self.prepared.train).where(places))
+            owner = ShadowOwner(self.name, self.population, rows)
+            owner.prepare(self.setup)
+            result = train(self.setup.terms, [owner], self.replicates, seed, measure=False)
+            found.append(model_evidence(result.model, self.population, result.theta, self.prepared.train))
+            self.progress(place + 1, len(tables))
+        return joined(found)
+
+
+def model_evidence(
+    model: JointModel, rows: pd.DataFrame, theta: Floats | None = None, prepared: Summable | None = None
+) -> Evidence:
+    """What a model that Parley trained says of rows of a table, as one table's evidence; `theta` [replicates, P]: the
+    model and its replicates; `prepared`: the same rows, where somebody has prepared them."""
+    preparation, many = model.preparation_, model.theta_[None] if theta is None else theta
+    predicts = preparation.model.predicts
+    if preparation.model.kind in KINDS and model.trees_ is None:
+        objective = make(preparation.model).bounded_by(preparation)
+        design = prepared if isinstance(prepared, Design) else preparation.design(rows, "population")
+        return evidence_of(objective, predicts, design, many[None])
+    y = preparation.target(rows, "population")
+    own = y * preparation.target_scale + preparation.target_centre
+    if isinstance(model, JointClassifier):
+        own = model.classes_[(y > 0).astype(int)]
+    if theta is None or len(theta) == 1:
+        return said_by(model, rows, own)
+    found = joined([said_by(make_model(preparation, each, "", released=False), rows, own) for each in theta])
+    return Evidence(found.statistic.swapaxes(0, 1), found.loss.swapaxes(0, 1), found.aim, found.group)

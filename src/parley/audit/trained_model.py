@@ -1,0 +1,170 @@
+"""A trained model under attack by an owner whose rows it was trained on: who can be told to have been in its table?
+
+Formal guarantee: none. Everything here is computed from private rows without noise, for the owner's own eyes.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from parley.audit.lira import METHODS, Method
+from parley.audit.membership import Game, Membership, judged
+from parley.audit.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
+from parley.data.parts import counted_rows
+from parley.data.preparation import require_records
+from parley.data.sources import Table, open_table
+from parley.errors import DataError, ModelError
+from parley.learning.algorithms.algorithm import Progress
+from parley.learning.outcome.model import JointModel
+from parley.losses import KINDS, make
+from parley.protocol.task import require_predictor
+from parley.terms import Privacy, Terms
+from parley.validate import Floats
+
+MOST = 300  # rows of either side that are attacked: more of them take longer and tell little more
+FEWEST = 20
+
+
+@dataclass(frozen=True)
+class ModelAudit:
+    """What was found about one model and about training like it."""
+
+    kind: str
+    target: str
+    terms_hash: str
+    released: bool  # by the model file's own word
+    owner: str | None
+    members: int  # rows that were attacked: in the table, and not
+    others: int
+    areas: Mapping[Method | str, float]  # under the curve of each attack on this very model
+    membership: Membership  # of models trained like it
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that contradicts the claim."""
+        return self.membership.holds
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley audit MODEL --json` prints."""
+        return {
+            "kind": self.kind,
+            "target": self.target,
+            "terms_hash": self.terms_hash,
+            "released": self.released,
+            "owner": self.owner,
+            "members": self.members,
+            "others": self.others,
+            "areas_of_this_model": dict(self.areas),
+            "holds": self.holds,
+            "membership": self.membership.to_json(),
+            "seconds": self.seconds,
+        }
+
+
+def own_rows(model: JointModel, terms: Terms, name: str, table: Table) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(rows that an owner's training answers were made of, rows that were held out), as terms divide its table."""
+    source = open_table(table)
+    if source.streams:
+        raise DataError(f"{name}: a streamed table cannot be audited; give one file with some of its rows")
+    kept = counted_rows(source, terms.privacy, name)
+    frame = source.frame() if kept is None else source.frame()[kept]
+    require_records(terms, name, len(frame))
+    trained = model.preparation_.trained_on(len(frame))
+    return frame[trained], frame[~trained]
+
+
+def audit_model(
+    model: JointModel,
+    members: pd.DataFrame,
+    others: pd.DataFrame,
+    terms: Terms | None = None,
+    owner: str | None = None,
+    models: int = 128,
+    seed: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> ModelAudit:
+    """Attack a model with rows that were in an owner's table and rows that could have been, and as many models again
+    of random halves of both: `models` shadow models, and as many that are counted.
+
+    With `terms` and an `owner` those are trained as the terms say, as if the owner were alone, and held against what it
+    was promised; without, by the least cost, and nothing is claimed.
+    """
+    began = time.perf_counter()
+    numbers = np.random.SeedSequence(seed).generate_state(3).tolist()
+    privacy = None if terms is None else terms.privacy
+    population, member = _population(model, members, others, privacy, np.random.default_rng(numbers[0]))
+    train, claimed, delta = _training(model, population, terms, owner, numbers[1], progress)
+    game = Game.play(train, len(population), models, models, numbers[2])
+    seen = model_evidence(model, population)
+    return ModelAudit(
+        kind=model.preparation_.model.kind,
+        target=model.preparation_.model.target,
+        terms_hash=model.terms_hash_,
+        released=model.released_,
+        owner=owner,
+        members=int(member.sum()),
+        others=int((~member).sum()),
+        areas=_areas(game, seen, member),
+        membership=replace(judged(game, claimed, delta), seconds=time.perf_counter() - began),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _population(
+    model: JointModel,
+    members: pd.DataFrame,
+    others: pd.DataFrame,
+    privacy: Privacy | None,
+    rng: np.random.Generator,
+) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+    """As many rows of either side, drawn at random, and which of them are members [rows]."""
+    rows, inside = pd.concat([members, others], ignore_index=True), np.arange(len(members) + len(others)) < len(members)
+    counts = countable(rows, model.preparation_.model, privacy)
+    sides = [np.flatnonzero(counts & side) for side in (inside, ~inside)]
+    size = min(MOST, *(len(side) for side in sides))
+    if size < FEWEST:
+        raise DataError(
+            f"population: {len(sides[0])} members and {len(sides[1])} others with a target; expected at least "
+            f"{FEWEST} of each: hold rows out, or give --population with rows that could have been in the table"
+        )
+    drawn = np.concatenate([rng.permutation(side)[:size] for side in sides])
+    return rows.iloc[drawn].reset_index(drop=True), np.arange(2 * size) < size
+
+
+def _training(
+    model: JointModel, population: pd.DataFrame, terms: Terms | None, owner: str | None, seed: int, progress: Progress
+) -> tuple[Train, float | None, float]:
+    """How shadow models are trained, what is claimed of it, and its delta."""
+    known = model.preparation_.model
+    if model.trees_ is not None:
+        raise ModelError(
+            "a personal model with trees is made of its owner's rows without noise; expected a joint model"
+        )
+    if terms is None or owner is None:
+        if known.kind not in KINDS:
+            raise ModelError(f"{known.kind}: shadow models of this kind need the terms; give --terms and --owner")
+        design, objective = model.preparation_.design(population, "population"), make(known)
+        return without_privacy(objective.bounded_by(model.preparation_), known.predicts, design, known.radius), None, 0
+    require_predictor(terms)
+    if model.terms_hash_ != terms.hash:
+        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+    train = TrainedByTerms.make(terms, owner, population, seed=seed, progress=progress)
+    return train, train.claimed, terms.privacy.delta
+
+
+def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[Method | str, float]:
+    """The area under the curve of each attack on one model, and of the plainest: a small loss."""
+    found: dict[Method | str, float] = {each: _area(game.scores(each, seen)[0, 0], member) for each in METHODS}
+    return {**found, "loss": _area(-seen.loss[0, 0], member)}
+
+
+def _area(score: Floats, member: NDArray[np.bool_]) -> float:
+    ranks = rankdata(score)[member]
+    return float((ranks.mean() - (len(ranks) + 1) / 2) / (~member).sum())

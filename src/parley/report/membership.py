@@ -1,0 +1,187 @@
+"""An audit of a model for its owner's privacy officer: who can be told to have been in the table."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from parley.audit.lira import Method
+from parley.audit.membership import RARE, Estimate, Membership
+from parley.audit.trained_model import ModelAudit
+from parley.learning.outcome.guarantee import INSIDE
+from parley.numerals import number
+from parley.privacy.accounting.meaning import error_tradeoff
+from parley.report import figures
+from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.page import Section, page
+
+TITLE = "Who was in the table?"
+NAMES: dict[str, str] = {
+    "online": "likelihood ratio",
+    "offline": "likelihood, offline",
+    "shadow": "attack model",
+    "loss": "a small loss",
+}
+COLOURS: dict[Method, str] = {"online": TOGETHER, "offline": "#b59a2a", "shadow": MUTED}
+OWN_EYES = (
+    f"{INSIDE} The members' own rows were used, and what is found tells something about them: it is for the owner's "
+    "own eyes, on its own machine."
+)
+NOT_TRIED = (
+    "Not tried: attacks that see the answers of every round, not the model alone (`parley audit TERMS` does), rows "
+    "other than those given, several rows of one person together. An attack that finds nothing proves nothing."
+)
+
+
+def attack_rows(found: Membership) -> list[list[str]]:
+    """A table: how well each attack tells members from others, beside what the claim allows at most."""
+    rows = [["attack", "AUC", f"found at {RARE:.1%} alarms", "shown: ε ≥"]]
+    for each in found.inferences:
+        proved = f"{math.floor(each.lower_bound * 1e3) / 1e3:.3f}"
+        rows.append([NAMES[each.method], _interval(each.auc, 3), _interval(each.hits, 4), proved])
+    if found.claimed_epsilon is not None:
+        most = (
+            most_area(found.claimed_epsilon, found.delta),
+            1 - error_tradeoff(found.claimed_epsilon, found.delta, RARE),
+        )
+        area, hits = (number(float(each), 3, side="above") for each in most)
+        rows.append(["at most, as claimed", area, hits, f"{found.claimed_epsilon:g}"])
+    return [*rows, ["guessing", "0.500", f"{RARE:.4f}", "0"]]
+
+
+def _interval(found: Estimate, digits: int) -> str:
+    return f"{found.value:.{digits}f} ({found.low:.{digits}f}-{found.high:.{digits}f})"
+
+
+def model_rows(audit: ModelAudit) -> list[list[str]]:
+    """A table: the same attacks on the model itself."""
+    return [
+        ["attack on this model", "AUC"],
+        *([NAMES[name], f"{area:.3f}"] for name, area in audit.areas.items()),
+    ]
+
+
+def most_area(epsilon: float, delta: float) -> float:
+    """The largest area under the curve of any attack that (eps, delta) allows.
+
+    >>> round(most_area(1.0, 0.0), 3)
+    0.731
+    """
+    x = np.linspace(0, 1, 100_001)
+    return min(1.0, float(np.trapezoid(1 - error_tradeoff(epsilon, delta, x), x)) + 1e-5)
+
+
+def headline(audit: ModelAudit) -> str:
+    """The verdict in a sentence."""
+    found, best = audit.membership, audit.membership.strongest.auc
+    if not found.holds:
+        return f"Broken: training like this tells more about who was in the table than ε = {found.claimed_epsilon:g}."
+    if found.claimed_epsilon is None:
+        leaks = "Models like this one tell who was in their table" if best.low > 0.5 else "No attack told members apart"
+        return f"{leaks} (area under the curve {best.value:.2f}; guessing has 0.50), and nothing was claimed."
+    return "No attack was found to learn more about who was in the table than is claimed."
+
+
+def learned(audit: ModelAudit) -> list[str]:
+    """What came of it."""
+    found, best = audit.membership, audit.membership.strongest
+    sentences = [
+        headline(audit),
+        f"The strongest attack, {NAMES[best.method]}, puts a member before another row {best.auc.value:.0%} of the "
+        f"time (guessing: 50%), and finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
+    ]
+    if found.claimed_epsilon is not None:
+        most = number(most_area(found.claimed_epsilon, found.delta), 3, side="above")
+        sentences.append(
+            f"{claim(found)} allows an area of at most {most}. Intervals are Student's over models; lower bounds "
+            f"on ε hold together at {found.confidence:.0%}."
+        )
+    return sentences
+
+
+def tried(audit: ModelAudit) -> list[str]:
+    """What was done, in sentences."""
+    found = audit.membership
+    how = (
+        "by the least cost, without noise, since no terms were given"
+        if found.claimed_epsilon is None
+        else f"by the terms, noise and all, as if {audit.owner} were alone: nobody else's rows hide one of its"
+    )
+    return [
+        f"{audit.members} rows that were in the table and {audit.others} that could have been were put together. "
+        f"{found.shadows} shadow models were trained on random halves of them, {how}. They teach three attacks what a "
+        f"model says of a row that it was trained on, and of one that it was not. {found.targets} other models, of "
+        "which the attacker knows nothing but what they say, were attacked; thresholds were chosen on yet others.",
+        "The attacks: a likelihood ratio of each row's own (LiRA, Carlini et al. 2022), with shadow models of both "
+        "sides and with those without the row alone, and an attack model for all rows of a class (Shokri et al. 2017).",
+        "The model itself was attacked in the same way. Of one model there is no confidence: its rows depend on each "
+        "other.",
+    ]
+
+
+def claim(found: Membership) -> str:
+    """What was promised."""
+    if found.claimed_epsilon is None:
+        return "Nothing was claimed"
+    delta = f", δ = {found.delta:g}" if found.delta else ""
+    return f"ε = {found.claimed_epsilon:g}{delta} ({found.adjacency})"
+
+
+def promised(found: Membership) -> str:
+    """What the claim means for whoever attacks."""
+    if found.claimed_epsilon is None:
+        return "Nothing is guaranteed: without the terms nobody can say what noise this model has, if any."
+    factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")
+    extra = f", plus {found.delta:g}" if found.delta else ""
+    return (
+        f"At {claim(found)}, whoever attacks: the share of members that are found is at most {factor} times the "
+        f"share of false alarms{extra}, at every threshold."
+    )
+
+
+def membership_figure(found: Mapping[str, Membership]) -> Figure:
+    """Members that are found by false alarms, on logarithmic axes, beside what is claimed; a panel for each title."""
+    figure = Figure(figsize=(0.6 + 5.6 * len(found), 5.2), layout="constrained", facecolor="white")
+    for axes, (title, each) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
+        _panel(decorate(axes), each)
+        axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    return figure
+
+
+def _panel(axes: Axes, found: Membership) -> None:
+    x = np.geomspace(1e-4, 1, 400)
+    if found.claimed_epsilon is not None:
+        most = 1 - error_tradeoff(found.claimed_epsilon, found.delta, x)
+        axes.fill_between(x, most, 1, color=ALONE, alpha=0.13, linewidth=0)
+        axes.plot(x, most, color=ALONE, linewidth=1.8, label=f"no attack is above: {claim(found)}")
+    for each in found.inferences:
+        alarms, hits = np.array(each.curve).T
+        shown = (alarms > 0) & (hits > 0)
+        label = f"{NAMES[each.method]}: AUC {each.auc.value:.3f}"
+        axes.plot(alarms[shown], hits[shown], color=COLOURS[each.method], linewidth=1.8, label=label)
+    axes.plot(x, x, color=LIMIT, linestyle="--", linewidth=1.2, label="guessing")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(1e-4, 1)
+    axes.set_ylim(1e-4, 1)
+    axes.set_xlabel("false alarms: share of other rows taken for members")
+    axes.set_ylabel("share of members that are found")
+    axes.legend(frameon=False, labelcolor=INK, fontsize=8.5, loc="lower right")
+
+
+def membership_page(audit: ModelAudit) -> str:
+    """The HTML page of a model's audit, with a place to sign."""
+    found = audit.membership
+    drawn = figures.svg(membership_figure({TITLE: found}))
+    sections = [
+        Section("What was learned?", learned(audit), attack_rows(found), drawn),
+        Section("And of this very model?", [], model_rows(audit)),
+        Section("What was tried?", tried(audit)),
+        Section("What does the guarantee say?", [promised(found)]),
+        Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds.", OWN_EYES]),
+        Section("Read by", ["Name, date, signature: ______________________________"]),
+    ]
+    title = f"Audit of a model: {audit.target}"
+    return page(title, headline(audit), sections, f"Parley · {audit.kind} · terms {audit.terms_hash}")
