@@ -25,7 +25,6 @@ from parley.protocol.aggregation import (
     CoalitionNoise,
     DistributedNoise,
     EachOwnerNoise,
-    aggregation_of,
     noise_groups,
 )
 from parley.protocol.queries import Question, Tables
@@ -102,7 +101,7 @@ class Pilot:
     @cached_property
     def noise(self) -> CoalitionNoise:
         """What noise coalitions of the owners carry."""
-        noise = aggregation_of(self.terms).noise(self.setup)
+        noise = self.setup.aggregation.noise(self.setup)
         return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
 
     @cached_property

@@ -11,11 +11,7 @@ from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.protocol.aggregation import (
-    NoiseGroup,
-    aggregation_of,
-    noise_groups,
-)
+from parley.protocol.aggregation import NoiseGroup, noise_groups
 from parley.protocol.queries import Answer, Query
 from parley.validate import Floats, Integers
 
@@ -35,7 +31,7 @@ class PilotExchange:
         terms = pilot.terms
         # all rows answer one question alike; batches and steps of their own differ
         self._own = pilot.question.batched or terms.uneven
-        self._apart = pilot.algorithm.each
+        self._apart = pilot.algorithm.each or pilot.setup.aggregation.each
         self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
         self._rows: dict[tuple[str, ...], Integers] = {}
         self._latest: tuple[str, Floats] = "", np.empty(0)
@@ -110,7 +106,7 @@ def pilot_models(
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
     exchange = owners if pilot.setup.schedule.waits else clocked(owners, pilot.setup.schedule, pilot.speeds)
-    return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
+    return pilot.algorithm.model(run(pilot.algorithm, exchange, pilot.setup.aggregation, asker, start, after_round))
 
 
 def scaled_share(pilot: Pilot, thetas: Floats) -> float:

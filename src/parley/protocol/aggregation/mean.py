@@ -4,6 +4,7 @@ owners."""
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,8 +96,16 @@ class EachOwnerNoise(NoiseOfCoalitions):
 class EachOwner:
     """Every owner adds its own noise, and the answers, which anybody may see, are averaged."""
 
+    each: ClassVar[bool] = (
+        False  # whether `combine` looks at single answers, so that no mean of some can stand for them
+    )
+
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """What the learner makes of a round's answers."""
+        return weighted_mean(answers)
+
+    def pooled(self, answers: Sequence[Answer]) -> Floats:
+        """The mean over all owners' records, of scores."""
         return weighted_mean(answers)
 
     def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:

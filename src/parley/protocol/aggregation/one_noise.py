@@ -4,6 +4,7 @@ there is."""
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,11 +71,15 @@ class OneNoise(NoiseOfCoalitions):
 class Shared:
     """Owners share their sums with three hosts, who draw one noise; nobody sees a single owner's answer."""
 
+    each: ClassVar[bool] = False
+
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """What the learner makes of a round: the one answer there is."""
         if len(answers) != 1:
             raise GuaranteeError("privacy.noise: with shared noise a round has one answer, the sum of all")
         return answers[0].value
+
+    pooled = combine
 
     def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:
         """What an owner is asked, each stage with its part of the one noise that hosts draw."""
