@@ -96,7 +96,7 @@ def test_replicates_are_an_axis_and_constants_come_through(rule):
     together = RULES[rule](values, records, 1)
     assert together.shape == (2, 3, 4)
     for place in itertools.product(range(2), range(3)):
-        np.testing.assert_allclose(RULES[rule](values[place], records, 1), together[place], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(RULES[rule](values[place], records, 1), together[place], rtol=1e-12)
     np.testing.assert_allclose(RULES[rule](np.full((5, 2), 2.5), records, 1), 2.5, rtol=1e-12)
 
 

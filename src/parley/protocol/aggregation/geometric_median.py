@@ -23,20 +23,30 @@ def geometric_median(values: Floats, weights: Integers, liars: int = 0) -> Float
     >>> geometric_median(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]), np.array([1, 1, 1])).round(6)
     array([0., 0.])
     """
-    shares = weights / weights.sum()
-    point = weighted_median(values, weights)
+    shares, crowd = weights / weights.sum(), values.reshape(-1, *values.shape[-2:])
+    point = weighted_median(crowd, weights)
     # how far most of the weight lies from there: no liar makes it large
-    scatter = weighted_median(_sizes(values - point[..., None, :])[..., None], weights)[..., 0]
+    scatter = weighted_median(_sizes(crowd - point[:, None])[..., None], weights)[:, 0]
+    # At an answer nothing moves where the others pull no harder than it weighs. It is looked for first: the iteration
+    # gets there slowly.
+    rests = np.zeros(len(crowd), dtype=bool)
+    for own in range(len(shares)):
+        at = crowd[:, own]
+        still = ~rests & np.all(_step(crowd, shares, at, 1e-14 * scatter) == at, axis=-1)
+        point[still], rests = at[still], rests | still
+    moving = np.flatnonzero(~rests)  # replicates that have not come to rest: each goes its own way
     for _ in range(MOST_STEPS):
-        after = _step(values, shares, point, 1e-14 * scatter)
-        moved, point = _sizes(after - point), after
-        if np.all(moved <= NEAR * scatter):
+        after = _step(crowd[moving], shares, point[moving], 1e-14 * scatter[moving])
+        far = _sizes(after - point[moving]) > NEAR * scatter[moving]
+        point[moving] = after
+        moving = moving[far]
+        if not len(moving):
             break
-    return np.asarray(point)
+    return np.asarray(point.reshape(*values.shape[:-2], values.shape[-1]))
 
 
 def _step(values: Floats, shares: Floats, point: Floats, nothing: Floats) -> Floats:
-    """One step of the iteration from a point [..., p]; answers nearer than `nothing` are where it stands."""
+    """One step of the iteration from points [..., p]; answers nearer than `nothing` are where it stands."""
     away = values - point[..., None, :]
     far = _sizes(away)
     here = far <= nothing[..., None]
