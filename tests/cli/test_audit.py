@@ -47,3 +47,15 @@ def test_mistakes_are_a_sentence(folder):
     run = typed("audit", "terms.toml", "--runs", "5")
     assert run.code == 2
     assert "runs = 5: expected a whole number >= 100" in run.err
+
+
+def test_what_liars_can_do_is_printed(folder):
+    write_terms(make_terms(100, 80, 90, learning__horizon=1, model__features=["x0"]), folder / "terms.toml")
+    run = typed("audit", "terms.toml", "--poison")
+    assert run.code == 0
+    assert "mean (agreed)" in run.out
+    assert "Undetectable" in run.out
+    content = json.loads(typed("audit", "terms.toml", "--poison", "--json").out)
+    assert content["inside"] is False
+    assert {"mean", "median", "trimmed-mean", "geometric-median"} == {rule["rule"] for rule in content["rules"]}
+    assert content["undetectable"] > 0

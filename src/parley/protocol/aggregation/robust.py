@@ -88,7 +88,9 @@ def reaches(setup: Resolver, probability: float) -> dict[str, Extent]:
     """
     stages = {name: setup.part(name).training for name in setup.schedule.names}
     share = probability / sum(len(stage.rounds) for stage in stages.values())
-    return {
-        name: stage.question.extent.noisy(stage.series.mechanism, stage.question.size, share)
-        for name, stage in stages.items()
+    alike = {id(stage): stage for stage in stages.values()}  # owners of whom the terms say the same have one stage
+    found = {
+        key: stage.question.extent.noisy(stage.series.mechanism, stage.question.size, share)
+        for key, stage in alike.items()
     }
+    return {name: found[id(stage)] for name, stage in stages.items()}
