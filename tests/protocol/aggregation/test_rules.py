@@ -51,7 +51,7 @@ def test_equal_owners_have_the_trimmed_mean_of_scipy(owners, liars):
 
 
 @pytest.mark.parametrize("weights", [[1, 1, 1, 1, 1], [5, 1, 2, 3, 1], [1, 9, 1, 1, 1]])
-@pytest.mark.parametrize("size", [1, 2, 6])
+@pytest.mark.parametrize("size", [1, 2, 4])
 def test_no_point_is_nearer_to_all_answers_than_the_geometric_median(weights, size):
     values, weights = np.random.default_rng(size).standard_t(2, size=(3, 5, size)), np.array(weights)
     found = geometric_median(values, weights)
@@ -65,7 +65,7 @@ def test_no_point_is_nearer_to_all_answers_than_the_geometric_median(weights, si
             minimize(cost, s, (each,), "Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}).fun
             for s in starts
         )
-        assert cost(found[each], each) <= best * (1 + 1e-6)
+        assert cost(found[each], each) <= best * (1 + 1e-7)
 
 
 def test_the_geometric_median_stays_at_an_answer_that_weighs_half():
@@ -139,10 +139,10 @@ def test_the_price_of_the_median_is_that_of_its_order_statistic(owners, noise, l
 def test_prices_of_the_other_rules():
     """The mean's is 1; of many equal owners the median's is pi/2 and Krum's nearly their number; trimming lies
     between."""
-    laws, records = (Gaussian(1.0, 1.0),) * 25, (10,) * 25
-    price = {rule: noise_price(RULES[rule], laws, records, 20, 5) for rule in RULES}
+    laws, records = (Gaussian(1.0, 1.0),) * 15, (10,) * 15
+    price = {rule: noise_price(RULES[rule], laws, records, 20, 3) for rule in RULES}
     assert price["mean"] == pytest.approx(1, rel=0.03)
     assert price["median"] == pytest.approx(np.pi / 2, rel=0.05)
     assert 1 < price["trimmed-mean"] < price["median"]
-    assert 1 < price["geometric-median"] < 1.2  # in many coordinates all answers are equally far away
-    assert 10 < price["krum"] < 25
+    assert 1 < price["geometric-median"] < 1.1  # in many coordinates all answers are equally far away
+    assert 6 < price["krum"] < 15

@@ -26,6 +26,11 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
         warnings.append(
             "owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law"
         )
+    if not pilot.setup.aggregation.averages:
+        warnings.append(
+            "the middle of owners that differ is not their mean: the forecast assumes that all follow the pilot's law, "
+            "differ by chance alone, and that nobody lies"
+        )
     if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))
     clip = _clip_sentence(pilot, here, moments)

@@ -4,7 +4,6 @@ owners."""
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,9 +95,10 @@ class EachOwnerNoise(NoiseOfCoalitions):
 class EachOwner:
     """Every owner adds its own noise, and the answers, which anybody may see, are averaged."""
 
-    each: ClassVar[bool] = (
-        False  # whether `combine` looks at single answers, so that no mean of some can stand for them
-    )
+    @property
+    def averages(self) -> bool:
+        """Whether answers are averaged, so that the mean of some owners' can stand for theirs."""
+        return True
 
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """What the learner makes of a round's answers."""

@@ -4,7 +4,6 @@ there is."""
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +70,10 @@ class OneNoise(NoiseOfCoalitions):
 class Shared:
     """Owners share their sums with three hosts, who draw one noise; nobody sees a single owner's answer."""
 
-    each: ClassVar[bool] = False
+    @property
+    def averages(self) -> bool:
+        """Whether answers are averaged: a sum is all there is."""
+        return True
 
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """What the learner makes of a round: the one answer there is."""

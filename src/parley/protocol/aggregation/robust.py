@@ -7,7 +7,6 @@ owner's epsilon is what it is under the mean.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -55,13 +54,24 @@ class Robust(EachOwner):
     liars: int
     setup: Resolver | None = None
 
-    each: ClassVar[bool] = True
+    @property
+    def averages(self) -> bool:
+        """Whether answers are averaged, so that the mean of some owners' can stand for theirs."""
+        return self.rule == "mean"
 
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """What the learner makes of a round's answers."""
-        values = [self._reaches[a.owner].nearest(a.value) if self._reaches else a.value for a in answers]
-        records = np.array([answer.records for answer in answers])
-        return RULES[self.rule](np.stack(values, axis=-2), records, self.liars)
+        values = [self._within(answer) for answer in answers]
+        return self.ruled(np.stack(values, axis=-2), np.array([answer.records for answer in answers]))
+
+    def ruled(self, values: Floats, records: Integers) -> Floats:
+        """What the rule makes of answers [..., N, p] of owners with so many records [N]."""
+        return RULES[self.rule](values, records, self.liars)
+
+    def _within(self, answer: Answer) -> Floats:
+        """An answer brought within what explains it; a mean of several owners' stands as it is."""
+        reach = self._reaches.get(answer.owner)
+        return answer.value if reach is None else reach.nearest(answer.value)
 
     def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
         """What noise the combined answer carries: in training the mean's, times the price of the rule for all owners;
