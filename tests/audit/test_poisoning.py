@@ -96,7 +96,8 @@ def test_labels_are_turned_around():
 
 
 @pytest.mark.parametrize("law", [{}, {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}])
-def test_the_damage_of_a_round_is_bounded(law):
+def test_the_damage_of_a_round_is_bounded(law, monkeypatch):
+    monkeypatch.setattr("parley.audit.damage.MOST", 300)
     found = damage(terms(**law))
     assert found.liars == ("a",)
     assert found.undetectable == pytest.approx(2 * 0.2 * 3.0)
@@ -108,6 +109,9 @@ def test_the_damage_of_a_round_is_bounded(law):
         assert by_rule[rule].outside < 2 * by_rule[rule].noise
         assert by_rule[rule].shift < by_rule["mean"].shift / 5
     assert found.to_json()["learner"]["at_worst"] <= 1
+    bounded = damage(terms(**law).changed(aggregation={"rule": "mean", "byzantine": 1})).rules[0]
+    assert bounded.agreed
+    assert bounded.shift <= bounded.outside < found.undetectable  # half of it is the honest noise's
 
 
 def test_rules_that_owners_cannot_agree_on_are_left_out():
@@ -124,3 +128,15 @@ def test_a_learner_that_chooses_parameters_learns_more_and_never_more_than_noise
     assert found.at_worst > 1.2 * found.at_start
     batched = terms(learning__algorithm="private-sgd", learning__batches=4, learning__decay=None)
     assert adversarial_learner(resolve(batched), "a") is None
+
+
+def test_the_bound_alone_holds_a_liar_to_what_explains_an_answer_and_touches_no_honest_one():
+    """The mean of answers within their bounds: honest runs are as without it, to the last digits; a liar is bounded,
+    and no more."""
+    owners = [parley.Owner(name, table) for name, table in tables().items()]
+    plain, bounded = terms(), terms().changed(aggregation={"rule": "mean", "byzantine": 1})
+    one, other = (poisoned_run(each, owners, {}, "abcde", 16, 3).theta for each in (plain, bounded))
+    np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    lie = {"e": ANSWERS["turns and scales them by 100"]}
+    loose, held = (poisoned_run(each, owners, lie, "abcd", 8, 3).mean for each in (plain, bounded))
+    assert held < loose / 2

@@ -1,21 +1,22 @@
 """What owners that lie can do by these terms, under the agreed rule and under the others: from public numbers alone."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.audit.adversarial_learner import AdversarialLearner, adversarial_learner
 from parley.errors import TermsError
-from parley.learning.outcome.notices import FALSE_ALARMS
+from parley.learning.outcome.notices import FALSE_ALARMS, unnoticed
 from parley.privacy.mechanisms import Bounded, FastNoise
-from parley.protocol.aggregation.robust import RULES, reaches
+from parley.protocol.aggregation.robust import RULES, TOUCHED, reaches
 from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
-from parley.validate import Floats
+from parley.validate import Floats, Integers
 
 NUMBERS = 400_000  # of noise that are drawn for a rule
 FEWEST, MOST = 200, 2000  # draws of a round
@@ -26,7 +27,7 @@ FAR = 1e6  # times what goes unnoticed: as large as they like
 @dataclass(frozen=True)
 class RuleDamage:
     """Of one rule: how many times the mean's noise it lets through, and how far lies were found to move a round's
-    answer on average, in L2; `outside`: lies as large as they like, within: no larger than goes unnoticed."""
+    answer on average, in L2: those that go unnoticed in every round of a run, and `outside`, any."""
 
     rule: str
     agreed: bool
@@ -106,27 +107,46 @@ def _rules(setup: Setup, liars: Collection[str], seed: int) -> Iterator[RuleDama
     terms, names = setup.terms, setup.schedule.names
     agreed = "mean" if terms.aggregation is None else terms.aggregation.rule
     stages = [setup.part(name).training for name in names]
-    size, records = stages[0].question.size, np.array([stage.question.records for stage in stages])
+    size, laws = stages[0].question.size, [stage.series.mechanism for stage in stages]
     draws = int(np.clip(NUMBERS // (len(names) * size), FEWEST, MOST))
-    noise, nothing, laws = FastNoise(seed), np.zeros((draws, size)), [stage.series.mechanism for stage in stages]
+    noise, nothing = FastNoise(seed), np.zeros((draws, size))
     drawn = np.stack([law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in laws], axis=-2)
-    shares = records / records.sum()
-    mean = float(np.sum(shares**2 * np.array([law.variance for law in laws])))
-    lying = np.array([name in liars for name in names])
-    reach = min(reaches(setup, FALSE_ALARMS)[name].size for name in liars)
-    for rule, combine in RULES.items():
-        if rule != "mean" and not _possible(terms, rule, len(liars)):
-            continue
-        honest = combine(drawn, records, len(liars))
-        price = float(np.mean(honest**2)) / mean
+    crowd = _Crowd(drawn, np.array([stage.question.records for stage in stages]), np.array([n in liars for n in names]))
+    mean = float(np.sum((crowd.records / crowd.records.sum()) ** 2 * np.array([law.variance for law in laws])))
+    reach = min((unnoticed(setup, name) for name in liars), key=lambda extent: extent.size)
+    widest = max((reaches(setup, TOUCHED)[name] for name in liars), key=lambda extent: extent.size)
+    quiet = [reach.nearest(lie) for lie in _lies(setup, size, min(0.1 * mean**0.5, reach.size), reach.size)]
+    large = list(_lies(setup, size, reach.size, FAR * reach.size))
+    cut = [widest.nearest(lie) for lie in large]
+    for rule in RULES:
+        if rule == "mean" or _possible(terms, rule, len(liars)):
+            bounded = rule != "mean" or (terms.aggregation is not None and rule == agreed)
+            price = crowd.price(rule)
+            shift = crowd.moved(rule, quiet)
+            outside = max(shift, crowd.moved(rule, cut if bounded else large))
+            yield RuleDamage(rule, rule == agreed, price, shift, outside, (size * price * mean) ** 0.5)
 
-        def moved(lie: Floats, combine: Any = combine, honest: Floats = honest) -> float:
-            told = np.where(lying[:, None], lie, drawn)
-            return float(np.linalg.norm(np.mean(combine(told, records, len(liars)) - honest, axis=0)))
 
-        least = min(0.1 * mean**0.5, reach)
-        near, far = (max(map(moved, _lies(setup, size, *ends))) for ends in ((least, reach), (reach, FAR * reach)))
-        yield RuleDamage(rule, rule == agreed, price, near, far, (size * price * mean) ** 0.5)
+@dataclass(frozen=True, eq=False)
+class _Crowd:
+    """Answers of owners who agree but for their noise [draws, N, p], how many records they have, and who lies [N]."""
+
+    drawn: Floats
+    records: Integers
+    lying: NDArray[np.bool_]
+
+    def price(self, rule: str) -> float:
+        """How many times the mean's noise a rule lets through, of the same draws."""
+        return float(np.mean(self._ruled(rule, self.drawn) ** 2) / np.mean(self._ruled("mean", self.drawn) ** 2))
+
+    def moved(self, rule: str, lies: Sequence[Floats]) -> float:
+        """How far the worst of these lies [p] moves what a rule makes of all answers, on average."""
+        honest = self._ruled(rule, self.drawn)
+        told = (np.where(self.lying[:, None], lie, self.drawn) for lie in lies)
+        return max(float(np.linalg.norm(np.mean(self._ruled(rule, each) - honest, axis=0))) for each in told)
+
+    def _ruled(self, rule: str, values: Floats) -> Floats:
+        return RULES[rule](values, self.records, int(self.lying.sum()))
 
 
 def _possible(terms: Terms, rule: str, liars: int) -> bool:

@@ -8,7 +8,7 @@ nobody is named for them, and what they can do is bounded instead (`parley audit
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, ndtri
 
-from parley.privacy.mechanisms import Mechanism
+from parley.privacy.mechanisms import Extent, Mechanism
 from parley.protocol.aggregation.robust import reaches
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
+from parley.protocol.stages import Stage
 from parley.validate import Floats
 
 FALSE_ALARMS = 1e-3  # of honest runs, at most, in which anybody at all is named
@@ -107,13 +108,11 @@ class Watch:
 
     def _too_large(self, name: str) -> NDArray[np.bool_]:
         """In which replicates all answers together are larger than bound and noise explain."""
-        stage, answers = self._stages[name], self._answers[name]
-        law, size = stage.series.mechanism, stage.question.size
+        stage = self._stages[name]
         if stage.question.own_noise is not None:  # inside of the only answer
             return np.zeros_like(self._outside[name])
-        share = FALSE_ALARMS / TESTS / len(self._stages)
-        noise = norm_tail(law, share, size * answers) + 2 * answers * law.rounding(size)
-        return np.asarray(self._beyond[name] > noise ** (1 if law.norm == "l1" else 2))
+        noise = _run_noise(stage, self._answers[name], len(self._stages))
+        return np.asarray(self._beyond[name] > noise ** (1 if stage.question.norm == "l1" else 2))
 
     def _too_far(self, name: str) -> NDArray[np.bool_]:
         """In which replicates it lies too far from more others than may lie."""
@@ -132,6 +131,23 @@ class Watch:
         share = FALSE_ALARMS / TESTS / (owners * (owners - 1) / 2)
         laws = [stage.series.mechanism for stage in stages]
         return sum_tail(laws, rounds, share / size, size) + rounds * sum(law.rounding(size) for law in laws)
+
+
+def unnoticed(setup: Setup, name: str) -> Extent:
+    """Where an owner's answers may lie in every round of a run without its being named for their size."""
+    stage = setup.part(name).training
+    rounds, reach = len(stage.rounds), reaches(setup, FALSE_ALARMS / TESTS)[name]
+    often = rounds if stage.question.norm == "l1" else math.sqrt(rounds)
+    whole = stage.question.extent.size + _run_noise(stage, rounds, len(setup.schedule.names)) / often
+    return replace(reach, size=min(reach.size, whole))
+
+
+def _run_noise(stage: Stage, answers: int, owners: int) -> float:
+    """How much the noise of so many answers of one of the owners measures together, but for its share of the false
+    alarms."""
+    law, size = stage.series.mechanism, stage.question.size
+    noise = norm_tail(law, FALSE_ALARMS / TESTS / owners, size * answers)
+    return noise + 2 * answers * law.rounding(size)
 
 
 def norm_tail(law: Mechanism, probability: float, numbers: int) -> float:
