@@ -31,6 +31,7 @@ SETTINGS = (
         "privacy.person",
         "privacy.records_per_person",
     ),
+    ("aggregation.rule", "aggregation.byzantine", "aggregation.spread"),
 )
 
 
@@ -82,7 +83,7 @@ def _settings(result: Result) -> list[list[str]]:
     for section in SETTINGS:
         for key in section:
             part, name = key.split(".")
-            value = getattr(getattr(result.terms, part), name)
+            value = getattr(getattr(result.terms, part), name, None)
             if value is not None:
                 rows.append([key, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)])
     return rows

@@ -59,12 +59,13 @@ class Extent:
         return np.asarray(boxed & (total <= most))
 
     def nearest(self, values: Floats) -> Floats:
-        """Values [..., d] brought within: those inside as they are, others cut to the box and then scaled down.
+        """Values [..., d] brought within: those inside as they are, others cut to the box and then scaled down; what is
+        not a number counts as 0.
 
         >>> Extent(-1.0, 1.0, 1.5, "l1").nearest(np.array([[9.0, 1.0], [1.0, -0.5]])).tolist()
         [[0.75, 0.75], [1.0, -0.5]]
         """
-        boxed = np.clip(values, self.low, self.high)
+        boxed = np.clip(np.where(np.isnan(values), 0.0, values), self.low, self.high)
         total, most = self._measured(boxed)
         return np.asarray(boxed * np.where(total > most, most / np.maximum(total, most), 1.0)[..., None])
 

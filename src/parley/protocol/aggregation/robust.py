@@ -74,16 +74,18 @@ class Robust(EachOwner):
         return answer.value if reach is None else reach.nearest(answer.value)
 
     def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
-        """What noise the combined answer carries: in training the mean's, times the price of the rule for all owners;
-        scores are averaged."""
+        """What noise the combined answer carries: in training the mean's, times the price of the rule; scores are
+        averaged."""
         plain = super().noise(setup, names, stage)
-        if stage:
-            return plain
-        stages = [setup.part(name).training for name in setup.schedule.names]
+        return plain if stage else replace(plain, variances=plain.variances * self.price(setup))
+
+    def price(self, setup: Resolver) -> float:
+        """How many times the mean's noise the rule lets through in training, of the owners that the first round asks;
+        coalitions of others are taken to be like them."""
+        stages = [setup.part(name).training for name in setup.schedule.at(1)]
         laws = tuple(each.series.mechanism for each in stages)
         records = tuple(each.question.records for each in stages)
-        price = noise_price(RULES[self.rule], laws, records, stages[0].question.size, self.liars)
-        return replace(plain, variances=plain.variances * price)
+        return noise_price(RULES[self.rule], laws, records, stages[0].question.size, self.liars)
 
     @cached_property
     def _reaches(self) -> Mapping[str, Extent]:
