@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, ndtri
 
-from parley.privacy.mechanisms import Extent, Mechanism
+from parley.privacy.mechanisms import Extent, Gaussian, GridGeometric, Laplace, Mechanism
 from parley.protocol.aggregation.robust import reaches
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
@@ -26,6 +26,8 @@ from parley.validate import Floats
 FALSE_ALARMS = 1e-3  # of honest runs, at most, in which anybody at all is named
 TESTS = 3  # that share it: single answers, all answers together, the stated spread
 SLACK = 1 + 1e-3  # of noise: samplers draw long vectors, and whole numbers, with a little more of it than the law has
+
+KNOWN = (Laplace, GridGeometric, Gaussian)  # laws whose sums have tails that are known
 
 Reason = Literal["an answer", "all answers", "spread"]
 
@@ -145,9 +147,10 @@ def unnoticed(setup: Setup, name: str) -> Extent:
 def _run_noise(stage: Stage, answers: int, owners: int) -> float:
     """How much the noise of so many answers of one of the owners measures together, but for its share of the false
     alarms."""
-    law, size = stage.series.mechanism, stage.question.size
-    noise = norm_tail(law, FALSE_ALARMS / TESTS / owners, size * answers)
-    return noise + 2 * answers * law.rounding(size)
+    law, size, share = stage.series.mechanism, stage.question.size, FALSE_ALARMS / TESTS / owners
+    if isinstance(law, KNOWN):
+        return norm_tail(law, share, size * answers) + 2 * answers * law.rounding(size)
+    return (answers if law.norm == "l1" else math.sqrt(answers)) * law.norm_tail(share / answers, size)
 
 
 def norm_tail(law: Mechanism, probability: float, numbers: int) -> float:
@@ -164,12 +167,14 @@ def sum_tail(laws: Sequence[Mechanism], rounds: int, probability: float, size: i
 
     Formal guarantee: normal noise adds up to normal noise. Else Chernoff's bound at the best of some exponents, each of
     which holds: ln E exp(t Y) = -ln(1 - (t b)^2) of Laplace noise of scale b, and on whole numbers no more, because
-    (cosh x - 1)/x^2 grows.
+    (cosh x - 1)/x^2 grows. Of a law that a program added, the union bound over its noises.
 
     >>> from parley.privacy.mechanisms import Gaussian
     >>> round(sum_tail([Gaussian(3.0, 1.0), Gaussian(4.0, 1.0)], 100, 0.05, 1), 1)
     98.1
     """
+    if not all(isinstance(law, KNOWN) for law in laws):
+        return rounds * sum(law.tail(probability / (rounds * len(laws)), size) for law in laws)
     if all(law.norm == "l2" for law in laws):
         return -math.sqrt(rounds * sum(law.variance for law in laws)) * SLACK * float(ndtri(probability / 2))
     scales = SLACK * np.array([law.noise_scale for law in laws])
