@@ -12,8 +12,8 @@ def krum(values: Floats, weights: Integers, liars: int) -> Floats:
     Every owner counts once: a heavier one is no better protected from a neighbour that copies it. What is taken was
     said by one owner, liar or not, that a majority stands close to; of owners with unequal noise mostly a quiet one.
 
-    Where it fails: nothing is averaged, so noise counts nearly as much as a single owner's, N times that of the mean of
-    equal owners; in many coordinates noise drowns distances, and a lie of its size passes; of owners of different laws
+    Where it fails: nothing is averaged, so noise counts several times as much as in the mean, of many equal owners up
+    to N times; in many coordinates noise drowns distances, and a lie of its size passes; of owners of different laws
     one law is taken for all.
 
     >>> krum(np.array([[0.0], [1.0], [1.1], [1.2], [50.0]]), np.ones(5, dtype=np.int64), 1)
