@@ -78,7 +78,7 @@ def test_an_owner_audits_a_model_with_its_own_rows(model):
 def test_what_belongs_to_a_model_is_asked_of_one(model):
     for words, said in (
         (("model.json",), "--population with rows that it was not: expected one of the two"),
-        (("own.toml", "--owner", "a"), "expected a model to audit"),
+        (("own.toml", "--data", "a.csv"), "expected a model to audit"),
         (("nothing.json", "--terms", "own.toml"), "cannot be read"),
         (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),
         (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained by other terms"),
@@ -86,3 +86,15 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
         run = typed("audit", *words)
         assert run.code == 2
         assert said in run.said
+
+
+def test_what_liars_can_do_is_printed(folder):
+    write_terms(make_terms(100, 80, 90, learning__horizon=1, model__features=["x0"]), folder / "terms.toml")
+    run = typed("audit", "terms.toml", "--poison")
+    assert run.code == 0
+    assert "mean (agreed)" in run.out
+    assert "Undetectable" in run.out
+    content = json.loads(typed("audit", "terms.toml", "--poison", "--json").out)
+    assert content["inside"] is False
+    assert {"mean", "median", "trimmed-mean", "geometric-median"} == {rule["rule"] for rule in content["rules"]}
+    assert content["undetectable"] > 0

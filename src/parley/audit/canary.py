@@ -57,6 +57,13 @@ class CanarySearch:
         a, b = (self._alone(place) for place in self.pair)
         return a, b
 
+    def typical_tables(self) -> tuple[Tables, Tables]:
+        """A pair whose answers lie as far apart as the middle one of all pairs, with the canary alone in each."""
+        near = np.abs(self._apart - np.median(self._apart[np.triu_indices(len(self._apart), 1)]))
+        np.fill_diagonal(near, np.inf)
+        first, second = np.unravel_index(int(np.argmin(near)), near.shape)
+        return self._alone(int(first)), self._alone(int(second))
+
     @property
     def empty_table(self) -> pd.DataFrame:
         """A table of this owner's size in which nobody has a target."""
@@ -65,9 +72,7 @@ class CanarySearch:
     @cached_property
     def pair(self) -> tuple[int, int]:
         """The places of the two canaries among those that were tried."""
-        question, query = self.asked
-        values = [self._answer(question, query, self._alone(place)) for place in range(len(self._prepared))]
-        distance = _distances(np.array(values))
+        question, distance = self.asked[0], self._apart
         good = distance >= distance.max() * (1 - NEAR)
         sizes = question.record_sizes(self._prepared, self._theta)
         # of pairs that lie equally far apart at the start, that whose gradients stay clipped longest
@@ -76,6 +81,13 @@ class CanarySearch:
         if not distance[first, second] > 0:
             raise TermsError(f"{self.name}: no row was found that moves its answers; nothing can be audited")
         return int(first), int(second)
+
+    @cached_property
+    def _apart(self) -> Floats:
+        """How far apart the answers on each two candidates lie."""
+        question, query = self.asked
+        values = [self._answer(question, query, self._alone(place)) for place in range(len(self._prepared))]
+        return _distances(np.array(values))
 
     @cached_property
     def asked(self) -> tuple[Question, Query]:

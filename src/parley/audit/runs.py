@@ -180,4 +180,5 @@ def few_owners(terms: Terms, name: str) -> Terms:
     together = {"records": sum(part.records for part in others), "epsilon": min(part.epsilon for part in others)}
     kept = [part.name for part in terms.owners if part.name in (name, others[0].name)]
     quorum = None if learning.quorum is None else {"quorum": min(learning.quorum, 2)}
-    return terms.changed(learning=quorum, only=kept, owners={others[0].name: together})
+    # what the learner makes of answers is no part of what they tell
+    return terms.changed(learning=quorum, only=kept, owners={others[0].name: together}, aggregation={})

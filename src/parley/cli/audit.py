@@ -10,7 +10,7 @@ from parley.cli.served_audit import ServedOptions, audit_a_daemon
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
-from parley.terms import load_terms
+from parley.terms import Terms, load_terms
 
 
 def audit_command(
@@ -52,6 +52,9 @@ def audit_command(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page for a privacy officer (.html).")
     ] = None,
+    poison: Annotated[
+        bool, typer.Option("--poison", help="Instead: what owners that lie can do, under each rule of aggregation.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
         Path | None,
@@ -105,6 +108,9 @@ def audit_command(
     if served is not None:
         audit_a_daemon(terms, options, served, seed, report, as_json)
         return
+    if poison:
+        show_poisoning(terms, seed or 0, as_json)
+        return
     for file in (plot, report):
         require_folder(file)
     if plot is not None:
@@ -132,3 +138,20 @@ def audit_command(
         console.print(f"terms {terms.hash[:16]}…   {audit.seconds:.1f} s", style="dim")
     if not audit.holds:
         raise typer.Exit(1)
+
+
+def show_poisoning(terms: Terms, seed: int, as_json: bool) -> None:
+    """Print what owners that lie can do by these terms."""
+    from parley.audit.damage import damage
+    from parley.report import poisoning as words
+
+    with progress_bar("lying"):
+        found = damage(terms, seed)
+    if as_json:
+        print_json(found.to_json(), inside=False)
+        return
+    console.print(terminal_table(words.rule_rows(found), terms.title or "Owners that lie"))
+    console.print()
+    for sentence in words.sentences(found):
+        console.print(sentence, markup=False, soft_wrap=True)
+    console.print(f"terms {terms.hash[:16]}…   {found.seconds:.1f} s", style="dim")

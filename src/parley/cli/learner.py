@@ -126,7 +126,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     """The report of a deployed run."""
     from parley.cli.train import show_intervals, show_scores, show_target
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.training import aborted_line, consensus_line, remote_owner_rows
+    from parley.report.training import aborted_line, consensus_line, notice_lines, remote_owner_rows
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -138,6 +138,8 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     show_scores(result)
     if (aborted := aborted_line(result)) is not None:
         console.print(aborted, style="yellow")
+    for notice in notice_lines(result):
+        console.print(notice, style="yellow", markup=False, soft_wrap=True)
     if (consensus := consensus_line(result)) is not None:
         console.print(consensus)
     show_target(result)

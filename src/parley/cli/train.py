@@ -190,7 +190,14 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     """Print the result of a run as tables and sentences."""
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
-    from parley.report.training import aborted_line, consensus_line, owner_rows, quality_rows, undefined_line
+    from parley.report.training import (
+        aborted_line,
+        consensus_line,
+        notice_lines,
+        owner_rows,
+        quality_rows,
+        undefined_line,
+    )
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -206,6 +213,8 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     show_target(result)
     if (aborted := aborted_line(result)) is not None:
         console.print(aborted, style="yellow")
+    for notice in notice_lines(result):
+        console.print(notice, style="yellow", markup=False, soft_wrap=True)
     if (consensus := consensus_line(result)) is not None:
         console.print(consensus)
     if expected is not None:

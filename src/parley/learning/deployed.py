@@ -17,6 +17,7 @@ from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import make_model
+from parley.learning.outcome.notices import Watch
 from parley.learning.outcome.result import OwnerOutcome, Result, make_result
 from parley.learning.outcome.scores import ask_scores
 from parley.learning.start import starting_point
@@ -90,6 +91,7 @@ class KeptRun:
         self._deployed, self._peers, self._begin = deployed, peers, begin
         self.used = Counter(begin.answers)  # how many answers of each owner went into the state
         self.aborted: list[int] = []  # rounds that brought no step
+        self.watch = Watch(deployed.setup)
 
     def rounds(self, progress: Callable[[State], None]) -> State:
         """All rounds from where it begins."""
@@ -97,6 +99,7 @@ class KeptRun:
         def after_round(state: State, answers: Sequence[Answer]) -> None:
             self.aborted += [] if answers or not self._deployed.setup.schedule.waits else [state.round - 1]
             self.used.update(name for answer in answers for name in answer.owners)
+            self.watch.hear(answers)
             self._store(state)
             progress(state)
 
@@ -173,6 +176,7 @@ def learn(
         by_word=True,
         consensus_error=algorithm.consensus_error(final),
         aborted_rounds=kept.aborted,
+        notices=kept.watch.notices(),
         seconds=time.perf_counter() - began,
     )
     return result, unheard

@@ -16,6 +16,7 @@ from parley.learning.algorithms.asynchronous import check_speeds
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.gathering import exchange_with, gather, in_order
+from parley.learning.outcome.notices import Watch
 from parley.learning.outcome.result import OwnerOutcome, Result, make_result
 from parley.learning.outcome.scores import ask_scores
 from parley.learning.outcome.study import Study
@@ -38,8 +39,10 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
     study = Study(agreements) if settings.measure and not release else None
 
     aborted: list[int] = []
+    watch = Watch(setup)
 
     def after_round(state: State, answers: Sequence[Answer]) -> None:
+        watch.hear(answers)
         if not answers and setup.schedule.waits:
             aborted.append(state.round - 1)
         if study is not None and (settings.whole_path or state.round > algorithm.horizon):
@@ -70,6 +73,7 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
         released=release,
         consensus_error=algorithm.consensus_error(final),
         aborted_rounds=aborted,
+        notices=watch.notices(),
         seconds=time.perf_counter() - began,
     )
 

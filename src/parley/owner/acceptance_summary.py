@@ -55,6 +55,7 @@ def acceptance_summary(
         *(_shared(agreement) if terms.noise.summed else [_noisy(agreement)]),
         *_steps(agreement),
         *_arrivals(agreement),
+        *_liars(terms),
         *sentences(agreement),
         f"What it promises every {task.unit} in the table ({Adjacency.REPLACE_ONE}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = "
@@ -177,6 +178,19 @@ def _arrivals(agreement: Agreement) -> list[str]:
         f"Answers are used as they come: this owner is asked again as soon as it has answered, at most {answers:,} "
         "times, and its noise is for exactly so many. An answer that comes too late to be used costs as much. When "
         "its answers come the learner sees, and no part of this promise is about that."
+    ]
+
+
+def _liars(terms: Terms) -> list[str]:
+    """What the learner does about owners that lie, where the terms say how many may."""
+    section = terms.aggregation
+    if section is None:
+        return []
+    return [
+        f"Of all owners {section.byzantine:,} may lie: the learner makes one answer of all by the rule "
+        f"{section.rule!r}, and its result names owners whose answers the agreed bound"
+        f"{'' if section.spread is None else ', the stated spread'} and their noise do not explain. What this owner "
+        "promises does not depend on it."
     ]
 
 

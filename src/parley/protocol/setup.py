@@ -45,10 +45,10 @@ class Setup(Context):
         """What owners do together by these terms."""
         return task_of(self.terms)
 
-    @property
+    @cached_property
     def aggregation(self) -> Aggregation:
         """How answers become one, and where their noise is drawn."""
-        return aggregation_of(self.terms)
+        return aggregation_of(self.terms, self)
 
     @cached_property
     def numbers(self) -> PublicNumbers:

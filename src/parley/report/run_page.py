@@ -12,6 +12,7 @@ from parley.report.shape_functions import shape_functions, shapes_words
 from parley.report.training import (
     interval_line,
     interval_rows,
+    notice_lines,
     owner_rows,
     quality_rows,
     score_rows,
@@ -30,6 +31,7 @@ SETTINGS = (
         "privacy.person",
         "privacy.records_per_person",
     ),
+    ("aggregation.rule", "aggregation.byzantine", "aggregation.spread"),
 )
 
 
@@ -37,6 +39,8 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
     """The HTML page of a run, a simulation or a release, without anything from outside."""
     terms = result.terms
     sections = [Section("Who promised and spent what", [guarantee(result)], owner_rows(result))]
+    if result.notices:
+        sections.append(Section("Whose answers are not explained?", notice_lines(result)))
     if result.quality is not None:
         path = result.path
         drawn = "" if path is None else figures.svg(figures.fitness_path(np.asarray(path)))
@@ -79,7 +83,7 @@ def _settings(result: Result) -> list[list[str]]:
     for section in SETTINGS:
         for key in section:
             part, name = key.split(".")
-            value = getattr(getattr(result.terms, part), name)
+            value = getattr(getattr(result.terms, part), name, None)
             if value is not None:
                 rows.append([key, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)])
     return rows

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from parley.learning.outcome import Result
+from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.learning.outcome.scores import Scores
 from parley.losses.moments import moments_bound
 from parley.numerals import number, percent
@@ -76,6 +77,17 @@ def aborted_line(result: Result) -> str | None:
         f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. What they "
         f"cost is spent."
     )
+
+
+def notice_lines(result: Result) -> list[str]:
+    """Owners whose answers nothing agreed explains, a sentence each; none where all are explained."""
+    often = f" (in {{runs:,}} of {result.replicates:,} runs)" if result.replicates > 1 else ""
+    said = [
+        f"{each.owner}: {each.sentence}{often.format(runs=each.runs)}. Find out what it runs, and on which table."
+        for each in result.notices
+    ]
+    rate = f"Of honest runs at most one in {1 / FALSE_ALARMS:,.0f} names anybody."
+    return [*said, rate] if said else []
 
 
 def consensus_line(result: Result) -> str | None:

@@ -12,12 +12,13 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import pydantic
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from parley.errors import TermsError
+from parley.terms.aggregation import check_aggregation, unless_plain
 from parley.terms.algorithm_rules import readers, require_read
 from parley.terms.asynchronous import check_answers
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS, NoiseFacts
@@ -31,7 +32,7 @@ from parley.terms.participation import check_participation, check_stragglers
 from parley.terms.preliminary_releases import check_delta, check_differences, check_scales
 from parley.terms.questions import check_question
 from parley.terms.score import check_score
-from parley.terms.sections import EACH_OWNER, Host, Learning, OwnerTerms, Privacy
+from parley.terms.sections import EACH_OWNER, Aggregation, Host, Learning, OwnerTerms, Privacy
 from parley.terms.task_rules import named_rules, require_own_algorithm, rules_of
 from parley.terms.topology import among, with_edges
 
@@ -65,6 +66,7 @@ class Terms(Section):
     privacy: Privacy = Privacy()
     owners: tuple[OwnerTerms, ...] = Field(min_length=1)
     hosts: tuple[Host, ...] = ()
+    aggregation: Annotated[Aggregation | None, BeforeValidator(unless_plain)] = None  # None: the plain mean
 
     @model_validator(mode="before")
     @classmethod
@@ -120,6 +122,7 @@ class Terms(Section):
         check_differences(self)
         check_participation(self)
         check_hosts(self)
+        check_aggregation(self)
         return self
 
     @property
@@ -174,11 +177,13 @@ class Terms(Section):
         owners: Mapping[str, Mapping[str, Any]] | None = None,
         only: Collection[str] | None = None,
         hosts: Collection[str] | None = None,
+        aggregation: Mapping[str, Any] | None = None,
     ) -> "Terms":
         """These terms with some keys changed, checked like any others (`TermsError`).
 
         `hosts` are the names of all (who hosts already keeps its key); `everyone` changes all owners alike, `owners`
-        some by their names; with `only`, these owners remain.
+        some by their names; with `only`, these owners remain. `aggregation` is the whole section, for it says one
+        thing.
 
         >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
         ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
@@ -193,6 +198,7 @@ class Terms(Section):
         keys = {host.name: host for host in self.hosts}
         named = self.hosts if hosts is None else tuple(keys.get(name, {"name": name}) for name in hosts)
         content: dict[str, Any] = {"title": self.title if title is None else title, "hosts": named}
+        content["aggregation"] = self.aggregation if aggregation is None else dict(aggregation)
         for name, update in sections.items():
             section = getattr(self, name)
             content[name] = section if update is None else {**section.model_dump(), **following(update), **update}

@@ -91,6 +91,24 @@ NOISES = {
     "shared": NoiseFacts(summed=True, hosts=3, common=True, aborts=True, approximate=True),
 }
 
+
+@dataclass(frozen=True)
+class RuleFacts:
+    """How answers become one, `aggregation.rule`. `more`: how many owners a round must hear beyond twice those that may
+    lie; `weighted`: whether an owner counts by its records, else once."""
+
+    more: int = 1
+    weighted: bool = True
+
+
+AGGREGATION_RULES = {
+    "mean": RuleFacts(),
+    "median": RuleFacts(),
+    "trimmed-mean": RuleFacts(),
+    "krum": RuleFacts(more=3, weighted=False),
+    "geometric-median": RuleFacts(),
+}
+
 TASKS = {
     PREDICTION: TaskFacts("parley.learning"),
     "column-statistics": TaskFacts("parley.tasks.column_statistics", algorithm="scales", names=True),

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from parley.terms.catalogue import NoiseFacts
 from parley.terms.model import Model
-from parley.terms.sections import Host, Learning, OwnerTerms, Privacy
+from parley.terms.sections import Aggregation, Host, Learning, OwnerTerms, Privacy
 
 
 class CheckableTerms(Protocol):
@@ -16,6 +16,7 @@ class CheckableTerms(Protocol):
     privacy: Privacy
     owners: tuple[OwnerTerms, ...]
     hosts: tuple[Host, ...]
+    aggregation: Aggregation | None
 
     @property
     def task(self) -> str:

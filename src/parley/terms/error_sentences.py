@@ -8,7 +8,7 @@ from typing import Any
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS, TASKS
 from parley.terms.keys import RANGE, Section, listed, looked_up
 from parley.terms.model import Model
-from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
+from parley.terms.sections import PARTY, Aggregation, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.task_rules import rules_of
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
@@ -20,6 +20,7 @@ _SECTIONS: dict[str, type[Section]] = {
     "privacy": Privacy,
     "owners": OwnerTerms,
     "hosts": Host,
+    "aggregation": Aggregation,
     "privacy_cost": PrivacyCost,
 }
 

@@ -10,7 +10,13 @@ from parley.terms.agreement import Terms
 from parley.terms.keys import Section
 from parley.terms.sections import Host, OwnerTerms
 
-SHOWN = {"algorithm", "horizon", "step", "mechanism"}  # written even where they are what a file without them means
+SHOWN = {
+    "algorithm",
+    "horizon",
+    "step",
+    "mechanism",
+    "rule",
+}  # written even where they are what a file without them means
 
 
 def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> None:
@@ -27,7 +33,7 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
                 part[key] = os.path.relpath(part[key], folder)
     lines = [*(f"# {text}".rstrip() for text in head), *([""] if head else [])]
     lines += [f"{key} = {_value(value)}" for key, value in content.items() if isinstance(value, str) and value]
-    for name in ("model", "learning", "privacy"):
+    for name in ("model", "learning", "privacy", "aggregation"):
         if name in content:
             lines += ["", f"[{name}]", *_entries(_needed(getattr(terms, name), content[name]), name, notes or {})]
     for name, kind in (("owners", OwnerTerms), ("hosts", Host)):

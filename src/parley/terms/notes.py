@@ -52,6 +52,9 @@ NOTES: Mapping[str, str] = {
     "privacy.difference_epsilon": "of every epsilon, for one answer that tells how much owners differ, asked before "
     "anything is learned",
     "privacy.noise": "shared: one noise for all, drawn by three hosts of whom none knows it",
+    "aggregation.rule": "how answers become one; all but the mean hold where some owners lie, and cost noise",
+    "aggregation.byzantine": "how many owners may lie",
+    "aggregation.spread": "how far apart honest owners' answers lie at most, but for noise: who is farther is named",
     "owners.records": "rows in the table: public, and checked",
     "owners.epsilon": "what all answers together may tell about a person, at most; smaller = more private",
     "owners.answers": "the most answers that it gives; its noise is for exactly so many",

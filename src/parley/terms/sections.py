@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from parley.terms.algorithm_rules import AlgorithmRules, algorithm_rules, named_algorithm, require_read
-from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS
+from parley.terms.catalogue import AGGREGATION_RULES, ALGORITHMS, ALL_MECHANISMS
 from parley.terms.columns import Name
 from parley.terms.keys import Count, NonNegative, Positive, Section, Share, looked_up, one_of
 from parley.terms.topology import Edges, read_topology
@@ -139,6 +139,21 @@ class Privacy(Section):
             raise ValueError(f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without")
         if self.records_per_person > 1 and self.person is None:
             raise ValueError("records_per_person|expected `person` beside it: the column that tells people apart")
+        return self
+
+
+class Aggregation(Section):
+    """How the learner makes one answer of the owners', where some of them may lie."""
+
+    rule: Annotated[str, Field(strict=True), one_of(AGGREGATION_RULES)] = "mean"
+    byzantine: Count | None = None  # f: how many owners may answer whatever they like
+    # how far apart honest owners' exact answers to one question lie at most, in any number; None: nobody says
+    spread: Positive | None = None
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if self.byzantine is None:
+            raise ValueError("byzantine|expected a whole number: how many owners may lie")
         return self
 
 

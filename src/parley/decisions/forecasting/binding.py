@@ -8,6 +8,7 @@ from parley.decisions.forecasting.pilot import Pilot
 from parley.decisions.forecasting.pilot_runs import pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Landscape
 from parley.numerals import number
+from parley.protocol.aggregation import Robust
 from parley.validate import Floats
 
 RARELY = 1e-3  # a share of records, or a probability, too small to change the moments
@@ -25,6 +26,13 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
     if pilot.algorithm.drifts and len(pilot.terms.owners) > 1:
         warnings.append(
             "owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law"
+        )
+    rule = pilot.setup.aggregation
+    if isinstance(rule, Robust) and not rule.averages:
+        warnings.append(
+            f"the {rule.rule} lets through {number(rule.price(pilot.setup), 3)} times the mean's noise; of owners that "
+            "differ it is not their mean: the forecast assumes that all follow the pilot's law, differ by chance "
+            "alone, and that nobody lies"
         )
     if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))

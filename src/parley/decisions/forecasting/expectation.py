@@ -243,8 +243,8 @@ class ByRuns(Expectation):
 
 
 def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
-    """Choose the method: exact moments for a squared loss whose clip and box do not bind, else a pilot run, else
-    curvature alone, as for public trees.
+    """Choose the method: exact moments for the mean of a squared loss's answers whose clip and box do not bind, else a
+    pilot run, else curvature alone, as for public trees.
 
     `here` is the pilot's landscape where the caller has it already.
     """
@@ -259,7 +259,7 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     if moments is not None and not np.isfinite(moments.gain).all():
         raise SettingError("learning.step: by the pilot's curvature the run diverges; choose a smaller step")
     binds, warnings = binding(pilot, here, moments)
-    exact = pilot.objective.quadratic and not binds
+    exact = pilot.objective.quadratic and not binds and pilot.setup.aggregation.averages
     told = None if moments is None else ByMoments(pilot, here, warnings, moments, exact)
     # rows that trees were grown on cannot run in the place of others
     if told is not None and (told.exact or not pilot.has_rows or pilot.grown is not None):

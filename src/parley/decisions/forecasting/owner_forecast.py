@@ -105,7 +105,8 @@ def _variances(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], fl
     rest, names = variance * (others / size) ** 2, pilot.setup.schedule.names
 
     def variance_at(place: int, epsilon: float) -> float:
-        own = pilot.setup.variance_at(names[place], epsilon) * float(pilot.spread[place])
+        counts = float(noise.variances[place] / pilot.mechanisms[place].variance)  # beside that of others, by the rule
+        own = pilot.setup.variance_at(names[place], epsilon) * counts
         return float(rest[place] + own * (records[place] / size) ** 2)
 
     return variance_at

@@ -45,6 +45,8 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     algorithm = make_algorithm(setup)
     if not isinstance(algorithm, Descent) or not setup.risk.quadratic:
         raise SettingError("moments of the owners say enough for descent on linear-regression only")
+    if not setup.aggregation.averages:
+        raise SettingError("aggregation.rule: moments of the owners say enough for the mean of their answers only")
     free, names = replace(algorithm, radius=None), setup.schedule.names
     noise, ridge = setup.aggregation.noise(setup), setup.risk.regularisation
     A, b = np.array([owners[name].A for name in names]), np.array([owners[name].b for name in names])

@@ -18,14 +18,14 @@ from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_s
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
 from parley.losses import EmpiricalRisk, RecordBound
-from parley.privacy.mechanisms import FastNoise, Mechanism
+from parley.privacy.mechanisms import Bounded, FastNoise, Mechanism
 from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.aggregation import (
     CoalitionNoise,
     DistributedNoise,
     EachOwnerNoise,
-    aggregation_of,
+    Robust,
     noise_groups,
 )
 from parley.protocol.queries import Question, Tables
@@ -102,7 +102,7 @@ class Pilot:
     @cached_property
     def noise(self) -> CoalitionNoise:
         """What noise coalitions of the owners carry."""
-        noise = aggregation_of(self.terms).noise(self.setup)
+        noise = self.setup.aggregation.noise(self.setup)
         return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
 
     @cached_property
@@ -145,6 +145,10 @@ class Pilot:
             drawn = draw_plainly(first.recipe, shape, np.random.default_rng(seed))
             return first.over(int(self.rows.sum())).decode(drawn.view(np.uint64))
         noise, rows, nothing = FastNoise(seed), float(self.rows.sum()), np.zeros(shape)
+        rule = self.setup.aggregation
+        if isinstance(rule, Robust):
+            own = [law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in self.mechanisms]
+            return rule.ruled(np.stack(own, axis=-2), self.rows.astype(np.int64))
         asked = noise_groups({name: part.training for name, part in self.setup.parts.items()})
         return np.asarray(
             sum(group.records / rows * group.release(nothing, noise.combined(group.weights)) for group in asked)

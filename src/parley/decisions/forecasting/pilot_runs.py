@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from parley.decisions.forecasting.chance_deviations import chance_deviations
 from parley.decisions.forecasting.pilot import Pilot
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.asynchronous import clocked
@@ -11,11 +12,7 @@ from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.protocol.aggregation import (
-    NoiseGroup,
-    aggregation_of,
-    noise_groups,
-)
+from parley.protocol.aggregation import NoiseGroup, noise_groups
 from parley.protocol.queries import Answer, Query
 from parley.validate import Floats, Integers
 
@@ -35,7 +32,10 @@ class PilotExchange:
         terms = pilot.terms
         # all rows answer one question alike; batches and steps of their own differ
         self._own = pilot.question.batched or terms.uneven
-        self._apart = pilot.algorithm.each
+        self._apart = pilot.algorithm.each or not pilot.setup.aggregation.averages
+        # where answers are about batches, these differ by chance already; without any noise nothing does
+        alike = pilot.setup.aggregation.averages or pilot.question.batched or noiseless
+        self._away = {} if alike else chance_deviations(pilot, replicates, np.random.default_rng([seed, 2]))
         self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
         self._rows: dict[tuple[str, ...], Integers] = {}
         self._latest: tuple[str, Floats] = "", np.empty(0)
@@ -56,6 +56,8 @@ class PilotExchange:
     def _mean(self, query: Query, group: NoiseGroup, noise: FastNoise) -> Answer:
         """What owners answer on average who add their own noise."""
         value = self._exact(query, group.names, group.shares)
+        if (away := self._away.get(group.names[0])) is not None:
+            value = value + away
         if not self._noiseless:
             value = group.release(value, noise)
         first, *others = group.names
@@ -110,7 +112,7 @@ def pilot_models(
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
     exchange = owners if pilot.setup.schedule.waits else clocked(owners, pilot.setup.schedule, pilot.speeds)
-    return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
+    return pilot.algorithm.model(run(pilot.algorithm, exchange, pilot.setup.aggregation, asker, start, after_round))
 
 
 def scaled_share(pilot: Pilot, thetas: Floats) -> float:

@@ -165,6 +165,11 @@ def stakes(
             "learning.algorithm: objective-perturbation is for one owner; expected an algorithm that several can "
             "agree on"
         )
+    if terms.aggregation is not None and terms.aggregation.rule != "mean":
+        raise TermsError(
+            f"aggregation.rule: expected 'mean' where budgets are negotiated: what {terms.aggregation.rule!r} makes of "
+            "owners whose noise differs has no law that a game could be solved by"
+        )
     known = open_pilot(terms, pilot)
     cost, least, warnings = _known_cost(known, seed)
     records = np.array([float(question.records) for question in known.questions])

@@ -9,6 +9,7 @@ import numpy as np
 from parley.errors import ParleyError
 from parley.learning.outcome.metrics import Metrics
 from parley.learning.outcome.model import JointModel, make_model
+from parley.learning.outcome.notices import Notice
 from parley.learning.outcome.personal import personal_model
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.learning.outcome.scores import Scores
@@ -60,6 +61,8 @@ class Result:
     consensus_error: float | None = None
     # with one noise for all: rounds that brought no step, as far as this process saw them
     aborted_rounds: tuple[int, ...] = ()
+    # owners whose answers bound, noise and stated spread do not explain, as far as this process heard them
+    notices: tuple[Notice, ...] = ()
 
     @property
     def terms_hash(self) -> str:
@@ -140,6 +143,7 @@ class Result:
             "released": self.released,
             "by_word": self.by_word,
             "void_rounds": list(self.aborted_rounds),
+            "notices": [notice.to_json() for notice in self.notices],
             "theta": self.theta[0].tolist(),
             "moments": self.moments,
             "intervals": None if self.intervals is None else [vars(each) for each in self.intervals],
@@ -167,6 +171,7 @@ def make_result(
     by_word: bool = False,
     consensus_error: float | None = None,
     aborted_rounds: Iterable[int] = (),
+    notices: Iterable[Notice] = (),
 ) -> Result:
     """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
     terms, first = setup.terms, theta[0]
@@ -189,6 +194,7 @@ def make_result(
         by_word=by_word,
         consensus_error=consensus_error,
         aborted_rounds=tuple(aborted_rounds),
+        notices=tuple(notices),
     )
 
 

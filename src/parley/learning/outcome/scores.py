@@ -82,5 +82,5 @@ def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta
     single = answers if all(len(answer.owners) == 1 for answer in answers) else []  # a sum says nothing of its owners
     owners = [score(a.owner, a.records, a.value, float(v)) for a, v in zip(single, noise.variances, strict=False)]
     return Scores(
-        tuple(owners), score("all", int(noise.records.sum()), aggregation.combine(answers), noise.all_together)
+        tuple(owners), score("all", int(noise.records.sum()), aggregation.pooled(answers), noise.all_together)
     )

@@ -4,6 +4,7 @@ and noise are public, so anybody can tell what cannot be an answer."""
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
 from parley.privacy.events import Norm
@@ -49,10 +50,28 @@ class Extent:
         >>> reach.holds(np.array([1.0, -0.5])), reach.holds(np.array([1.0, 1.0])), reach.holds(np.array([1.1, 0.0]))
         (True, False, False)
         """
-        if not (np.all(value >= self.low) and np.all(value <= self.high)):
-            return False
-        # of numbers up to 1 no power overflows
+        return bool(self.inside(value))
+
+    def inside(self, values: Floats) -> NDArray[np.bool_]:
+        """Whether each of values [..., d] lies within [...]; what is not a number does not."""
+        boxed = np.all((values >= self.low) & (values <= self.high), axis=-1)
+        total, most = self._measured(np.where(boxed[..., None], values, 0.0))
+        return np.asarray(boxed & (total <= most))
+
+    def nearest(self, values: Floats) -> Floats:
+        """Values [..., d] brought within: those inside as they are, others cut to the box and then scaled down; what is
+        not a number counts as 0.
+
+        >>> Extent(-1.0, 1.0, 1.5, "l1").nearest(np.array([[9.0, 1.0], [1.0, -0.5]])).tolist()
+        [[0.75, 0.75], [1.0, -0.5]]
+        """
+        boxed = np.clip(np.where(np.isnan(values), 0.0, values), self.low, self.high)
+        total, most = self._measured(boxed)
+        return np.asarray(boxed * np.where(total > most, most / np.maximum(total, most), 1.0)[..., None])
+
+    def _measured(self, values: Floats) -> tuple[Floats, float]:
+        """How much values [..., d] measure [...], and how much they may, in a unit in which no power overflows."""
         unit = max(float(np.max(np.abs(self.low))), float(np.max(np.abs(self.high))))
-        share = value / unit
-        total = np.abs(share).sum() if self.norm == "l1" else np.sqrt(share @ share)
-        return bool(total <= self.size / unit)
+        share = values / unit
+        total = np.abs(share).sum(axis=-1) if self.norm == "l1" else np.sqrt(np.vecdot(share, share))
+        return np.asarray(total), self.size / unit

@@ -4,6 +4,8 @@ from parley.protocol.aggregation.distributed import DistributedNoise
 from parley.protocol.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
 from parley.protocol.aggregation.noise_groups import NoiseGroup, noise_groups
 from parley.protocol.aggregation.one_noise import OneNoise, Shared
+from parley.protocol.aggregation.robust import Robust
+from parley.protocol.stages import Resolver
 from parley.terms import Terms
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Members",
     "NoiseGroup",
     "OneNoise",
+    "Robust",
     "Shared",
     "aggregation_of",
     "noise_groups",
@@ -28,6 +31,10 @@ CoalitionNoise = EachOwnerNoise | OneNoise
 AGGREGATIONS: dict[str, Aggregation] = {"each-owner": EachOwner(), "shared": Shared()}
 
 
-def aggregation_of(terms: Terms) -> Aggregation:
-    """The one that the terms name in `privacy.noise`."""
-    return AGGREGATIONS[terms.privacy.noise]
+def aggregation_of(terms: Terms, setup: Resolver | None = None) -> Aggregation:
+    """The one that the terms name in `privacy.noise` and, where owners may lie, in `aggregation`; a `setup` says how
+    large honest answers are."""
+    section = terms.aggregation
+    if section is None or section.byzantine is None:
+        return AGGREGATIONS[terms.privacy.noise]
+    return Robust(section.rule, section.byzantine, setup)

@@ -95,8 +95,17 @@ class EachOwnerNoise(NoiseOfCoalitions):
 class EachOwner:
     """Every owner adds its own noise, and the answers, which anybody may see, are averaged."""
 
+    @property
+    def averages(self) -> bool:
+        """Whether answers are averaged, so that the mean of some owners' can stand for theirs."""
+        return True
+
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """What the learner makes of a round's answers."""
+        return weighted_mean(answers)
+
+    def pooled(self, answers: Sequence[Answer]) -> Floats:
+        """The mean over all owners' records, of scores."""
         return weighted_mean(answers)
 
     def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:

@@ -70,11 +70,18 @@ class OneNoise(NoiseOfCoalitions):
 class Shared:
     """Owners share their sums with three hosts, who draw one noise; nobody sees a single owner's answer."""
 
+    @property
+    def averages(self) -> bool:
+        """Whether answers are averaged: a sum is all there is."""
+        return True
+
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """What the learner makes of a round: the one answer there is."""
         if len(answers) != 1:
             raise GuaranteeError("privacy.noise: with shared noise a round has one answer, the sum of all")
         return answers[0].value
+
+    pooled = combine
 
     def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:
         """What an owner is asked, each stage with its part of the one noise that hosts draw."""

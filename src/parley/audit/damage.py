@@ -1,0 +1,165 @@
+"""What owners that lie can do by these terms, under the agreed rule and under the others: from public numbers alone."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.audit.adversarial_learner import AdversarialLearner, adversarial_learner
+from parley.errors import TermsError
+from parley.learning.outcome.notices import FALSE_ALARMS, unnoticed
+from parley.privacy.mechanisms import Bounded, FastNoise
+from parley.protocol.aggregation.robust import RULES, TOUCHED, reaches
+from parley.protocol.setup import Setup, resolve
+from parley.terms import Terms
+from parley.terms.catalogue import PREDICTION
+from parley.validate import Floats, Integers
+
+NUMBERS = 400_000  # of noise that are drawn for a rule
+FEWEST, MOST = 200, 2000  # draws of a round
+PLACES = 8  # distances at which a lie is tried
+FAR = 1e6  # times what goes unnoticed: as large as they like
+
+
+@dataclass(frozen=True)
+class RuleDamage:
+    """Of one rule: how many times the mean's noise it lets through, and how far lies were found to move a round's
+    answer on average, in L2: those that go unnoticed in every round of a run, and `outside`, any."""
+
+    rule: str
+    agreed: bool
+    price: float
+    shift: float
+    outside: float
+    noise: float  # how much the noise of the combined answer measures, root of its mean square in L2
+
+    def to_json(self) -> dict[str, Any]:
+        """One of the objects under `rules`."""
+        return vars(self)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What the owners that may lie can do in a round, and what a learner learns that chooses where to ask."""
+
+    terms_hash: str
+    liars: tuple[str, ...]  # those with most records
+    share: float  # of all records
+    bound: float  # how much an honest owner's exact answer measures at most, in `norm`
+    norm: str
+    false_alarms: float
+    rules: tuple[RuleDamage, ...]
+    learner: AdversarialLearner | None
+    seconds: float
+
+    @property
+    def undetectable(self) -> float:
+        """How far lies within the bound move the mean in a round at most: the liars' share, times from one end of the
+        bound to the other."""
+        return 2 * self.share * self.bound
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley audit --poison --json` prints."""
+        rules, asker = [rule.to_json() for rule in self.rules], None if self.learner is None else vars(self.learner)
+        return {**vars(self), "undetectable": self.undetectable, "rules": rules, "learner": asker}
+
+
+def damage(terms: Terms, seed: int = 0) -> Damage:
+    """What the owners that may lie (one, where the terms do not say) can do by these terms. No table is read.
+
+    The shift is that of honest owners who agree but for their noise: where they differ, a liar has that much more room
+    in every rule but the mean, where the bound `undetectable` holds whatever the tables. Lies that were tried lie in
+    one number or in all alike, at distances up to what goes unnoticed, and at a million times as much.
+    """
+    began = time.perf_counter()
+    if (
+        terms.task != PREDICTION
+        or terms.noise.summed
+        or not terms.learning.waits
+        or terms.learning.topology is not None
+    ):
+        raise TermsError(
+            "poison: expected terms by which a learner hears every owner's own answers in rounds; of a sum, of answers "
+            "used as they come and of peers nothing is said here"
+        )
+    setup, count = resolve(terms), 1 if terms.aggregation is None else terms.aggregation.byzantine or 1
+    names = sorted(setup.schedule.names, key=lambda name: -setup.part(name).training.question.records)
+    liars, rows = tuple(names[:count]), {name: setup.part(name).training.question.records for name in names}
+    training = setup.part(liars[0]).training.question
+    return Damage(
+        terms_hash=terms.hash,
+        liars=liars,
+        share=sum(rows[name] for name in liars) / sum(rows.values()),
+        bound=training.extent.size,
+        norm=training.norm,
+        false_alarms=FALSE_ALARMS,
+        rules=tuple(_rules(setup, liars, seed)),
+        learner=adversarial_learner(setup, liars[0], seed),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _rules(setup: Setup, liars: Collection[str], seed: int) -> Iterator[RuleDamage]:
+    """Every rule that these owners may agree on."""
+    terms, names = setup.terms, setup.schedule.names
+    agreed = "mean" if terms.aggregation is None else terms.aggregation.rule
+    stages = [setup.part(name).training for name in names]
+    size, laws = stages[0].question.size, [stage.series.mechanism for stage in stages]
+    draws = int(np.clip(NUMBERS // (len(names) * size), FEWEST, MOST))
+    noise, nothing = FastNoise(seed), np.zeros((draws, size))
+    drawn = np.stack([law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in laws], axis=-2)
+    crowd = _Crowd(drawn, np.array([stage.question.records for stage in stages]), np.array([n in liars for n in names]))
+    mean = float(np.sum((crowd.records / crowd.records.sum()) ** 2 * np.array([law.variance for law in laws])))
+    reach = min((unnoticed(setup, name) for name in liars), key=lambda extent: extent.size)
+    widest = max((reaches(setup, TOUCHED)[name] for name in liars), key=lambda extent: extent.size)
+    quiet = [reach.nearest(lie) for lie in _lies(setup, size, min(0.1 * mean**0.5, reach.size), reach.size)]
+    large = list(_lies(setup, size, reach.size, FAR * reach.size))
+    cut = [widest.nearest(lie) for lie in large]
+    for rule in RULES:
+        if rule == "mean" or _possible(terms, rule, len(liars)):
+            bounded = rule != "mean" or (terms.aggregation is not None and rule == agreed)
+            price = crowd.price(rule)
+            shift = crowd.moved(rule, quiet)
+            outside = max(shift, crowd.moved(rule, cut if bounded else large))
+            yield RuleDamage(rule, rule == agreed, price, shift, outside, (size * price * mean) ** 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class _Crowd:
+    """Answers of owners who agree but for their noise [draws, N, p], how many records they have, and who lies [N]."""
+
+    drawn: Floats
+    records: Integers
+    lying: NDArray[np.bool_]
+
+    def price(self, rule: str) -> float:
+        """How many times the mean's noise a rule lets through, of the same draws."""
+        return float(np.mean(self._ruled(rule, self.drawn) ** 2) / np.mean(self._ruled("mean", self.drawn) ** 2))
+
+    def moved(self, rule: str, lies: Sequence[Floats]) -> float:
+        """How far the worst of these lies [p] moves what a rule makes of all answers, on average."""
+        honest = self._ruled(rule, self.drawn)
+        told = (np.where(self.lying[:, None], lie, self.drawn) for lie in lies)
+        return max(float(np.linalg.norm(np.mean(self._ruled(rule, each) - honest, axis=0))) for each in told)
+
+    def _ruled(self, rule: str, values: Floats) -> Floats:
+        return RULES[rule](values, self.records, int(self.lying.sum()))
+
+
+def _possible(terms: Terms, rule: str, liars: int) -> bool:
+    try:
+        terms.changed(aggregation={"rule": rule, "byzantine": liars})
+    except TermsError:
+        return False
+    return True
+
+
+def _lies(setup: Setup, size: int, least: float, most: float) -> Iterator[Floats]:
+    """Answers that measure so much in the noise's norm: in one number, and in all alike."""
+    order = 1 if setup.norm == "l1" else 2
+    for direction in (np.eye(size)[0], np.ones(size)):
+        unit = direction / np.linalg.norm(direction, order)
+        yield from (distance * unit for distance in np.geomspace(least, most, PLACES))

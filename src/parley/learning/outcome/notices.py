@@ -1,0 +1,183 @@
+"""Who answered as nobody does that keeps to the terms: a test of every owner over a whole run, with a stated rate of
+false alarms.
+
+The learner knows how large an exact answer can be and how its noise is distributed, and nothing else. So lies that stay
+within the bound (a sign that is turned, labels that are exchanged) cannot be told from an honest owner of another law:
+nobody is named for them, and what they can do is bounded instead (`parley audit --poison`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammainccinv, ndtri
+
+from parley.privacy.mechanisms import Extent, Gaussian, GridGeometric, Laplace, Mechanism
+from parley.protocol.aggregation.robust import reaches
+from parley.protocol.queries import Answer
+from parley.protocol.setup import Setup
+from parley.protocol.stages import Stage
+from parley.validate import Floats
+
+FALSE_ALARMS = 1e-3  # of honest runs, at most, in which anybody at all is named
+TESTS = 3  # that share it: single answers, all answers together, the stated spread
+SLACK = 1 + 1e-3  # of noise: samplers draw long vectors, and whole numbers, with a little more of it than the law has
+
+KNOWN = (Laplace, GridGeometric, Gaussian)  # laws whose sums have tails that are known
+
+Reason = Literal["an answer", "all answers", "spread"]
+
+SENTENCES: dict[Reason, str] = {
+    "an answer": "an answer of it is larger than the agreed bound and its noise explain",
+    "all answers": "its answers together are larger than the agreed bound and their noise explain",
+    "spread": "its answers lie farther from those of most others than the stated spread and their noise explain",
+}
+
+
+@dataclass(frozen=True)
+class Notice:
+    """An owner whose answers are not explained, why, and in how many of the study's runs; of a release there is one."""
+
+    owner: str
+    reason: Reason
+    runs: int
+
+    @property
+    def sentence(self) -> str:
+        return SENTENCES[self.reason]
+
+    def to_json(self) -> dict[str, Any]:
+        """One of the objects under `notices` in `parley train --json`."""
+        return {**vars(self), "sentence": self.sentence}
+
+
+class Watch:
+    """What is heard of every owner in a run, added up round after round: a number or two for each replicate.
+
+    Formal guarantee: where all owners keep to the terms, any is named with probability at most `FALSE_ALARMS` in a run,
+    whatever their tables and whatever was asked. Each test has a third of it. (1) A single answer outside of what bound
+    and noise explain: the union bound over all answers (`reaches`). (2) Exact answers measure at most the bound, so
+    what answers measure beyond it is at most what their noise does, whose norm over all rounds together is that of one
+    long vector. (3) With a stated spread s, the sum over rounds of two honest owners' differences is at most T s, in
+    any number, and the sum of their noises, of which the tail is exact (normal) or Chernoff's (Laplace). Who lies
+    farther than that from more others than may lie is named: an honest owner is not, whatever the liars say, for it
+    agrees with all other honest ones.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self._stages = {name: setup.part(name).training for name in setup.schedule.names}
+        single = not setup.terms.noise.summed
+        self._extents = reaches(setup, FALSE_ALARMS / TESTS) if single else {}
+        self._outside: dict[str, NDArray[np.bool_]] = {}
+        self._beyond: dict[str, Floats] = {}
+        self._answers = dict.fromkeys(self._stages, 0)
+        section = setup.terms.aggregation
+        self._spread = None if section is None else section.spread
+        self._liars = 0 if section is None else section.byzantine or 0
+        self._apart: dict[tuple[str, str], tuple[int, Floats]] = {}
+
+    def hear(self, answers: Sequence[Answer]) -> None:
+        """Take in what a round brought; sums of several owners' answers say nothing of one."""
+        single = [answer for answer in answers if answer.owner in self._extents]
+        for answer in single:
+            name, question = answer.owner, self._stages[answer.owner].question
+            with np.errstate(over="ignore"):
+                sizes = np.linalg.norm(answer.value, 1 if question.norm == "l1" else 2, axis=-1)
+                beyond = np.maximum(sizes - question.extent.size, 0.0) ** (1 if question.norm == "l1" else 2)
+            self._outside[name] = self._outside.get(name, False) | ~self._extents[name].inside(answer.value)
+            self._beyond[name] = self._beyond.get(name, 0.0) + beyond
+            self._answers[name] += 1
+        if self._spread is not None:
+            for one, other in combinations(single, 2):
+                rounds, sums = self._apart.get((one.owner, other.owner), (0, np.zeros_like(one.value)))
+                self._apart[one.owner, other.owner] = rounds + 1, sums + (one.value - other.value)
+
+    def notices(self) -> tuple[Notice, ...]:
+        """Who is named, and why, in the order of the terms."""
+        found = []
+        for name in self._outside:
+            tests: dict[Reason, NDArray[np.bool_]] = {
+                "an answer": self._outside[name],
+                "all answers": self._too_large(name),
+                "spread": self._too_far(name),
+            }
+            found += [Notice(name, reason, int(named.sum())) for reason, named in tests.items() if named.any()]
+        return tuple(sorted(found, key=lambda notice: list(self._stages).index(notice.owner)))
+
+    def _too_large(self, name: str) -> NDArray[np.bool_]:
+        """In which replicates all answers together are larger than bound and noise explain."""
+        stage = self._stages[name]
+        if stage.question.own_noise is not None:  # inside of the only answer
+            return np.zeros_like(self._outside[name])
+        noise = _run_noise(stage, self._answers[name], len(self._stages))
+        return np.asarray(self._beyond[name] > noise ** (1 if stage.question.norm == "l1" else 2))
+
+    def _too_far(self, name: str) -> NDArray[np.bool_]:
+        """In which replicates it lies too far from more others than may lie."""
+        disagrees = np.zeros(self._beyond[name].shape, dtype=int)
+        for pair, (rounds, sums) in self._apart.items():
+            if name in pair and self._spread is not None:
+                limit = rounds * self._spread + self._difference(pair, rounds)
+                disagrees += np.abs(sums).max(axis=-1) > limit
+        return disagrees > self._liars
+
+    def _difference(self, pair: tuple[str, str], rounds: int) -> float:
+        """How far the sum of two owners' noises, over so many rounds, goes in its worst number, but for a share of the
+        false alarms."""
+        stages, owners = [self._stages[name] for name in pair], len(self._stages)
+        size = stages[0].question.size
+        share = FALSE_ALARMS / TESTS / (owners * (owners - 1) / 2)
+        laws = [stage.series.mechanism for stage in stages]
+        return sum_tail(laws, rounds, share / size, size) + rounds * sum(law.rounding(size) for law in laws)
+
+
+def unnoticed(setup: Setup, name: str) -> Extent:
+    """Where an owner's answers may lie in every round of a run without its being named for their size."""
+    stage = setup.part(name).training
+    rounds, reach = len(stage.rounds), reaches(setup, FALSE_ALARMS / TESTS)[name]
+    often = rounds if stage.question.norm == "l1" else math.sqrt(rounds)
+    whole = stage.question.extent.size + _run_noise(stage, rounds, len(setup.schedule.names)) / often
+    return replace(reach, size=min(reach.size, whole))
+
+
+def _run_noise(stage: Stage, answers: int, owners: int) -> float:
+    """How much the noise of so many answers of one of the owners measures together, but for its share of the false
+    alarms."""
+    law, size, share = stage.series.mechanism, stage.question.size, FALSE_ALARMS / TESTS / owners
+    if isinstance(law, KNOWN):
+        return norm_tail(law, share, size * answers) + 2 * answers * law.rounding(size)
+    return (answers if law.norm == "l1" else math.sqrt(answers)) * law.norm_tail(share / answers, size)
+
+
+def norm_tail(law: Mechanism, probability: float, numbers: int) -> float:
+    """How much so many numbers of noise measure in the law's norm, but for this probability: gamma distributed, or in
+    L2 the root of a chi-squared number."""
+    if law.norm == "l1":
+        return SLACK * law.noise_scale * float(gammainccinv(numbers, probability))
+    return SLACK * law.noise_scale * math.sqrt(2 * float(gammainccinv(numbers / 2, probability)))
+
+
+def sum_tail(laws: Sequence[Mechanism], rounds: int, probability: float, size: int) -> float:
+    """How far the sum of `rounds` noises of each of these laws goes, either way, in one of `size` numbers, but for this
+    probability.
+
+    Formal guarantee: normal noise adds up to normal noise. Else Chernoff's bound at the best of some exponents, each of
+    which holds: ln E exp(t Y) = -ln(1 - (t b)^2) of Laplace noise of scale b, and on whole numbers no more, because
+    (cosh x - 1)/x^2 grows. Of a law that a program added, the union bound over its noises.
+
+    >>> from parley.privacy.mechanisms import Gaussian
+    >>> round(sum_tail([Gaussian(3.0, 1.0), Gaussian(4.0, 1.0)], 100, 0.05, 1), 1)
+    98.1
+    """
+    if not all(isinstance(law, KNOWN) for law in laws):
+        return rounds * sum(law.tail(probability / (rounds * len(laws)), size) for law in laws)
+    if all(law.norm == "l2" for law in laws):
+        return -math.sqrt(rounds * sum(law.variance for law in laws)) * SLACK * float(ndtri(probability / 2))
+    scales = SLACK * np.array([law.noise_scale for law in laws])
+    exponents = np.linspace(0.002, 0.998, 499) / scales.max()
+    cumulants = -rounds * np.log1p(-((exponents[:, None] * scales) ** 2)).sum(axis=1)
+    return float(np.min((cumulants + math.log(2 / probability)) / exponents))

@@ -1,0 +1,108 @@
+"""Rules that hold where some owners lie: every answer is brought within its bound and noise, then a majority decides.
+
+Formal guarantee: a rule looks at noisy answers alone. Whatever is computed from those costs no privacy, so every
+owner's epsilon is what it is under the mean.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from parley.privacy.mechanisms import Extent
+from parley.protocol.aggregation.geometric_median import geometric_median
+from parley.protocol.aggregation.krum import krum
+from parley.protocol.aggregation.mean import EachOwner, EachOwnerNoise
+from parley.protocol.aggregation.median import weighted_median
+from parley.protocol.aggregation.price import noise_price
+from parley.protocol.aggregation.trimmed_mean import trimmed_mean
+from parley.protocol.queries import Answer
+from parley.protocol.stages import Resolver
+from parley.validate import Floats, Integers
+
+Rule = Callable[[Floats, Integers, int], Floats]  # answers [..., N, p], records [N], how many may lie: [..., p]
+
+TOUCHED = 1e-3  # in so many honest runs at most some answer is changed by its bound
+
+
+def plain_mean(values: Floats, weights: Integers, liars: int = 0) -> Floats:
+    """The mean of answers [..., N, p], weighted by records [N]: [..., p]. One liar moves it as far as it likes, within
+    its own bound and noise."""
+    return np.asarray(np.einsum("n,...np->...p", weights / weights.sum(), values))
+
+
+RULES: Mapping[str, Rule] = {
+    "mean": plain_mean,
+    "median": weighted_median,
+    "trimmed-mean": trimmed_mean,
+    "krum": krum,
+    "geometric-median": geometric_median,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Robust(EachOwner):
+    """Every owner adds its own noise; the learner brings each answer within what bound and noise explain, and makes one
+    of all by a rule that so many liars do not decide.
+
+    An honest owner's answer is changed by its bound with probability at most `TOUCHED` in a whole run, all owners
+    together. `setup`: whose bounds those are; None: answers are taken as they are.
+    """
+
+    rule: str
+    liars: int
+    setup: Resolver | None = None
+
+    @property
+    def averages(self) -> bool:
+        """Whether answers are averaged, so that the mean of some owners' can stand for theirs."""
+        return self.rule == "mean"
+
+    def combine(self, answers: Sequence[Answer]) -> Floats:
+        """What the learner makes of a round's answers."""
+        values = [self._within(answer) for answer in answers]
+        return self.ruled(np.stack(values, axis=-2), np.array([answer.records for answer in answers]))
+
+    def ruled(self, values: Floats, records: Integers) -> Floats:
+        """What the rule makes of answers [..., N, p] of owners with so many records [N]."""
+        return RULES[self.rule](values, records, self.liars)
+
+    def _within(self, answer: Answer) -> Floats:
+        """An answer brought within what explains it; a mean of several owners' stands as it is."""
+        reach = self._reaches.get(answer.owner)
+        return answer.value if reach is None else reach.nearest(answer.value)
+
+    def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
+        """What noise the combined answer carries: in training the mean's, times the price of the rule; scores are
+        averaged."""
+        plain = super().noise(setup, names, stage)
+        return plain if stage else replace(plain, variances=plain.variances * self.price(setup))
+
+    def price(self, setup: Resolver) -> float:
+        """How many times the mean's noise the rule lets through in training, of the owners that the first round asks;
+        coalitions of others are taken to be like them."""
+        stages = [setup.part(name).training for name in setup.schedule.at(1)]
+        laws = tuple(each.series.mechanism for each in stages)
+        records = tuple(each.question.records for each in stages)
+        return noise_price(RULES[self.rule], laws, records, stages[0].question.size, self.liars)
+
+    @cached_property
+    def _reaches(self) -> Mapping[str, Extent]:
+        return {} if self.setup is None else reaches(self.setup, TOUCHED)
+
+
+def reaches(setup: Resolver, probability: float) -> dict[str, Extent]:
+    """Where every owner's training answers lie, by name, but for this probability in a whole run of all of them.
+
+    Formal guarantee: the union bound over all answers of all owners, each outside with an equal share of the
+    probability at most (`Extent.noisy`), whatever its table and whatever was asked.
+    """
+    stages = {name: setup.part(name).training for name in setup.schedule.names}
+    share = probability / sum(len(stage.rounds) for stage in stages.values())
+    alike = {id(stage): stage for stage in stages.values()}  # owners of whom the terms say the same have one stage
+    found = {
+        key: stage.question.extent.noisy(stage.series.mechanism, stage.question.size, share)
+        for key, stage in alike.items()
+    }
+    return {name: found[id(stage)] for name, stage in stages.items()}
