@@ -15,7 +15,8 @@ lose: a constant answer has a half. Owners that lose are few, since a personal m
 the same is counted a second time for owners to whom joining is worth it if it saves 1 % of what they pay alone
 (`--worth 0.01`): those that clearly gain more, and those that clearly do not.
 
-    python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised N] [--one-noise] [--json F]
+    python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised N] [--one-noise] [--jobs 2]
+                                 [--json F]
 
 Wanted: 85 % right, balanced accuracy .8, at most 25 % unknown, fewer than 5 % of owners hurt beside a ridge alone, by
 more than two standard errors. Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
@@ -33,6 +34,7 @@ from pathlib import Path
 import numpy as np
 from common.consortia import CONSORTIA, Consortium
 from common.decisions import JOIN, STAY, UNKNOWN, Case, Tally
+from joblib import Parallel, delayed
 
 import parley
 from parley.decisions.forecasting.inside_view import Outlook, outlook
@@ -51,6 +53,8 @@ ADVISED = {
 }  # splits on which advice is asked for; of classes fewer, which take longer
 WORTH = (0.0, 0.01)  # of the cost alone
 QUICK = ("SBA amounts",)
+
+Advice = list[list[tuple[str, ...]]]  # for each deal and owner: what is said at each worth
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,7 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help=f"{' and '.join(QUICK)}, six trainings, advice on one split"
     )
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path, metavar="F", help="write every case to this file")
     asked = parser.parse_args()
     names = asked.only or (QUICK if asked.quick else list(CONSORTIA))
@@ -117,7 +122,7 @@ def main() -> None:
             with progress_bar(name) as report:
                 deals = [make_deal(consortium, epsilon, asked.one_noise, Path(scratch)) for epsilon in EPSILONS]
                 some = ADVISED[consortium.kind] if advised is None else advised
-                found += measured(deals, splits, min(some, splits), lambda done: report(done, splits))
+                found += measured(deals, splits, min(some, splits), asked.jobs, lambda done: report(done, splits))
             console.print(f"{name}: done after {time.perf_counter() - began:.0f} s", style="dim", markup=False)
             if asked.json is not None:
                 asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
@@ -168,27 +173,34 @@ def owner_name(place: int) -> str:
     return f"owner-{place}"
 
 
-def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int], None]) -> Iterator[Outcome]:
+def measured(
+    deals: list[Deal], splits: int, advised: int, jobs: int, report: Callable[[int], None]
+) -> Iterator[Outcome]:
     """An outcome for every deal and owner."""
-    tables = deals[0].consortium.tables
-    costs = np.empty((len(deals), len(tables), 3, splits))  # alone, personal, a ridge alone
-    advice: list[list[list[tuple[str, ...]]]] = [[[] for _ in tables] for _ in deals]
-    for split in range(splits):
-        rng = np.random.default_rng([1, split])
-        owners = [
-            parley.Owner(owner_name(i), table.iloc[rng.permutation(len(table))]) for i, table in enumerate(tables)
-        ]
-        joint = [deal.train(owners, split) for deal in deals]
-        for i, owner in enumerate(owners):
-            costs[:, i, :, split] = held_out_costs(owner, deals, joint)
-            for d, deal in enumerate(deals if split < advised else []):
-                view = deal.outlook.inside(owner)
-                advice[d][i].append(tuple(view.advice(worth) for worth in WORTH))
-        report(split + 1)
+    found = list[tuple[int, Floats, Advice]]()
+    work = (delayed(one_split)(deals, split, split < advised) for split in range(splits))
+    for each in Parallel(jobs, return_as="generator_unordered")(work):
+        found.append(each)
+        report(len(found))
+    found.sort(key=lambda each: each[0])
+    costs = np.stack([each[1] for each in found], axis=-1)
     for d, deal in enumerate(deals):
         for i, name in enumerate(deal.consortium.owners):
             alone, personal, ridge = (tuple(each.tolist()) for each in costs[d, i])
-            yield Outcome(deal.consortium.name, deal.epsilon, name, alone, personal, ridge, tuple(advice[d][i]))
+            advice = tuple(said[d][i] for _, _, said in found if said)
+            yield Outcome(deal.consortium.name, deal.epsilon, name, alone, personal, ridge, advice)
+
+
+def one_split(deals: list[Deal], split: int, advised: bool) -> tuple[int, Floats, Advice]:
+    """(the split, mean costs [deals, owners, 3] of models alone, personal ones and ridges alone, advice for each deal,
+    owner and worth; none where it is not asked for)."""
+    rng, tables = np.random.default_rng([1, split]), deals[0].consortium.tables
+    owners = [parley.Owner(owner_name(i), table.iloc[rng.permutation(len(table))]) for i, table in enumerate(tables)]
+    joint = [deal.train(owners, split) for deal in deals]
+    costs = np.stack([held_out_costs(owner, deals, joint) for owner in owners], axis=1)
+    asked = deals if advised else []
+    views = [[deal.outlook.inside(owner) for owner in owners] for deal in asked]
+    return split, costs, [[tuple(view.advice(worth) for worth in WORTH) for view in each] for each in views]
 
 
 def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) -> Floats:
