@@ -38,7 +38,7 @@ def test_a_file_brings_them_back(tmp_path):
     ("sizes", "section", "overrides", "words"),
     [
         (FIVE, {"rule": "medain", "byzantine": 1}, {}, "did you mean 'median'"),
-        (FIVE, {"rule": "median"}, {}, "aggregation.byzantine: expected a whole number"),
+        (FIVE, {"rule": "median", "byzantine": 1.5}, {}, "aggregation.byzantine: expected a whole number"),
         (FIVE, {"rule": "median", "byzantine": 1, "spred": 1.0}, {}, "did you mean 'spread'"),
         (FIVE, {"rule": "median", "byzantine": 3}, {}, "needs at least 7"),
         ((100,) * 4, {"rule": "krum", "byzantine": 1}, {}, "needs at least 5"),
@@ -78,3 +78,9 @@ def test_rules_that_make_no_sense_are_refused_in_a_sentence(sizes, section, over
 def test_the_largest_liars_must_not_outweigh_the_least_that_a_round_hears():
     assert terms(100, 100, 199, aggregation=MEDIAN).aggregation is not None
     assert terms(100, 100, 900, 100, 100, aggregation={"rule": "krum", "byzantine": 1}).aggregation is not None
+
+
+def test_one_owner_may_lie_where_nobody_says_how_many():
+    named, counted = terms(aggregation={"rule": "median"}), terms(aggregation=MEDIAN)
+    assert named.aggregation.byzantine == 1
+    assert named.hash == counted.hash

@@ -85,7 +85,7 @@ def damage(terms: Terms, seed: int = 0) -> Damage:
             "poison: expected terms by which a learner hears every owner's own answers in rounds; of a sum, of answers "
             "used as they come and of peers nothing is said here"
         )
-    setup, count = resolve(terms), 1 if terms.aggregation is None else terms.aggregation.byzantine or 1
+    setup, count = resolve(terms), 1 if terms.aggregation is None else terms.aggregation.byzantine
     names = sorted(setup.schedule.names, key=lambda name: -setup.part(name).training.question.records)
     liars, rows = tuple(names[:count]), {name: setup.part(name).training.question.records for name in names}
     training = setup.part(liars[0]).training.question

@@ -29,7 +29,7 @@ def fewest_answers(terms: CheckableTerms) -> int:
 def check_aggregation(terms: CheckableTerms) -> None:
     """Refuse (ValueError) rules where there are no single answers to one question, or no majority of honest ones."""
     section = terms.aggregation
-    if section is None or section.byzantine is None:
+    if section is None:
         return
     if (why := _no_single_answers(terms)) is not None:
         raise ValueError(f"aggregation|expected none beside {why}")

@@ -146,15 +146,9 @@ class Aggregation(Section):
     """How the learner makes one answer of the owners', where some of them may lie."""
 
     rule: Annotated[str, Field(strict=True), one_of(AGGREGATION_RULES)] = "mean"
-    byzantine: Count | None = None  # f: how many owners may answer whatever they like
+    byzantine: Count = 1  # f: how many owners may answer whatever they like
     # how far apart honest owners' exact answers to one question lie at most, in any number; None: nobody says
     spread: Positive | None = None
-
-    @model_validator(mode="after")
-    def _counted(self) -> Self:
-        if self.byzantine is None:
-            raise ValueError("byzantine|expected a whole number: how many owners may lie")
-        return self
 
 
 class PrivacyCost(Section):

@@ -77,7 +77,7 @@ class Watch:
         self._answers = dict.fromkeys(self._stages, 0)
         section = setup.terms.aggregation
         self._spread = None if section is None else section.spread
-        self._liars = 0 if section is None else section.byzantine or 0
+        self._liars = 0 if section is None else section.byzantine
         self._apart: dict[tuple[str, str], tuple[int, Floats]] = {}
 
     def hear(self, answers: Sequence[Answer]) -> None:

@@ -35,6 +35,6 @@ def aggregation_of(terms: Terms, setup: Resolver | None = None) -> Aggregation:
     """The one that the terms name in `privacy.noise` and, where owners may lie, in `aggregation`; a `setup` says how
     large honest answers are."""
     section = terms.aggregation
-    if section is None or section.byzantine is None:
+    if section is None:
         return AGGREGATIONS[terms.privacy.noise]
     return Robust(section.rule, section.byzantine, setup)
