@@ -38,7 +38,7 @@ def test_a_file_brings_them_back(tmp_path):
     ("sizes", "section", "overrides", "words"),
     [
         (FIVE, {"rule": "medain", "byzantine": 1}, {}, "did you mean 'median'"),
-        (FIVE, {"rule": "median", "byzantine": 1.5}, {}, "aggregation.byzantine: expected a whole number"),
+        (FIVE, {"rule": "median", "byzantine": 1.5}, {}, "aggregation.byzantine = 1.5: expected a whole number"),
         (FIVE, {"rule": "median", "byzantine": 1, "spred": 1.0}, {}, "did you mean 'spread'"),
         (FIVE, {"rule": "median", "byzantine": 3}, {}, "needs at least 7"),
         ((100,) * 4, {"rule": "krum", "byzantine": 1}, {}, "needs at least 5"),
