@@ -12,8 +12,11 @@ from parley.data import parts, rowwise, table
 from parley.errors import DataError
 from parley.losses import record_bound
 from parley.losses.objectives import margin
+from parley.network.hosting import drawing
 from parley.owner.ledger.study_ledger import StudyLedger
 from parley.privacy.mechanisms import FastNoise
+from parley.privacy.mechanisms.recipe import draw_plainly
+from parley.privacy.sharing import secret_noise
 
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__
 DECLARED, NAMED = table._declared, table.cell_name
@@ -125,6 +128,21 @@ def a_gap_renames_all_others():
         mock.patch.object(table, "cell_name", lambda cell: repr(cell) if isinstance(cell, float) else NAMED(cell)),
         mock.patch.object(table, "plain_name", lambda name: name),
     ):
+        yield
+
+
+@contextmanager
+def shared_noise_drawn_by_one_host():
+    """Host 0 draws the number by itself, and hands out shares of it that look as they should."""
+
+    def alone(party, recipe, size):
+        masks = party.random(size)
+        part = np.zeros(size, dtype=np.uint64) if party.index == 2 else masks.first
+        if party.index == 0:
+            part = draw_plainly(recipe, (size,), np.random.default_rng()).view(np.uint64) - masks.second
+        return party.complete(part)
+
+    with mock.patch.object(secret_noise, "draw", alone), mock.patch.object(drawing, "draw", alone):
         yield
 
 

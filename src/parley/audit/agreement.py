@@ -1,21 +1,25 @@
 """An agreement under attack: every promise of its terms, and which larger faults the attack would have noticed."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from parley.audit.enumeration import ExactVerdict, exact_verdicts
+from parley.audit.host_view import HostVerdict, audit_hosts
+from parley.audit.other_instructions import search_with_others
+from parley.audit.pair_search import Searched, search_owner
 from parley.audit.runs import audit_owner
 from parley.audit.verdict import Verdict
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
-from parley.protocol.setup import resolve
+from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
 
 OWN = {"name", "data", "value", "privacy_cost", "records"}  # of an owner's part: its promise does not depend on them
+FEWER = 5  # times fewer trials with each of the processor's other instructions
 CONTROLS = (2, 4, 8)  # times the budget, and about as much less noise
 
 
@@ -29,11 +33,14 @@ class Audit:
     exact: tuple[ExactVerdict, ...]  # of the first owner's answers, by their law
     controls: Mapping[int, bool]  # whether noise for so many times the budget was caught, by the same attack
     seconds: float
+    search: tuple[Searched, ...] = ()  # for pairs of tables that the first owner's answers tell apart too well
+    hosts: tuple[HostVerdict, ...] = ()  # of its first answer, where hosts draw one noise for all
 
     @property
     def holds(self) -> bool:
         """Whether nothing was found that contradicts any claim."""
-        return all(verdict.holds for verdict in self.verdicts) and all(answer.holds for answer in self.exact)
+        kinds = (self.verdicts, self.exact, self.search, self.hosts)
+        return all(verdict.holds for found in kinds for verdict in found)
 
     @property
     def noticed(self) -> int | None:
@@ -48,6 +55,8 @@ class Audit:
             "holds": self.holds,
             "owners": [verdict.to_json() for verdict in self.verdicts],
             "exact": [verdict.to_json() for verdict in self.exact],
+            "search": [found.to_json() for found in self.search],
+            "hosts": [verdict.to_json() for verdict in self.hosts],
             "mutants": {control_name(factor): caught for factor, caught in self.controls.items()},
             "seconds": self.seconds,
         }
@@ -65,16 +74,20 @@ def audit_terms(
     confidence: float = 0.99,
     progress: Progress = lambda done, total: None,
     says: Callable[[str], None] = lambda label: None,
+    tries: int = 0,
 ) -> Audit:
     """Attack every owner's training answers by these terms. Owners with the same promise are looked at once.
 
     All verdicts hold together at `confidence`. The controls are the same attack on the first owner's answers with noise
-    for 2, 4 and 8 times the budget, up to the first that is caught.
+    for 2, 4 and 8 times the budget, up to the first that is caught. `tries`: of a search over pairs of tables and
+    questions about the first owner (`pair_search`), and a fifth as many with each of the processor's other
+    instructions.
     """
     began = time.perf_counter()
     alike = owners_alike(terms)
     seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROLS)).tolist())
-    each = 1 - (1 - confidence) / len(alike)
+    summed = int(terms.noise.summed)  # its hosts are looked at, too
+    each = 1 - (1 - confidence) / (len(alike) + summed)
     found: dict[str, Verdict] = {}
     for first, names in alike.items():
         says(f"attacking {first}")
@@ -89,8 +102,25 @@ def audit_terms(
             controls[factor] = caught
         if caught:
             break
-    verdicts, exact = tuple(found[part.name] for part in terms.owners), tuple(exact_verdicts(resolve(terms), name))
-    return Audit(terms.title, terms.hash, verdicts, exact, controls, time.perf_counter() - began)
+    setup = resolve(terms)
+    exact, hosts = exact_verdicts(setup, name), audit_hosts(setup, name, each, seed=seed)
+    searched = list(_searched(setup, name, tries, seed or 0, progress, says))
+    verdicts = tuple(found[part.name] for part in terms.owners)
+    seconds = time.perf_counter() - began
+    return Audit(terms.title, terms.hash, verdicts, tuple(exact), controls, seconds, tuple(searched), tuple(hosts))
+
+
+def _searched(
+    setup: Setup, name: str, tries: int, seed: int, progress: Progress, says: Callable[[str], None]
+) -> Iterator[Searched]:
+    """What searches find, here and with other instructions."""
+    if not tries:
+        return
+    says("searching pairs of tables")
+    yield from search_owner(setup, name, tries, seed, progress)
+    if tries >= FEWER:
+        says("searching with other instructions of this processor")
+        yield from search_with_others(setup.terms, name, tries // FEWER, seed, progress)
 
 
 def owners_alike(terms: Terms) -> dict[str, list[str]]:

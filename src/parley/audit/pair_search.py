@@ -7,7 +7,7 @@ owner's are; no noise is drawn, for its law is known.
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ import joblib
 import numpy as np
 
 from parley.audit.canary import BEYOND
-from parley.audit.cell_pool import ALL_KINDS, CellPool
+from parley.audit.cell_pool import CellPool
 from parley.audit.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
 from parley.audit.hill_climbing import climbing
 from parley.audit.trial import Moves, Shape, Trial, Unit
@@ -343,8 +343,3 @@ def search_owner(
         progress(min(4 * done, tries * len(plans)), tries * len(plans))
 
     return [PairSearch(setup, name, stage).climb(tries, seed + stage, step=step) for stage in range(len(plans))]
-
-
-def searched_words(tries: int) -> Mapping[str, int]:
-    """What a search is over, as numbers."""
-    return {"forms": len(FORMS), "types": len(ALL_KINDS), "tries": tries}

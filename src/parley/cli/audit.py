@@ -22,6 +22,9 @@ def audit_command(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page for a privacy officer (.html).")
     ] = None,
+    tries: Annotated[
+        int, typer.Option(min=0, help="Pairs of tables and questions that a search tries; 0: none.")
+    ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Attack what terms promise: how much of epsilon can be shown to leak, and which faults that would notice.
@@ -41,7 +44,7 @@ def audit_command(
     if plot is not None:
         figures.require_figure_name(plot)
     with progress_bar("looking for a canary") as progress:
-        audit = audit_terms(terms, runs, seed, progress=progress, says=progress.says)
+        audit = audit_terms(terms, runs, seed, progress=progress, says=progress.says, tries=tries)
     if plot is not None:
         figures.save(words.audit_figure(audit.verdicts[0]), plot)
     if report is not None:
@@ -53,6 +56,9 @@ def audit_command(
         if audit.exact:
             console.print()
             console.print(terminal_table(words.exact_rows(audit)))
+        if audit.search:
+            console.print()
+            console.print(terminal_table(words.search_rows(audit)))
         console.print()
         for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
             console.print(sentence, markup=False, soft_wrap=True)

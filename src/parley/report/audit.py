@@ -7,6 +7,8 @@ from matplotlib.figure import Figure
 
 from parley.audit import Audit, Verdict
 from parley.audit.agreement import control_name
+from parley.audit.cell_pool import ALL_KINDS
+from parley.audit.written_tables import FORMS
 from parley.privacy.accounting.meaning import error_tradeoff, least_total_error
 from parley.report import figures
 from parley.report.figures import ALONE, INK, LIMIT, TOGETHER, decorate
@@ -15,13 +17,17 @@ from parley.terms import Terms
 
 MANY = 12  # owners with one promise that are named one by one
 NOT_TRIED = (
-    "Not tried: other pairs of tables than the one that was found, the digits of the exact samplers, the score, the "
-    "network, files and the time that answers take. A lower bound that is small proves nothing; that noise covers "
+    "Not tried: runs on other pairs of tables than the one that was found, the digits of the exact samplers, the "
+    "network and the time that answers take. A lower bound that is small proves nothing; that noise covers "
     "every pair of tables is what the proofs say (docs/guarantee.md)."
 )
 EXACT = (
     "Where noise is Laplace's, what one answer tells was also computed, over all draws of rows and all values of the "
     "noise. No run is needed, and no confidence: this is what the answer costs for the pair of tables that was found."
+)
+HOSTS = (
+    "One host and the learner together hold two of three shares and two of three keys of the noise. Whatever they "
+    "guess it to be was taken off the sum, and what is left was attacked."
 )
 MADE_UP = "Tables are made up: no record of anybody was read."
 
@@ -56,6 +62,10 @@ def headline(audit: Audit) -> str:
     broken = [verdict.owner for verdict in audit.verdicts if not verdict.holds]
     if broken:
         return f"Broken: answers of {_some(broken)} tell more than is claimed."
+    if not all(verdict.holds for verdict in audit.hosts):
+        return "Broken: a host knows more of the one noise than is claimed."
+    if not all(found.holds for found in audit.search):
+        return f"Broken: a pair of tables was found that an answer of {audit.verdicts[0].owner} tells apart too well."
     if not audit.holds:
         return f"Broken: an answer of {audit.verdicts[0].owner} tells more than is claimed, by its exact law."
     return "No attack was found to learn more than is claimed."
@@ -116,6 +126,38 @@ def exact_rows(audit: Audit) -> list[list[str]]:
     return rows
 
 
+def search_rows(audit: Audit) -> list[list[str]]:
+    """A table: how much of what one answer may cost the worst pair of tables used that a search found, by kind of
+    question and by instructions of the processor."""
+    rows = [["search over pairs of tables", "instructions", "trials", "most of the claim", "holds"]]
+    for found in audit.search:
+        share = f"{math.floor(found.share * 1e4) / 1e2:.2f} %" if math.isfinite(found.share) else "no number"
+        rows.append([found.kind, found.instructions, f"{found.tried:,}", share, "yes" if found.holds else "NO"])
+    return rows
+
+
+def searched(audit: Audit) -> list[str]:
+    """What was searched, and where most was found."""
+    most = max(audit.search, key=lambda found: found.share)
+    return [
+        f"{sum(found.tried for found in audit.search):,} pairs of small tables that differ in one person were written, "
+        f"read and asked about as an owner's are: {len(FORMS)} forms of tables, {len(ALL_KINDS)} types of columns, "
+        "gaps and every size of number in cells, what is asked at up to the largest that the terms allow, batches, "
+        "all draws of rows, and each of the processor's instructions that is found.",
+        f"The pair that came nearest to the claim: {most.kind}; {most.found}.",
+    ]
+
+
+def host_rows(audit: Audit) -> list[list[str]]:
+    """A table: what each host and the learner were shown to learn of one answer."""
+    rows = [["host, with the learner", "claimed ε", "δ", "shown: at least", "holds"]]
+    for found in audit.hosts:
+        shown = f"{found.lower_bound:.3f}" if math.isfinite(found.lower_bound) else "all: it knows the noise"
+        holds = "yes" if found.holds else "NO"
+        rows.append([found.host, f"{found.claimed_epsilon:.4g}", f"{found.delta:g}", shown, holds])
+    return rows
+
+
 def promised(verdict: Verdict) -> str:
     """What the claim means for whoever attacks."""
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
@@ -163,6 +205,8 @@ def audit_page(audit: Audit, terms: Terms) -> str:
     sections = [
         Section("What was learned?", learned(audit), owner_rows(audit), figures.svg(audit_figure(first))),
         *([Section("Without any chance", [EXACT], exact_rows(audit))] if audit.exact else []),
+        *([Section("Searched for worse", searched(audit), search_rows(audit))] if audit.search else []),
+        *([Section("What does one host see?", [HOSTS], host_rows(audit))] if audit.hosts else []),
         Section("What was tried?", tried(audit, terms)),
         Section("What does the guarantee say?", [promised(first)]),
         Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds."]),
