@@ -49,6 +49,10 @@ class CellPool:
         """The type that an analyst would declare."""
         return pa.string() if any(isinstance(cell, str) for cell in self._expected(column)) else pa.float64()
 
+    def fitting_kinds(self, column: str) -> Sequence[pa.DataType]:
+        """The types that hold cells to be expected in it."""
+        return [kind for kind in ALL_KINDS if self._cells(column, kind)[0]]
+
     def _cells(self, column: str, kind: pa.DataType) -> tuple[list[Any], list[Any]]:
         """(cells to be expected, others) that the type holds."""
         key = column, str(kind)

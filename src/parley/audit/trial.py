@@ -15,7 +15,8 @@ Row: TypeAlias = Mapping[str, Any]  # cells by column
 Unit: TypeAlias = tuple[Row, ...]  # the rows of one person, user or recording
 
 CANARY = "canary"
-ANEW = 0.05  # how often a search begins anew
+DECLARING = tuple(form for form in FORMS if form.declares)
+ANEW = 0.15  # how often a search begins anew
 ODD_NUMBERS = (0.0, -0.0, 1.0, 2.0, -1.0, 0.5, 1e-300, 5e-324, 100.0, 1e16)
 
 
@@ -97,19 +98,19 @@ class Moves:
         others = tuple(plain if alike else self._unit(rng, kinds, len(plain)) for _ in some)
         numbers = {name: self._size(rng, name, array) for name, array in self.asked.items()}
         batches = int(rng.choice(self.batches)) if self.batches else None
-        form = FORMS[int(rng.integers(3))]
+        form = DECLARING[int(rng.integers(len(DECLARING)))]
         aimed = int(rng.integers(2 * len(others) + 2)) if rng.random() < 0.5 else None
         round_ = int(rng.integers(self.rounds))
         place = int(rng.integers(len(others) + 1))
         plainly = Trial(form, kinds, others, a, b, place, numbers, round_, batches, aimed)
-        return plainly if rng.random() < 0.5 else self._kind(rng, plainly, 1.0)
+        return plainly if rng.random() < 0.3 else self._kind(rng, plainly, 1.0)
 
     def move(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
         """One change, sometimes several; now and then another beginning."""
         if rng.random() < ANEW:
             return self.begin(rng)
-        cells, numbers = (self._cell,) * 3, (self._number,) * 2
-        ways = (*cells, *numbers, self._alike, self._form, self._kind, self._table)
+        cells, numbers, kinds = (self._cell,) * 3, (self._number,) * 2, (self._kind,) * 2
+        ways = (*cells, *numbers, *kinds, self._alike, self._form, self._table)
         for _ in range(int(rng.geometric(0.6))):
             trial = ways[int(rng.integers(len(ways)))](rng, trial, length)
         return trial
@@ -156,11 +157,12 @@ class Moves:
         return replace(trial, form=FORMS[int(rng.integers(len(FORMS)))])
 
     def _kind(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
-        """Another type of one column: all of its cells are drawn anew, for everybody, and often the canary's becomes a
-        gap."""
+        """Another type of one column: all of its cells are drawn anew, for everybody. Often nothing but a gap in the
+        canary's is changed, in a form that keeps types: who else reads differently then?"""
         columns = [column for column in self.shape.columns if column != self.shape.named]
         column = columns[int(rng.integers(len(columns)))]
-        kind = ALL_KINDS[int(rng.integers(len(ALL_KINDS)))]
+        kinds = ALL_KINDS if rng.random() < 0.3 else self.pool.fitting_kinds(column)
+        kind = kinds[int(rng.integers(len(kinds)))]
 
         def fresh(unit: Unit) -> Unit:
             if not self.shape.several:
@@ -169,9 +171,13 @@ class Moves:
             return tuple({**row, column: self.pool.usual(rng, column, kind)} for row in unit)
 
         others, a, b = tuple(fresh(unit) for unit in trial.others), fresh(trial.a), fresh(trial.b)
-        if rng.random() < 0.5:
-            b = tuple({**row, column: None} for row in a)
-        return replace(trial, kinds={**trial.kinds, column: kind}, others=others, a=a, b=b)
+        retyped = replace(trial, kinds={**trial.kinds, column: kind}, others=others, a=a, b=b)
+        if rng.random() < 0.3:
+            return retyped
+        gap = tuple({**row, column: None} for row in a)
+        plain = a if self.shape.several else a[:1]
+        alike = (plain,) * len(others) if rng.random() < 0.5 else others
+        return replace(retyped, form=DECLARING[int(rng.integers(len(DECLARING)))], others=alike, b=gap)
 
     def _table(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
         """More or fewer rows, another place of the canary, other batches, another round, or another aim."""
