@@ -7,7 +7,8 @@ owner's are; no noise is drawn, for its law is known.
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,22 +21,22 @@ from parley.audit.canary import BEYOND
 from parley.audit.cell_pool import CellPool
 from parley.audit.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
 from parley.audit.hill_climbing import climbing
+from parley.audit.stage_questions import Asked, StageQuestions
 from parley.audit.trial import Moves, Shape, Trial, Unit
 from parley.audit.written_tables import FORMS, UNWRITABLE
 from parley.data import Design
 from parley.data.schema import Schema
 from parley.data.sources import open_table
-from parley.errors import DataError, ParleyError, Refusal, TermsError
-from parley.learning.algorithms.algorithm import Asker, Progress
-from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.start import starting_point
-from parley.protocol.queries import Query, Question, ScoreQuery, Tables
+from parley.errors import DataError, Refusal, TermsError
+from parley.learning.algorithms.algorithm import Progress
+from parley.protocol.queries import Query, Tables
 from parley.protocol.setup import Setup
-from parley.validate import LARGEST, Floats
+from parley.validate import Floats
 
 MOST_UNITS = 8  # in a table
 REFUSED = -1.0  # the value of a trial that nobody answers
 BATCHES = (2, 3, 4)
+WIDE = 20  # columns, from which on tables take longer
 # Of shares that climbs tell apart, each its own: who looks for the peak stays there, and who wanders finds more.
 CEILINGS = (math.inf, 0.9, 0.5, 0.0)
 SEEN = "seen"  # the number that an answer with noise inside comes out as
@@ -64,19 +65,12 @@ class Searched:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """The agreement for tables of one size: its setup, and the stage's question."""
-
-    setup: Setup
-    question: Question
-
-
-@dataclass(frozen=True, eq=False)
 class Read:
-    """A table as it is read: what it declares, and its rows prepared; None where it is refused."""
+    """A table as it is read: what it declares, and its rows prepared; None where it is refused. Without a schema:
+    nobody can write it so."""
 
-    schema: Schema
-    tables: Tables | None
+    schema: Schema | None = None
+    tables: Tables | None = None
 
 
 @dataclass(eq=False)
@@ -92,7 +86,7 @@ class PairSearch:
 
     @cached_property
     def kind(self) -> str:
-        return self._asked(*self._usual_size).question.asks.kind
+        return self._usual.question.asks.kind
 
     def climb(self, tries: int, seed: int, step: Callable[[], None] = lambda: None) -> Searched:
         """What so many trials find; it ends at once where a claim is broken."""
@@ -122,15 +116,15 @@ class PairSearch:
         """How much of the claim a trial uses; `REFUSED` where nobody answers."""
         self.tried += 1
         try:
-            asked = self._asked(self._records(trial), trial.batches)
+            asked = self.questions.of_size(self._records(trial), trial.batches)
             a, b = (self._tables(trial, asked, unit, side) for unit, side in ((trial.a, "a"), (trial.b, "b")))
-            if a.schema != b.schema:
+            if a.schema != b.schema or a.schema is None:
                 return REFUSED  # another schema is no neighbour
             if a.tables is None or b.tables is None:
                 return self._refused(trial, asked, a, b)
             trial = self._aimed(trial, asked)
-            queries = list(self._queries(trial, asked))
-        except (TermsError, Refusal, *UNWRITABLE):
+            queries = list(self.questions.queries(asked, trial.numbers, trial.round))
+        except (TermsError, Refusal):
             return REFUSED
         self.read += 1
         return self._answered(trial, asked, queries, a.tables, b.tables)
@@ -158,53 +152,39 @@ class PairSearch:
     @cached_property
     def moves(self) -> Moves:
         """How the search goes on."""
-        question = self._asked(*self._usual_size).question
-        first = self._query(0)
-        numbers = dict(first.arrays)
+        question = self._usual.question
+        numbers = dict(self.questions.query(0).arrays)
+        largest = {name: self.questions.largest(name, question) for name in numbers}
         if question.own_noise is not None:
             numbers[SEEN] = np.zeros(question.size)
-        largest = {name: self._largest(name, array) for name, array in numbers.items()}
-        if question.own_noise is not None:
             largest[SEEN] = float(np.max(question.extent.high)) / question.size**0.5
         learning = self.setup.terms.learning
         most = MOST_ROWS - self.shape.rows + 1 if question.draws and question.own_noise is None else MOST_UNITS
         batches = BATCHES if learning.batches is not None else ()
-        rounds = 1 if question.disjoint > 1 else len(self._rounds)
+        rounds = 1 if question.disjoint > 1 else len(self.questions.rounds)
         return Moves(self.shape, CellPool(self.setup), numbers, largest, rounds, batches, max(most, 2))
 
     @cached_property
-    def _sizes(self) -> dict[tuple[int, int | None], Asked | None]:
-        return {}
+    def questions(self) -> StageQuestions:
+        """What the owner may be asked."""
+        return StageQuestions(self.setup, self.name, self.stage)
 
     @property
-    def _usual_size(self) -> tuple[int, int | None]:
+    def _usual(self) -> Asked:
         batches = self.setup.terms.learning.batches
-        return MOST_UNITS + self.shape.rows, None if batches is None else BATCHES[0]
+        return self.questions.of_size(MOST_UNITS + self.shape.rows, None if batches is None else BATCHES[0])
 
     def _records(self, trial: Trial) -> int:
         """How many records a trial's tables have."""
         return len(trial.others) + (1 if self.shape.several else self.shape.rows)
 
-    def _asked(self, records: int, batches: int | None) -> Asked:
-        """The agreement for tables of this size, or a `TermsError` where there is none."""
-        key = records, None if batches is None else min(batches, records)
-        if key not in self._sizes:
-            learning = None if batches is None else {"batches": key[1]}
-            try:
-                terms = self.setup.terms.changed(learning=learning, owners={self.name: {"records": records}})
-                setup = self.setup.under(terms)
-                plan = list(setup.plans(self.name))[self.stage]
-                self._sizes[key] = Asked(setup, setup.question(plan, self.name))
-            except ParleyError:
-                self._sizes[key] = None
-        found = self._sizes[key]
-        if found is None:
-            raise TermsError(f"records: no terms for tables of {records}")
-        return found
-
     def _tables(self, trial: Trial, asked: Asked, canary: Unit, side: str, everybody: bool = False) -> Read:
         """The table written, read and prepared as an owner's is."""
-        opened = open_table(trial.form.write(self.shape.table(trial, canary, everybody), self.folder / side))
+        try:
+            given = trial.form.write(self.shape.table(trial, canary, everybody), self.folder / side)
+        except UNWRITABLE:
+            return Read()
+        opened = open_table(given)
         try:
             tables = Tables(*asked.setup.preparation.designs(opened, asked.setup.terms, self.name))
         except DataError:
@@ -219,69 +199,6 @@ class PairSearch:
         refused = trial.a if a.tables is None else trial.b
         alone = self._tables(trial, asked, refused, "all", everybody=True)
         return REFUSED if alone.tables is None or alone.schema != a.schema else math.inf
-
-    @cached_property
-    def _rounds(self) -> list[int]:
-        """The rounds that are tried: the first, the second and the last."""
-        rounds = list(self.setup.plans(self.name))[self.stage].rounds
-        return sorted({rounds[0], rounds[min(1, len(rounds) - 1)], rounds[-1]})
-
-    def _query(self, place: int) -> Query:
-        """What the agreed algorithm asks at its start, in one of these rounds."""
-        number = self._rounds[place]
-        if number not in self._known:
-            self._known[number] = self._first_query(number)
-        return self._known[number]
-
-    @cached_property
-    def _known(self) -> dict[int, Query]:
-        return {}
-
-    def _first_query(self, number: int) -> Query:
-        setup = self.setup
-        if self.stage:
-            return ScoreQuery.ask(setup.hash, setup.terms.learning.learner, number, np.zeros(setup.parameters))
-        algorithm = make_algorithm(setup)
-        begin = algorithm.start(starting_point(setup))
-        try:
-            return algorithm.questions(replace(begin, round=number), Asker.of(setup))[self.name]
-        except (KeyError, ValueError, ParleyError):  # later rounds ask by answers to earlier ones
-            return algorithm.questions(begin, Asker.of(setup))[self.name]
-
-    def _queries(self, trial: Trial, asked: Asked) -> Iterator[Query]:
-        """What is asked, as owners check it: in one round, or in all of an epoch where answers are about disjoint
-        rows."""
-        question = asked.question
-        known = self._query(0 if question.disjoint > 1 else trial.round)
-        first = self._rounds[0 if question.disjoint > 1 else trial.round]
-        for number in range(first, first + question.disjoint):
-            own = {**known.counts, **{name: trial.numbers[name] for name in known.arrays}}
-            query = type(known).ask(asked.setup.hash, known.learner, number, *(own[name] for name in _fields(known)))
-            question.check(query, ())
-            yield query
-
-    def _largest(self, name: str, array: Floats) -> float:
-        """The largest size that all of these numbers may have at once; 0 where no size will do."""
-        known, question = self._query(0), self._asked(*self._usual_size).question
-
-        def allowed(size: float) -> bool:
-            own = {**known.counts, **known.arrays, name: np.full(array.shape, size)}
-            values = (own[field] for field in _fields(known))
-            try:
-                question.check(type(known).ask(known.terms_hash, known.learner, known.round, *values), ())
-            except Refusal:
-                return False
-            return True
-
-        if name not in known.arrays or allowed(LARGEST):
-            return LARGEST
-        low, high = 0.0, LARGEST
-        for _ in range(1200):  # to the last digit
-            middle = float(np.sqrt(low) * np.sqrt(high)) if low > 0 and high > 2 * low else (low + high) / 2
-            if not low < middle < high:
-                break
-            low, high = (middle, high) if allowed(middle) else (low, middle)
-        return low
 
     def _aimed(self, trial: Trial, asked: Asked) -> Trial:
         """The trial with numbers at which a row's prediction is its target, or 0, but for rounding: there derivatives
@@ -325,21 +242,21 @@ def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:
     return fresh
 
 
-def _fields(query: Query) -> list[str]:
-    """The names of a query's own fields, in their order."""
-    return list(type(query)._own())
-
-
 def search_owner(
     setup: Setup, name: str, tries: int, seed: int = 0, progress: Progress = lambda done, total: None
 ) -> list[Searched]:
-    """What a search of so many trials finds about each kind of question that this owner is asked."""
+    """What a search of so many trials, fewer where tables are wide, finds about each kind of question that this owner
+    is asked; what cannot be asked about small tables is left out."""
     plans = list(setup.plans(name))
-    done = 0
+    found, done = list[Searched](), 0
 
     def step() -> None:
         nonlocal done
-        done += 1
-        progress(min(4 * done, tries * len(plans)), tries * len(plans))
+        done += len(CEILINGS)
+        progress(min(done, tries * len(plans)), tries * len(plans))
 
-    return [PairSearch(setup, name, stage).climb(tries, seed + stage, step=step) for stage in range(len(plans))]
+    for stage in range(len(plans)):
+        search = PairSearch(setup, name, stage)
+        with suppress(TermsError):
+            found.append(search.climb(tries * WIDE // max(len(search.shape.columns), WIDE), seed + stage, step))
+    return found
