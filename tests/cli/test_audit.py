@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from every_kind import OTHERWISE
 from mutants import half_the_noise
 from newcomer import typed
 from samples import make_terms
@@ -47,6 +48,13 @@ def test_a_broken_promise_ends_with_another_exit_code(folder):
         run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "0")
     assert run.code == 1
     assert "Broken: answers of a, b tell more than is claimed." in run.out
+
+
+def test_hosts_are_looked_at_where_they_draw_one_noise(folder):
+    write_terms(OTHERWISE["one noise for all"], folder / "hosted.toml")
+    run = typed("audit", "hosted.toml", "--runs", "100", "--seed", "1", "--tries", "0")
+    assert run.code == 0
+    assert "host, with the learner" in run.out
 
 
 def test_mistakes_are_a_sentence(folder):

@@ -56,9 +56,10 @@ def audit_command(
         if audit.exact:
             console.print()
             console.print(terminal_table(words.exact_rows(audit)))
-        if audit.search:
-            console.print()
-            console.print(terminal_table(words.search_rows(audit)))
+        for found, rows in ((audit.search, words.search_rows(audit)), (audit.hosts, words.host_rows(audit))):
+            if found:
+                console.print()
+                console.print(terminal_table(rows))
         console.print()
         for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
             console.print(sentence, markup=False, soft_wrap=True)
