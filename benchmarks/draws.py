@@ -18,30 +18,34 @@ import argparse
 import itertools
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
 import parley
 from parley.audit.enumeration import AnswerLaw
-from parley.data import Design, rowwise
+from parley.audit.kernels import environments
+from parley.audit.pair_search import aimed_at
+from parley.audit.secret_draws import drawn_answers, every_draw, growing_draws, largest_step
+from parley.data import Design
 from parley.data.batches import drawn
 from parley.privacy.mechanisms import SafeNoise
-from parley.protocol.queries import MinibatchQuery, Tables, minibatch
+from parley.protocol.queries import MinibatchQuery, Tables
 from parley.protocol.queries.minibatch import MinibatchQuestion
 from parley.protocol.setup import resolve
 from parley.validate import Floats
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from mutants import margins_by_products  # type: ignore[import-not-found]
 
 KINDS = (
     "linear-regression",
@@ -62,11 +66,6 @@ PREPARED: dict[str, dict[str, Any]] = {
 }
 WIDTHS = (1, 2, 3, 5, 7, 8, 9, 10, 12, 16, 17, 24, 31, 33, 50, 64, 65, 100)
 SIZES = (1.0, 30.0, 1e6, 1e15, 1e16, 1e17, 1e24, 1e33, 1e50)  # of theta
-KERNELS: dict[str, list[dict[str, str]]] = {
-    "aarch64": [{"OPENBLAS_CORETYPE": core} for core in ("ARMV8", "NEOVERSEN1")],
-    "x86_64": [{"OPENBLAS_CORETYPE": core} for core in ("Prescott", "Haswell", "SkylakeX")],
-}
-NEEDED = {"Haswell": "avx2", "SkylakeX": "avx512f", "NEOVERSEN1": "asimddp"}
 
 
 @dataclass(frozen=True)
@@ -91,37 +90,16 @@ def search(setting: Setting, folder: Path) -> float:
     """The largest |f(B + i) - f(B)| over half of the sensitivity."""
     rng = np.random.default_rng(setting.seed)
     question, tables, theta = posed(setting, folder, rng)
-    n, order = setting.rows, rng.permutation(setting.rows)
-    if setting.chain:
-        draws = [np.sort(order[:m]) for m in range(n + 1)]
-        pairs = [(m, m + 1) for m in range(n)]
-    else:
-        draws = [np.flatnonzero(b >> np.arange(n) & 1) for b in range(1 << n)]
-        pairs = [(b, b | 1 << i) for b in range(1 << n) for i in range(n) if not b >> i & 1]
-    found = answers(question, tables, theta, draws)
-    moved = np.array([found[after] - found[before] for before, after in pairs])
-    sizes = np.abs(moved).sum(axis=1) if question.norm == "l1" else np.sqrt((moved**2).sum(axis=1))
-    return float(sizes.max() / (question.sensitivity / 2))
+    order = rng.permutation(setting.rows)
+    draws, pairs = growing_draws(order) if setting.chain else every_draw(setting.rows)
+    return largest_step(question, answers(question, tables, theta, draws), pairs)
 
 
 def answers(question: MinibatchQuestion, tables: Tables, theta: Floats, draws: Sequence[Any]) -> Floats:
     """What the question says at theta [P] for each of these draws [draws, P], before any noise."""
-    thetas = np.broadcast_to(theta, (len(draws), len(theta))).copy()
-    query = MinibatchQuery.ask("ab12", "learner", 1, thetas)
-    question.check(query, (len(draws),))
-    with drawing(iter(draws)):
-        return question.bounded(query, tables, (len(draws),), bytes(32)).value
-
-
-@contextmanager
-def drawing(draws: Iterator[Any]) -> Iterator[None]:
-    """Owners draw these rows, in turn."""
-    kept = minibatch.drawn
-    minibatch.drawn = lambda rows, seed, rate: next(draws)  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        minibatch.drawn = kept
+    query = MinibatchQuery.ask("ab12", "learner", 1, theta)
+    question.check(query, ())
+    return drawn_answers(question, query, tables, draws)
 
 
 def posed(setting: Setting, folder: Path, rng: np.random.Generator) -> tuple[MinibatchQuestion, Tables, Floats]:
@@ -200,14 +178,9 @@ def critical(kind: str, y: Floats | float) -> Floats | float:
 
 def cancelling(setting: Setting, x: Floats, y: float, blocks: int, rng: np.random.Generator) -> Floats:
     """Parameters of this size whose margins with x are critical, but for their rounding."""
-    found = []
-    for _ in range(blocks):
-        theta = setting.size * rng.uniform(0.1, 1.0, len(x)) * rng.choice([-1.0, 1.0], len(x)) / max(2.0, len(x) ** 0.5)
-        last = int(np.argmax(np.abs(x)))
-        rest = float(np.delete(theta, last) @ np.delete(x, last))
-        theta[last] = (float(critical(setting.kind, y)) - rest) / x[last] if x[last] else 0.0
-        found.append(np.clip(theta, -setting.size, setting.size))
-    return np.concatenate(found)
+    shape, wanted = (blocks, len(x)), float(critical(setting.kind, y))
+    theta = setting.size * rng.uniform(0.1, 1.0, shape) * rng.choice([-1.0, 1.0], shape) / max(2.0, len(x) ** 0.5)
+    return np.clip(aimed_at(theta, x, wanted), -setting.size, setting.size).ravel()
 
 
 def solved(X: Floats, theta: Floats, y: Floats, setting: Setting) -> Floats:
@@ -247,25 +220,6 @@ def settings(count: int, seed: int) -> Iterator[Setting]:
         )
 
 
-def kernels() -> list[dict[str, str]]:
-    """Environments with each BLAS kernel that this processor executes, and one without NumPy's own features."""
-    about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    able = [e for e in KERNELS.get(platform.machine(), []) if NEEDED.get(e["OPENBLAS_CORETYPE"], "") in about]
-    features = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
-    return [{}, *able, *([{"NPY_DISABLE_CPU_FEATURES": " ".join(features)}] if features else [])]
-
-
-@contextmanager
-def by_products() -> Iterator[None]:
-    """Margins by one product of matrices, as if nobody had drawn in secret."""
-    kept = rowwise.products
-    rowwise.products = lambda X, flat: np.asarray(flat @ X.T)
-    try:
-        yield
-    finally:
-        rowwise.products = kept
-
-
 def actual_epsilons(folder: Path, thetas: int = 8) -> tuple[float, float]:
     """What an answer costs at least that is said to cost 1, and what it would with margins by products of matrices.
 
@@ -298,7 +252,7 @@ def actual_epsilons(folder: Path, thetas: int = 8) -> tuple[float, float]:
         return max(float((a - b).max()) for a in laws for b in laws)
 
     found = [cancelling(setting, x, rows.y[0], 1, rng) for _ in range(thetas)]
-    with by_products():
+    with margins_by_products():
         then = max(map(cost, found))
     return max(map(cost, found)), then
 
@@ -358,10 +312,10 @@ def run(count: int, seed: int) -> dict[str, float]:
     return {"settings": len(ratios), "violations": int(np.sum(np.array(ratios) > 1)), "largest": max(ratios)}
 
 
-def elsewhere(kernel: dict[str, str], options: list[str]) -> dict[str, float]:
-    """The same in a process of its own with this kernel."""
+def elsewhere(own: dict[str, str], options: list[str]) -> dict[str, float]:
+    """The same in a process of its own with these instructions."""
     command = [sys.executable, __file__, "--here", *options]
-    done = subprocess.run(command, env=os.environ | kernel, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, env=os.environ | own, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -376,16 +330,16 @@ def main() -> None:
     )
     given = parser.parse_args()
     if given.here:
-        with by_products() if given.products else nullcontext():
+        with margins_by_products() if given.products else nullcontext():
             print(json.dumps(run(given.settings, given.seed)))
         return
-    began, bad, environments = time.perf_counter(), 0, kernels()
-    for number, kernel in enumerate(environments):
-        options = ["--settings", str(-(-given.settings // len(environments))), "--seed", str(given.seed + number)]
-        found = elsewhere(kernel, options + ["--products"] * given.products)
+    began, bad, ways = time.perf_counter(), 0, {"as it is": dict[str, str](), **environments()}
+    for number, (instructions, own) in enumerate(ways.items()):
+        options = ["--settings", str(-(-given.settings // len(ways))), "--seed", str(given.seed + number)]
+        found = elsewhere(own, options + ["--products"] * given.products)
         bad += int(found["violations"])
         print(
-            f"{kernel or 'as it is'}: {found['settings']:,} settings, {found['violations']:,} beyond, largest "
+            f"{instructions}: {found['settings']:,} settings, {found['violations']:,} beyond, largest "
             f"{found['largest']:.6f}"
         )
     print(f"{bad} violations, {time.perf_counter() - began:.0f} s")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import premises
 import pytest
-from draw_search import SEARCH
+from kernels import INSTRUCTIONS, environment
 
 
 @pytest.mark.parametrize("check", premises.CHECKS, ids=lambda check: check.__name__)
@@ -17,9 +17,10 @@ def test_arithmetic_is_as_the_proofs_say(check):
     check(np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("kernel", SEARCH.kernels()[1:], ids=lambda kernel: " ".join(map("=".join, kernel.items())))
-def test_arithmetic_is_so_with_other_instructions(kernel):
-    subprocess.run([sys.executable, str(Path(premises.__file__))], env=os.environ | kernel, check=True)
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+def test_arithmetic_is_so_with_other_instructions(instructions):
+    own = os.environ | environment(instructions)
+    subprocess.run([sys.executable, str(Path(premises.__file__))], env=own, check=True)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from mutants import shared_noise_drawn_by_one_host
 from newcomer import typed
 from samples import make_terms
 
@@ -53,6 +54,12 @@ def test_noise_that_one_host_draws_is_caught(host, monkeypatch):
     assert [verdict.holds for verdict in verdicts] == [place != host for place in range(3)]
     assert verdicts[host].lower_bound > 5
     assert dict(verdicts[host].takes_off) == {"part": 1, "zero": -1}
+
+
+def test_so_is_noise_that_one_host_draws_behind_shares_that_look_as_they_should():
+    with shared_noise_drawn_by_one_host():
+        first, *_ = audit_hosts(hosted(), 2**13, seed=1)
+    assert first.lower_bound > 5
 
 
 def test_shares_that_show_the_answer_are_seen_before_anything_is_opened(monkeypatch):

@@ -1,11 +1,14 @@
 import json
 
 import pytest
+from every_kind import OTHERWISE
 from mutants import half_the_noise
 from newcomer import typed
 from samples import make_terms, regression_table
 
 from parley.terms import write_terms
+
+WRITTEN = ("--report", "a.html", "--plot", "a.png")
 
 
 @pytest.fixture
@@ -16,15 +19,17 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_an_audit_is_printed_drawn_and_written(folder):
-    run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--report", "a.html", "--plot", "a.png")
+    run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "4", *WRITTEN)
     assert run.code == 0
     assert "No attack was found to learn more than is claimed." in run.out
+    assert "search over pairs of tables" in run.out
+    assert "Searched for worse" in (folder / "a.html").read_text(encoding="utf-8")
     assert "<svg" in (folder / "a.html").read_text(encoding="utf-8")
     assert (folder / "a.png").stat().st_size > 10_000
 
 
 def test_the_object_has_the_fields_that_programs_rely_on(folder):
-    run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--json")
+    run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "4", "--json")
     content = json.loads(run.out)
     assert content["inside"] is False
     assert [owner["name"] for owner in content["owners"]] == ["a", "b"]
@@ -33,14 +38,23 @@ def test_the_object_has_the_fields_that_programs_rely_on(folder):
     assert owner["runs"] == 4000
     assert content["exact"][0]["kind"] == "gradient"
     assert 0.9 < content["exact"][0]["epsilon"] <= 1
+    assert [(each["kind"], each["tried"], each["holds"]) for each in content["search"]] == [("gradient", 4, True)]
+    assert content["hosts"] == []
     assert content["mutants"] == {"noise for 2 times the budget": True}
 
 
 def test_a_broken_promise_ends_with_another_exit_code(folder):
     with half_the_noise():
-        run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1")
+        run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "0")
     assert run.code == 1
     assert "Broken: answers of a, b tell more than is claimed." in run.out
+
+
+def test_hosts_are_looked_at_where_they_draw_one_noise(folder):
+    write_terms(OTHERWISE["one noise for all"], folder / "hosted.toml")
+    run = typed("audit", "hosted.toml", "--runs", "100", "--seed", "1", "--tries", "0")
+    assert run.code == 0
+    assert "host, with the learner" in run.out
 
 
 def test_mistakes_are_a_sentence(folder):

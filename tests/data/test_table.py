@@ -154,3 +154,9 @@ def test_a_name_as_it_is_listed_comes_before_its_value():
     rows = pd.DataFrame({"version": ["1", "1.0", "1.00", "v1.0", "01"]})
     assert codes(rows, "version", ("1.0", "1"), "table").tolist() == [1.0, 0.0, 0.0, 2.0, 2.0]
     assert codes(rows, "version", ("1", "1.0"), "table").tolist() == [0.0, 1.0, 0.0, 2.0, 2.0]
+
+
+def test_a_time_in_no_calendar_is_refused_and_not_quoted():
+    frame = pa.table({"c": pa.array([10**15, 0], pa.timestamp("ms", "Europe/Paris"))}).to_pandas()
+    with pytest.raises(DataError, match=r"a: column 'c': its cells cannot be read \(NotImplementedError\)"):
+        codes(frame, "c", ["1"], "a")

@@ -193,7 +193,7 @@ def test_tables_of_real_rows_show_the_same_ratio_as_the_code_that_minimises():
         cost = cost_of(kind, records=12)
         tables = [rows(kind, 12, rng) for _ in range(2)]
         phi, ratios = rng.normal(size=(1, cost.numbers)), []
-        looked = [cost._look(table, phi[0], np.zeros(cost.numbers)) for table in tables]
+        looked = [cost.derivatives(table, phi[0], np.zeros(cost.numbers)) for table in tables]
         for table in tables:
             units = cost.unit_rows(table)
             ratios.append([(z[None], np.array([y])) for z, y in zip(units.X, units.y, strict=True)])
@@ -212,7 +212,7 @@ def test_minima_have_the_law_of_the_linear_term(kind):
     rng = np.random.default_rng(2)
     cost, design, count = cost_of(kind, records=8, epsilon=2.0), rows(kind, 8, rng).for_studies(), 300
     found = cost.minima(design, b"s" * 32, count)
-    terms = np.array([-cost._look(design, phi, np.zeros(cost.numbers))[0] for phi in found])
+    terms = np.array([-cost.derivatives(design, phi, np.zeros(cost.numbers))[0] for phi in found])
     sizes, d = cost.rate * np.linalg.norm(terms, axis=1), cost.numbers
     assert kstest(sizes, gamma(d).cdf).pvalue > 1e-3
     assert kstest(sizes, gamma(d + 1).cdf).pvalue < 1e-6  # as it would be with one normal number too many
@@ -296,7 +296,7 @@ def test_a_minimum_that_is_further_off_is_refused():
         def _search(self, design, linear, slack, start):
             phi, _, curve = super()._search(design, linear, slack, start)
             phi = phi + np.array([2 * self.distance, 0.0])
-            return phi, float(np.linalg.norm(self._look(design, phi, linear)[0])), curve
+            return phi, float(np.linalg.norm(self.derivatives(design, phi, linear)[0])), curve
 
     with pytest.raises(GuaranteeError, match="nothing was released"):
         Sloppy(**{each.name: getattr(cost, each.name) for each in fields(cost)}).minima(design, b"u" * 32, 1)

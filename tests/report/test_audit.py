@@ -1,11 +1,13 @@
 """What a privacy officer reads: nothing more than a lower bound shows."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from parley.audit import Audit, Verdict
 from parley.audit.enumeration import ExactVerdict
+from parley.audit.pair_search import Searched
 from parley.privacy.adjacency import Adjacency
 from parley.report import audit as words
 from parley.terms import Terms
@@ -54,6 +56,23 @@ def test_an_exact_law_needs_no_confidence(audit, terms):
     assert words.headline(broken) == "Broken: an answer of a tells more than is claimed, by its exact law."
     assert not broken.to_json()["exact"][0]["holds"]
     assert "Without any chance" not in words.audit_page(replace(audit, exact=()), terms)
+
+
+def test_a_pair_that_a_search_found_is_said(audit, terms):
+    found = Searched("gradient", 0.98765, 200, 150, "CSV of 5 records")
+    other = replace(found, share=0.5, instructions="ARMV8")
+    searched = replace(audit, search=(found, other))
+    assert words.search_rows(searched)[1:] == [
+        ["gradient", "as they are", "200", "98.76 %", "yes"],
+        ["gradient", "ARMV8", "200", "50.00 %", "yes"],
+    ]
+    page = words.audit_page(searched, terms)
+    assert "400 pairs of small tables" in page
+    assert "CSV of 5 records" in page
+    broken = replace(audit, search=(replace(found, share=math.inf),))
+    assert not broken.holds
+    assert words.search_rows(broken)[1][3:] == ["no number", "NO"]
+    assert words.headline(broken).startswith("Broken: a pair of tables was found")
 
 
 def test_an_audit_without_power_says_so_and_many_owners_are_a_line(audit):

@@ -5,14 +5,20 @@ from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 
-from parley.data import parts
+from parley.audit import one_host
+from parley.data import parts, rowwise, table
+from parley.errors import DataError
 from parley.losses import record_bound
 from parley.losses.objectives import margin
 from parley.owner.ledger.study_ledger import StudyLedger
 from parley.privacy.mechanisms import FastNoise
+from parley.privacy.mechanisms.recipe import draw_plainly
 
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__
+DECLARED, NAMED = table._declared, table.cell_name
 SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, parts.first_rows, StudyLedger.answer
 
 
@@ -94,6 +100,55 @@ def debit_without_noise():
         yield
 
 
+@contextmanager
+def margins_by_products():
+    """Margins of rows that were drawn in secret by one product of matrices: who else was drawn changes their last
+    digit."""
+    with mock.patch.object(rowwise, "products", lambda X, flat: np.asarray(flat @ X.T)):
+        yield
+
+
+def read_by_pandas(frame, column, name):
+    """A declared column by way of pandas, which makes floats of whole numbers beside a gap."""
+    if isinstance(frame, pd.DataFrame) and not isinstance(frame[column].dtype, pd.ArrowDtype):
+        return DECLARED(frame, column, name)
+    cells = frame.column(column) if isinstance(frame, pa.RecordBatch) else pa.array(frame[column].array)
+    try:
+        return pa.table({column: cells}).to_pandas()[column]
+    except Exception as error:
+        raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
+
+
+@contextmanager
+def a_gap_renames_all_others():
+    """Columns of Parquet files by way of pandas, and cells named as they print: beside a gap, 1 is called 1.0."""
+    with (
+        mock.patch.object(table, "_declared", read_by_pandas),
+        mock.patch.object(table, "cell_name", lambda cell: repr(cell) if isinstance(cell, float) else NAMED(cell)),
+        mock.patch.object(table, "plain_name", lambda name: name),
+    ):
+        yield
+
+
+@contextmanager
+def shared_noise_drawn_by_one_host():
+    """Host 0 draws the number by itself, and hands out shares of it that look as they should."""
+
+    def alone(party, recipe, size):
+        masks = party.random(size)
+        part = np.zeros(size, dtype=np.uint64) if party.index == 2 else masks.first
+        if party.index == 0:
+            part = draw_plainly(recipe, (size,), np.random.default_rng()).view(np.uint64) - masks.second
+        return party.complete(part)
+
+    with mock.patch.object(one_host, "draw", alone):
+        yield
+
+
+HOLES = {
+    "secret draws round each other": margins_by_products,
+    "a gap renames all others": a_gap_renames_all_others,
+}
 MUTANTS = {
     "half the noise": half_the_noise,
     "missing factor 2": missing_factor_two,

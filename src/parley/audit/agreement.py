@@ -1,7 +1,7 @@
 """An agreement under attack: every promise of its terms, and which larger faults the attack would have noticed."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,14 +9,17 @@ import numpy as np
 
 from parley.audit.enumeration import ExactVerdict, exact_verdicts
 from parley.audit.one_host import HostVerdict, audit_hosts
+from parley.audit.other_instructions import search_with_others
+from parley.audit.pair_search import Searched, search_owner
 from parley.audit.runs import audit_owner
 from parley.audit.verdict import Verdict
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
-from parley.protocol.setup import resolve
+from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
 
 OWN = {"name", "data", "value", "privacy_cost", "records"}  # of an owner's part: its promise does not depend on them
+FEWER = 5  # times fewer trials with each of the processor's other instructions
 CONTROLS = (2, 4, 8)  # times the budget, and about as much less noise
 HOST_DRAWS = 2**15  # of either answer, where hosts draw one noise
 
@@ -31,13 +34,14 @@ class Audit:
     exact: tuple[ExactVerdict, ...]  # of the first owner's answers, by their law
     controls: Mapping[int, bool]  # whether noise for so many times the budget was caught, by the same attack
     seconds: float
+    search: tuple[Searched, ...] = ()  # for pairs of tables that the first owner's answers tell apart too well
     hosts: tuple[HostVerdict, ...] = ()  # what each of them sees of one answer, with the learner
 
     @property
     def holds(self) -> bool:
         """Whether nothing was found that contradicts any claim."""
-        found = [*(each.holds for each in self.verdicts), *(each.holds for each in self.exact)]
-        return all(found) and all(host.holds for host in self.hosts)
+        kinds = (self.verdicts, self.exact, self.search, self.hosts)
+        return all(verdict.holds for found in kinds for verdict in found)
 
     @property
     def noticed(self) -> int | None:
@@ -52,6 +56,7 @@ class Audit:
             "holds": self.holds,
             "owners": [verdict.to_json() for verdict in self.verdicts],
             "exact": [verdict.to_json() for verdict in self.exact],
+            "search": [found.to_json() for found in self.search],
             "hosts": [verdict.to_json() for verdict in self.hosts],
             "mutants": {control_name(factor): caught for factor, caught in self.controls.items()},
             "seconds": self.seconds,
@@ -70,11 +75,14 @@ def audit_terms(
     confidence: float = 0.99,
     progress: Progress = lambda done, total: None,
     says: Callable[[str], None] = lambda label: None,
+    tries: int = 0,
 ) -> Audit:
     """Attack every owner's training answers by these terms. Owners with the same promise are looked at once.
 
     All verdicts hold together at `confidence`. The controls are the same attack on the first owner's answers with noise
-    for 2, 4 and 8 times the budget, up to the first that is caught.
+    for 2, 4 and 8 times the budget, up to the first that is caught. `tries`: of a search over pairs of tables and
+    questions about the first owner (`pair_search`), and a fifth as many with each of the processor's other
+    instructions.
     """
     began = time.perf_counter()
     alike = owners_alike(terms)
@@ -94,9 +102,24 @@ def audit_terms(
             controls[factor] = caught
         if caught:
             break
-    verdicts, exact = tuple(found[part.name] for part in terms.owners), tuple(exact_verdicts(resolve(terms), name))
+    setup = resolve(terms)
     hosts = audit_hosts(terms, HOST_DRAWS, seed, each) if terms.noise.hosts else ()
-    return Audit(terms.title, terms.hash, verdicts, exact, controls, time.perf_counter() - began, hosts)
+    verdicts, exact = tuple(found[part.name] for part in terms.owners), tuple(exact_verdicts(setup, name))
+    searched = tuple(_searched(setup, name, tries, seed or 0, progress, says))
+    return Audit(terms.title, terms.hash, verdicts, exact, controls, time.perf_counter() - began, searched, hosts)
+
+
+def _searched(
+    setup: Setup, name: str, tries: int, seed: int, progress: Progress, says: Callable[[str], None]
+) -> Iterator[Searched]:
+    """What searches find, here and with other instructions."""
+    if not tries:
+        return
+    says("searching pairs of tables")
+    yield from search_owner(setup, name, tries, seed, progress)
+    if tries >= FEWER:
+        says("searching with other instructions of this processor")
+        yield from search_with_others(setup.terms, name, tries // FEWER, seed, progress)
 
 
 def owners_alike(terms: Terms) -> dict[str, list[str]]:

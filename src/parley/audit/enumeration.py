@@ -8,7 +8,7 @@ answer's epsilon, and its largest is that epsilon for this pair of tables.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -80,9 +80,8 @@ def answer_law(question: Question, query: Query, tables: Tables, mechanism: Mech
     if not isinstance(rows, PresentRows) or len(rows.rows) > ROWS:
         raise TermsError(f"rows: expected at most {ROWS} rows with a target, of which all draws are looked at")
     values, chances = [], []
-    for kept in _subsets(len(rows.rows)):
-        drawn = replace(tables, train=_Drawn(rows.rows, rows.places, rows.records, kept))
-        values.append(question.bounded(query, drawn, (), bytes(32)).value)
+    for kept in subsets(len(rows.rows)):
+        values.append(question.about(query, tables, rows.places[kept]))
         chances.append(float(question.rate ** kept.sum() * (1 - question.rate) ** (~kept).sum()))
     return _with_noise(np.array(values), np.array(chances), mechanism)
 
@@ -96,19 +95,10 @@ def _with_noise(values: Floats, chances: Floats, mechanism: Mechanism) -> Answer
     raise TermsError("mechanism: expected laplace or geometric noise; the laws of no others are compared exactly")
 
 
-def _subsets(rows: int) -> Iterator[NDArray[np.bool_]]:
+def subsets(rows: int) -> Iterator[NDArray[np.bool_]]:
+    """Every draw of so many rows: which of them are in it."""
     for bits in range(2**rows):
         yield (bits >> np.arange(rows) & 1).astype(bool)
-
-
-@dataclass(frozen=True, eq=False)
-class _Drawn(PresentRows):
-    """A table of which these of the rows with a target are drawn, whatever a seed says."""
-
-    kept: NDArray[np.bool_]
-
-    def drawn(self, places: NDArray[np.int64]) -> PresentRows:
-        return PresentRows(replace(self.rows.where(self.kept), secret=True), self.places[self.kept], self.records)
 
 
 @dataclass(frozen=True)

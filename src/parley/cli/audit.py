@@ -55,6 +55,9 @@ def audit_command(
     poison: Annotated[
         bool, typer.Option("--poison", help="Instead: what owners that lie can do, under each rule of aggregation.")
     ] = False,
+    tries: Annotated[
+        int, typer.Option(min=0, help="Pairs of tables and questions that a search tries; 0: none.")
+    ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
         Path | None,
@@ -116,7 +119,7 @@ def audit_command(
     if plot is not None:
         figures.require_figure_name(plot)
     with progress_bar("looking for a canary") as progress:
-        audit = audit_terms(terms, runs, seed, progress=progress, says=progress.says)
+        audit = audit_terms(terms, runs, seed, progress=progress, says=progress.says, tries=tries)
     if plot is not None:
         figures.save(words.audit_figure(audit.verdicts[0]), plot)
     if report is not None:
@@ -128,9 +131,10 @@ def audit_command(
         if audit.exact:
             console.print()
             console.print(terminal_table(words.exact_rows(audit)))
-        if audit.hosts:
-            console.print()
-            console.print(terminal_table(host_rows(audit.hosts)))
+        for found, rows in ((audit.search, words.search_rows(audit)), (audit.hosts, host_rows(audit.hosts))):
+            if found:
+                console.print()
+                console.print(terminal_table(rows))
         console.print()
         for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
             console.print(sentence, markup=False, soft_wrap=True)

@@ -220,7 +220,10 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
         return np.asarray(series.cat.codes, dtype=np.int64), list(series.cat.categories.astype(object))
     if series.dtype.kind in "biufmM":
         place, kinds = pd.factorize(series)
-        return np.asarray(place, dtype=np.int64), list(kinds)
+        try:
+            return np.asarray(place, dtype=np.int64), list(kinds)
+        except (NotImplementedError, ValueError, OverflowError) as error:  # a time in no calendar: the text quotes it
+            raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
     cells = series.to_numpy(dtype=object)
     present = ~missing_cells(cells)
     return np.where(present, np.cumsum(present) - 1, -1), cells[present].tolist()

@@ -196,7 +196,7 @@ class PerturbedCost:
         each such step lowers F (Sun and Tran-Dinh 2019).
         """
         phi, least = start, np.inf
-        gradient, curve = self._look(design, phi, linear)
+        gradient, curve = self.derivatives(design, phi, linear)
         for step in range(MOST_STEPS):
             length = _norm(gradient) * (1 + 2 * self.numbers * UNIT)
             if step >= (0 if design.studied is not None else STEPS) and length <= 0.5 * self._rounding(
@@ -206,16 +206,17 @@ class PerturbedCost:
             least = min(least, length)
             towards: Floats = -np.linalg.solve(curve, gradient).astype(np.float64)
             there: Floats = phi + towards
-            slant, curvature = self._look(design, there, linear)
+            slant, curvature = self.derivatives(design, there, linear)
             if not _norm(slant) <= max(0.5 * least, 0.5 * self._rounding(there, linear, slack)):
                 far = 2**0.5 * _norm(towards)
                 there = phi + towards * (np.log1p(far) / max(far, SMALLEST))
-                slant, curvature = self._look(design, there, linear)
+                slant, curvature = self.derivatives(design, there, linear)
             phi, gradient, curve = there, slant, curvature
         return phi, _norm(gradient) * (1 + 2 * self.numbers * UNIT), curve
 
-    def _look(self, design: Summable, phi: Floats, linear: Floats) -> tuple[Floats, Floats]:
-        """F's gradient [d] and second derivative [d, d], in one pass over the rows."""
+    def derivatives(self, design: Summable, phi: Floats, linear: Floats | float = 0.0) -> tuple[Floats, Floats]:
+        """F's gradient [d] and second derivative [d, d], in one pass over the rows; without a linear term, of F without
+        it."""
         theta = self._wide @ phi
 
         def part(block: Design) -> Floats:

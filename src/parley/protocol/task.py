@@ -89,6 +89,10 @@ class Task(ABC):
         """The columns that it reads beside the features."""
         return model.outcome_columns
 
+    def record_column(self, model: Model) -> str | None:
+        """The column by which rows belong to one record, those with one name in it; None: every row is a record."""
+        return None
+
     def purpose(self, agreement: Agreement) -> list[str] | None:
         """Sentences that say what the answers are for; None: as for prediction."""
         return None

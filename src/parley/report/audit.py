@@ -7,6 +7,8 @@ from matplotlib.figure import Figure
 
 from parley.audit import Audit, Verdict
 from parley.audit.agreement import control_name
+from parley.audit.cell_pool import ALL_KINDS
+from parley.audit.written_tables import FORMS
 from parley.privacy.accounting.meaning import error_tradeoff, least_total_error
 from parley.report import figures
 from parley.report.figures import ALONE, INK, LIMIT, TOGETHER, decorate
@@ -16,8 +18,8 @@ from parley.terms import Terms
 
 MANY = 12  # owners with one promise that are named one by one
 NOT_TRIED = (
-    "Not tried: other pairs of tables than the one that was found, the digits of the exact samplers, the score, the "
-    "network, files and the time that answers take. A lower bound that is small proves nothing; that noise covers "
+    "Not tried: runs on other pairs of tables than the one that was found, the digits of the exact samplers, the "
+    "network and the time that answers take. A lower bound that is small proves nothing; that noise covers "
     "every pair of tables is what the proofs say (docs/guarantee.md)."
 )
 EXACT = (
@@ -59,6 +61,8 @@ def headline(audit: Audit) -> str:
         return f"Broken: answers of {_some(broken)} tell more than is claimed."
     if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
         return f"Broken: with the learner, one host sees more than is claimed: {_some(seeing)}."
+    if not all(found.holds for found in audit.search):
+        return f"Broken: a pair of tables was found that an answer of {audit.verdicts[0].owner} tells apart too well."
     if not audit.holds:
         return f"Broken: an answer of {audit.verdicts[0].owner} tells more than is claimed, by its exact law."
     return "No attack was found to learn more than is claimed."
@@ -119,6 +123,28 @@ def exact_rows(audit: Audit) -> list[list[str]]:
     return rows
 
 
+def search_rows(audit: Audit) -> list[list[str]]:
+    """A table: how much of what one answer may cost the worst pair of tables used that a search found, by kind of
+    question and by instructions of the processor."""
+    rows = [["search over pairs of tables", "instructions", "trials", "most of the claim", "holds"]]
+    for found in audit.search:
+        share = f"{math.floor(found.share * 1e4) / 1e2:.2f} %" if math.isfinite(found.share) else "no number"
+        rows.append([found.kind, found.instructions, f"{found.tried:,}", share, "yes" if found.holds else "NO"])
+    return rows
+
+
+def searched(audit: Audit) -> list[str]:
+    """What was searched, and where most was found."""
+    most = max(audit.search, key=lambda found: found.share)
+    return [
+        f"{sum(found.tried for found in audit.search):,} pairs of small tables that differ in one person were written, "
+        f"read and asked about as an owner's are: {len(FORMS)} forms of tables, {len(ALL_KINDS)} types of columns, "
+        "gaps and every size of number in cells, what is asked at up to the largest that the terms allow, batches, "
+        "all draws of rows, and each of the processor's instructions that is found.",
+        f"The pair that came nearest to the claim: {most.kind}; {most.found}.",
+    ]
+
+
 def promised(verdict: Verdict) -> str:
     """What the claim means for whoever attacks."""
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
@@ -166,6 +192,7 @@ def audit_page(audit: Audit, terms: Terms) -> str:
     sections = [
         Section("What was learned?", learned(audit), owner_rows(audit), figures.svg(audit_figure(first))),
         *([Section("Without any chance", [EXACT], exact_rows(audit))] if audit.exact else []),
+        *([Section("Searched for worse", searched(audit), search_rows(audit))] if audit.search else []),
         *([Section("What does a host see?", [HOSTS], host_rows(audit.hosts))] if audit.hosts else []),
         Section("What was tried?", tried(audit, terms)),
         Section("What does the guarantee say?", [promised(first)]),

@@ -19,9 +19,10 @@ import hosted_consortium
 import numpy as np
 import pytest
 from hosted_consortium import HOSTS, HostedConsortium
-from kernels import balanced_sample, balanced_terms, kernels, setting, several_kernels
+from kernels import balanced_sample, balanced_terms, several_kernels
 
 import parley
+from parley.audit.kernels import kernel_setting, kernels
 from parley.data.public_numbers import PublicNumbers
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances
@@ -55,7 +56,7 @@ class OnKernel:
                 [sys.executable, "-m", "parley", *arguments],
                 stdout=told,
                 stderr=said,
-                env={**os.environ, **setting(self.kernel)},
+                env={**os.environ, **kernel_setting(self.kernel)},
             )
         self.pid = self._process.pid
 
@@ -142,7 +143,10 @@ def entries(ledger):
 def found_on(kernel, terms, file):
     """The public numbers that a process with this kernel resolves."""
     ran = subprocess.run(
-        [sys.executable, "-c", FOUND, str(file)], env={**os.environ, **setting(kernel)}, capture_output=True, check=True
+        [sys.executable, "-c", FOUND, str(file)],
+        env={**os.environ, **kernel_setting(kernel)},
+        capture_output=True,
+        check=True,
     )
     own = resolve(terms).numbers
     return own.with_data(np.frombuffer(ran.stdout))

@@ -129,15 +129,23 @@ class MinibatchQuestion(Question):
             return super().bounded(query, tables, replicates)
         if len(seed) < 32:
             raise GuaranteeError("minibatch: a secret draw needs a seed of 32 bytes")
-        rows, epoch = len(tables.train), (query.round - 1) // self.batches
         thetas = query.arrays["theta"].reshape(-1, self.parameters)
         value = np.empty_like(thetas)
         for place, theta in enumerate(thetas):  # each replicate has draws of its own
             own = hashlib.sha256(seed + place.to_bytes(8, "little")).digest()
-            value[place] = self._sum(
-                tables.train, self._split(drawn(rows, own, self.rate), rows, epoch), theta, secret=True
-            )
-        return Bounded(value.reshape(*replicates, self.size) * (self.batches / rows), self.sensitivity, self.norm)
+            value[place] = self._drawn_mean(theta, query.round, tables, drawn(len(tables.train), own, self.rate))
+        return Bounded(value.reshape(*replicates, self.size), self.sensitivity, self.norm)
+
+    def about(self, query: Query, tables: Tables, places: Places) -> Floats:
+        if not self.poisson:
+            return super().about(query, tables, places)
+        return self._drawn_mean(query.arrays["theta"], query.round, tables, places)
+
+    def _drawn_mean(self, theta: Floats, number: int, tables: Tables, places: Places) -> Floats:
+        """The sum over rows that were drawn in secret for round `number`, divided by their number on average."""
+        rows, epoch = len(tables.train), (number - 1) // self.batches
+        total = self._sum(tables.train, self._split(places, rows, epoch), theta, secret=True)
+        return total * (self.batches / rows)
 
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False

@@ -80,6 +80,12 @@ class MinimumQuestion(Question):
         found = self.cost.minima(tables.train, seed, int(np.prod(replicates, dtype=np.int64)))
         return Bounded(found.reshape(*replicates, self.size), self.sensitivity, self.norm)
 
+    def log_density(self, tables: Tables, seen: Floats) -> float:
+        """Of the exact minimum, in the ball: the linear term b that puts it at `seen` is minus F's gradient there, of
+        density exp(-rate |b|), and b changes with the minimum by F's second derivative."""
+        gradient, curvature = self.cost.derivatives(tables.train, seen)
+        return float(np.linalg.slogdet(curvature)[1] - self.cost.rate * np.linalg.norm(gradient))
+
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:

@@ -67,6 +67,11 @@ class Query:
         """The whole numbers that travel with the query, by name."""
         return {name: getattr(self, name) for name, whole in self._own().items() if whole}
 
+    @classmethod
+    def own_fields(cls) -> tuple[str, ...]:
+        """The names of what its kind adds, in the order in which `ask` takes it."""
+        return tuple(cls._own())
+
     @cached_property
     def content(self) -> str:
         """SHA-256 of everything the answer depends on."""

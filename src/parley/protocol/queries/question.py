@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
+from parley.data.batches import Places
 from parley.data.design import summation_slack
 from parley.errors import GuaranteeError, Malformed, OutsideBox, TermsError
 from parley.losses import EmpiricalRisk, Limits, Objective, RecordBound
@@ -184,6 +185,16 @@ class Question(ABC):
         return Bounded(
             value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm
         )
+
+    def about(self, query: Query, tables: Tables, places: Places) -> Floats:
+        """The exact answer [size] to a query of one parameter, if the rows at these places are drawn; where none are
+        drawn in secret, a `GuaranteeError`."""
+        raise GuaranteeError(f"{self.asks.kind}: no rows are drawn in secret")
+
+    def log_density(self, tables: Tables, seen: Floats) -> float:
+        """The logarithm of the density of its exact answer at `seen` [size], but for a constant that no table changes;
+        where its noise is not inside of the answer (`own_noise`), a `GuaranteeError`."""
+        raise GuaranteeError(f"{self.asks.kind}: no noise is inside of the answer")
 
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False

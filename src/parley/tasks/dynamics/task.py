@@ -43,6 +43,9 @@ class Dynamics(Task):
     def columns(self, model: Model) -> Sequence[str]:
         return ()
 
+    def record_column(self, model: Model) -> str:
+        return str(model.trajectory)
+
     def algorithm(self, setup: Setup) -> Any:
         from parley.tasks.dynamics.algorithm import Identification
 

@@ -60,6 +60,9 @@ class Ratings(Task):
     def columns(self, model: Model) -> Sequence[str]:
         return str(model.user), str(model.item), model.target
 
+    def record_column(self, model: Model) -> str:
+        return str(model.user)
+
     def notes(self, agreement: Agreement) -> list[str]:
         """Whom a promise about ratings is made to, and what never leaves."""
         terms = agreement.setup.terms

@@ -1,0 +1,262 @@
+"""The search for two neighbouring tables, and a question about them, that an answer tells apart better than is claimed.
+
+Hill climbing over values, types and gaps of cells, forms in which tables are written, what is asked at up to the
+largest that the terms allow, numbers of rows and of batches, and all secret draws. Tables are read and prepared as an
+owner's are; no noise is drawn, for its law is known.
+"""
+
+import math
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+
+from parley.audit.canary import BEYOND
+from parley.audit.cell_pool import CellPool
+from parley.audit.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
+from parley.audit.hill_climbing import climbing
+from parley.audit.stage_questions import Asked, StageQuestions
+from parley.audit.trial import Moves, Shape, Trial, Unit
+from parley.audit.written_tables import FORMS, UNWRITABLE
+from parley.data import Design
+from parley.data.schema import Schema
+from parley.data.sources import open_table
+from parley.errors import DataError, Refusal, TermsError
+from parley.learning.algorithms.algorithm import Progress
+from parley.protocol.queries import Query, Tables
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+MOST_UNITS = 8  # in a table
+REFUSED = -1.0  # the value of a trial that nobody answers
+BATCHES = (2, 3, 4)
+WIDE = 20  # columns, from which on tables take longer
+# Of shares that climbs tell apart, each its own: who looks for the peak stays there, and who wanders finds more.
+CEILINGS = (math.inf, 0.9, 0.5, 0.0)
+SEEN = "seen"  # the number that an answer with noise inside comes out as
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search for pairs of tables found about one kind of question: `share` of the claim, 1 is all of it."""
+
+    kind: str
+    share: float
+    tried: int
+    read: int  # of them, where both tables were taken
+    found: str  # where the largest share was
+    instructions: str = "as they are"  # of the processor
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that contradicts the claim; but for roundings of logarithms."""
+        return self.share <= 1 + 1e-9
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley audit --json` prints of a search; no share: somebody was refused for no reason of
+        their own, or seen who was not drawn."""
+        return {**vars(self), "share": self.share if math.isfinite(self.share) else None, "holds": self.holds}
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A table as it is read: what it declares, and its rows prepared; None where it is refused. Without a schema:
+    nobody can write it so."""
+
+    schema: Schema | None = None
+    tables: Tables | None = None
+
+
+@dataclass(eq=False)
+class PairSearch:
+    """The search about one stage of an owner: training, or the score. `setup` is that of the terms as they are."""
+
+    setup: Setup
+    name: str
+    stage: int = 0
+    folder: Path = field(default_factory=Path)
+    tried: int = 0
+    read: int = 0
+
+    @cached_property
+    def kind(self) -> str:
+        return self._usual.question.asks.kind
+
+    def climb(self, tries: int, seed: int, step: Callable[[], None] = lambda: None) -> Searched:
+        """What so many trials find; it ends at once where a claim is broken."""
+        moves = self.moves
+        # tables of a few rows: threads would take longer than the rows
+        with tempfile.TemporaryDirectory() as folder, joblib.parallel_config(backend="sequential"):
+            self.folder = Path(folder)
+            for side in ("a", "b", "all"):
+                (self.folder / side).mkdir()
+            best, where = REFUSED, moves.begin(np.random.default_rng(seed))
+
+            def values(trials: list[Trial]) -> list[float]:
+                nonlocal best, where
+                step()
+                shares = [self.share(each) for each in trials]
+                for share, trial in zip(shares, trials, strict=True):
+                    best, where = max((best, where), (share, trial), key=lambda each: each[0])
+                return [min(share, most) for share, most in zip(shares, CEILINGS, strict=True)]
+
+            seeds = np.random.SeedSequence(seed).spawn(len(CEILINGS))
+            for _ in climbing(values, moves.begin, moves.move, seeds):
+                if best > 1 + 1e-9 or self.tried >= tries:
+                    break
+        return Searched(self.kind, max(best, 0.0), self.tried, self.read, self._words(where))
+
+    def share(self, trial: Trial) -> float:
+        """How much of the claim a trial uses; `REFUSED` where nobody answers."""
+        self.tried += 1
+        try:
+            asked = self.questions.of_size(self._records(trial), trial.batches)
+            a, b = (self._tables(trial, asked, unit, side) for unit, side in ((trial.a, "a"), (trial.b, "b")))
+            if a.schema != b.schema or a.schema is None:
+                return REFUSED  # another schema is no neighbour
+            if a.tables is None or b.tables is None:
+                return self._refused(trial, asked, a, b)
+            trial = self._aimed(trial, asked)
+            queries = list(self.questions.queries(asked, trial.numbers, trial.round))
+        except (TermsError, Refusal):
+            return REFUSED
+        self.read += 1
+        return self._answered(trial, asked, queries, a.tables, b.tables)
+
+    def _answered(self, trial: Trial, asked: Asked, queries: list[Query], a: Tables, b: Tables) -> float:
+        question = asked.question
+        if question.own_noise is not None:
+            epsilon = float(asked.setup.terms.training_epsilon(self.name))
+            return density_share(question, trial.numbers[SEEN], a, b, epsilon)
+        if question.draws:
+            return drawn_share(question, queries[0], a, b, self.shape.canary_places(trial))
+        return answered_share(question, queries, a, b)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What tables look like by the terms."""
+        terms, task = self.setup.terms, self.setup.task
+        several, person = task.record_column(terms.model), terms.privacy.person
+        named = several if several is not None else person
+        read = (*self.setup.preparation.features, *task.columns(terms.model), *([] if named is None else [named]))
+        beyond = BEYOND if several is None and person is not None else 0
+        rows = 1 if several is not None else terms.privacy.records_per_person
+        return Shape(tuple(dict.fromkeys(read)), named, several is not None, rows, beyond)
+
+    @cached_property
+    def moves(self) -> Moves:
+        """How the search goes on."""
+        question = self._usual.question
+        numbers = dict(self.questions.query(0).arrays)
+        largest = {name: self.questions.largest(name, question) for name in numbers}
+        if question.own_noise is not None:
+            numbers[SEEN] = np.zeros(question.size)
+            largest[SEEN] = float(np.max(question.extent.high)) / question.size**0.5
+        learning = self.setup.terms.learning
+        most = MOST_ROWS - self.shape.rows + 1 if question.draws and question.own_noise is None else MOST_UNITS
+        batches = BATCHES if learning.batches is not None else ()
+        rounds = 1 if question.disjoint > 1 else len(self.questions.rounds)
+        return Moves(self.shape, CellPool(self.setup), numbers, largest, rounds, batches, max(most, 2))
+
+    @cached_property
+    def questions(self) -> StageQuestions:
+        """What the owner may be asked."""
+        return StageQuestions(self.setup, self.name, self.stage)
+
+    @property
+    def _usual(self) -> Asked:
+        batches = self.setup.terms.learning.batches
+        return self.questions.of_size(MOST_UNITS + self.shape.rows, None if batches is None else BATCHES[0])
+
+    def _records(self, trial: Trial) -> int:
+        """How many records a trial's tables have."""
+        return len(trial.others) + (1 if self.shape.several else self.shape.rows)
+
+    def _tables(self, trial: Trial, asked: Asked, canary: Unit, side: str, everybody: bool = False) -> Read:
+        """The table written, read and prepared as an owner's is."""
+        try:
+            given = trial.form.write(self.shape.table(trial, canary, everybody), self.folder / side)
+        except UNWRITABLE:
+            return Read()
+        opened = open_table(given)
+        try:
+            tables = Tables(*asked.setup.preparation.designs(opened, asked.setup.terms, self.name))
+        except DataError:
+            return Read(opened.schema, None)
+        return Read(opened.schema, tables)
+
+    def _refused(self, trial: Trial, asked: Asked, a: Read, b: Read) -> float:
+        """A refusal must be a single cell's fault: if one canary is refused among the others, and neither the other
+        canary nor a table of nothing but it is, somebody else's row decided."""
+        if a.tables is b.tables:
+            return REFUSED
+        refused = trial.a if a.tables is None else trial.b
+        alone = self._tables(trial, asked, refused, "all", everybody=True)
+        return REFUSED if alone.tables is None or alone.schema != a.schema else math.inf
+
+    def _aimed(self, trial: Trial, asked: Asked) -> Trial:
+        """The trial with numbers at which a row's prediction is its target, or 0, but for rounding: there derivatives
+        turn."""
+        name = next(iter(trial.numbers), None)
+        if trial.aimed is None or name is None or name == SEEN:
+            return trial
+        frame = next(form for form in FORMS if form.name == "declared frame")
+        made = self._tables(replace(trial, form=frame), asked, trial.a, "all").tables
+        rows = None if made is None else made.train
+        values = trial.numbers[name]
+        if not isinstance(rows, Design) or not len(rows) or not rows.width or len(values) % rows.width:
+            return trial
+        row = trial.aimed // 2 % len(rows)
+        wanted = float(rows.y[row]) if trial.aimed % 2 else 0.0
+        fresh = aimed_at(values.reshape(-1, rows.width), rows.X[row], wanted).ravel()
+        return replace(trial, numbers={**trial.numbers, name: self.moves.within(name, fresh)})
+
+    def _words(self, trial: Trial) -> str:
+        """Where the search came to, in words."""
+        plain = CellPool(self.setup)
+        odd = [
+            f"{column} declared as {kind}"
+            for column, kind in trial.kinds.items()
+            if column != self.shape.named and kind != plain.plain_kind(column)
+        ]
+        sizes = [f"{name} up to {np.abs(values).max(initial=0.0):.3g}" for name, values in trial.numbers.items()]
+        return "; ".join([f"{trial.form.name} of {self._records(trial)} records", *odd, *sizes])
+
+
+def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:
+    """Parameters [blocks, p], of which one coordinate each is solved for, so that their products with x are `wanted`,
+    but for rounding."""
+    last = int(np.argmax(np.abs(x)))
+    if not abs(x[last]) > 0:
+        return blocks
+    fresh = blocks.copy()
+    with np.errstate(over="ignore", invalid="ignore"):
+        rest = np.delete(blocks, last, axis=1) @ np.delete(x, last)
+        fresh[:, last] = (wanted - rest) / x[last]
+    return fresh
+
+
+def search_owner(
+    setup: Setup, name: str, tries: int, seed: int = 0, progress: Progress = lambda done, total: None
+) -> list[Searched]:
+    """What a search of so many trials, fewer where tables are wide, finds about each kind of question that this owner
+    is asked; what cannot be asked about small tables is left out."""
+    plans = list(setup.plans(name))
+    found, done = list[Searched](), 0
+
+    def step() -> None:
+        nonlocal done
+        done += len(CEILINGS)
+        progress(min(done, tries * len(plans)), tries * len(plans))
+
+    for stage in range(len(plans)):
+        search = PairSearch(setup, name, stage)
+        with suppress(TermsError):
+            found.append(search.climb(tries * WIDE // max(len(search.shape.columns), WIDE), seed + stage, step))
+    return found

@@ -1,0 +1,223 @@
+"""One candidate of a search: two neighbouring tables, how they are written, and what is asked about them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from parley.audit.cell_pool import ALL_KINDS, CellPool
+from parley.audit.written_tables import FORMS, Form
+from parley.validate import Floats
+
+Row: TypeAlias = Mapping[str, Any]  # cells by column
+Unit: TypeAlias = tuple[Row, ...]  # the rows of one person, user or recording
+
+CANARY = "canary"
+DECLARING = tuple(form for form in FORMS if form.declares)
+ANEW = 0.15  # how often a search begins anew
+ODD_NUMBERS = (0.0, -0.0, 1.0, 2.0, -1.0, 0.5, 1e-300, 5e-324, 100.0, 1e16)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The canary's rows are `a` in one table and `b` in the other; what everybody else has is the same."""
+
+    form: Form
+    kinds: Mapping[str, pa.DataType]  # what columns are declared to be
+    others: tuple[Unit, ...]
+    a: Unit
+    b: Unit
+    place: int  # of the canary among the others
+    numbers: Mapping[str, Floats]  # that are asked at, by name
+    round: int  # that is asked in, counted among those that may be
+    batches: int | None = None  # where answers are about batches
+    aimed: int | None = None  # the row whose prediction lies where its derivative turns; every second: at 0 instead
+
+    @property
+    def units(self) -> int:
+        return len(self.others) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What tables look like by the terms: `named` is the column that says whom rows belong to, None if none does;
+    `several`: whether a record is all rows of one name; `rows`: of a person that count; `beyond`: that do not."""
+
+    columns: tuple[str, ...]
+    named: str | None
+    several: bool
+    rows: int
+    beyond: int
+
+    def canary_places(self, trial: Trial) -> list[int]:
+        """Where the canary's rows are that count; of records of several rows, where its record is."""
+        return [trial.place] if self.several else [trial.place + row for row in range(self.rows)]
+
+    def table(self, trial: Trial, canary: Unit, everybody: bool = False) -> pa.Table:
+        """The rows as Arrow holds them; `everybody`: all have the canary's cells. An Arrow error or the like where
+        types cannot hold cells."""
+        units = [canary if everybody else unit for unit in trial.others]
+        names = [f"u{place}" for place in range(len(units))]
+        units.insert(trial.place, canary[: len(canary) - self.beyond])
+        names.insert(trial.place, CANARY)
+        units.append(canary[len(canary) - self.beyond :] if self.beyond else ())
+        names.append(CANARY)
+        if everybody and not self.several:
+            units = [unit[:1] if name != CANARY else unit for unit, name in zip(units, names, strict=True)]
+        rows = [
+            row if self.named is None else {**row, self.named: name}
+            for unit, name in zip(units, names, strict=True)
+            for row in unit
+        ]
+        return pa.table({c: pa.array([row[c] for row in rows], trial.kinds[c]) for c in self.columns})
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """How a search begins and goes on. `largest`: the size up to which numbers may be asked at, by name, 0 where they
+    have no common one."""
+
+    shape: Shape
+    pool: CellPool
+    asked: Mapping[str, Floats]
+    largest: Mapping[str, float]
+    rounds: int
+    batches: tuple[int, ...]  # numbers of batches that are tried
+    most: int  # units in a table
+
+    def begin(self, rng: np.random.Generator) -> Trial:
+        """Cells at the ends of what the terms allow, everybody alike or not, in a form that keeps all types."""
+        kinds = {c: pa.string() if c == self.shape.named else self.pool.plain_kind(c) for c in self.shape.columns}
+        rows = self._unit_rows(rng)
+        a, b = self._unit(rng, kinds, rows), self._unit(rng, kinds, rows)
+        plain = a if self.shape.several else a[:1]
+        some = range(int(rng.integers(1, self.most)))
+        alike = rng.random() < 0.5
+        others = tuple(plain if alike else self._unit(rng, kinds, len(plain)) for _ in some)
+        numbers = {name: self._size(rng, name, array) for name, array in self.asked.items()}
+        batches = int(rng.choice(self.batches)) if self.batches else None
+        form = DECLARING[int(rng.integers(len(DECLARING)))]
+        aimed = int(rng.integers(2 * len(others) + 2)) if rng.random() < 0.5 else None
+        round_ = int(rng.integers(self.rounds))
+        place = int(rng.integers(len(others) + 1))
+        plainly = Trial(form, kinds, others, a, b, place, numbers, round_, batches, aimed)
+        return plainly if rng.random() < 0.3 else self._kind(rng, plainly, 1.0)
+
+    def move(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        """One change, sometimes several; now and then another beginning."""
+        if rng.random() < ANEW:
+            return self.begin(rng)
+        cells, numbers, kinds = (self._cell,) * 3, (self._number,) * 2, (self._kind,) * 2
+        ways = (*cells, *numbers, *kinds, self._alike, self._form, self._table)
+        for _ in range(int(rng.geometric(0.6))):
+            trial = ways[int(rng.integers(len(ways)))](rng, trial, length)
+        return trial
+
+    def _unit_rows(self, rng: np.random.Generator) -> int:
+        return int(rng.integers(1, 9)) if self.shape.several else self.shape.rows + self.shape.beyond
+
+    def _unit(self, rng: np.random.Generator, kinds: Mapping[str, pa.DataType], rows: int) -> Unit:
+        row = {c: self.pool.usual(rng, c, kind) for c, kind in kinds.items() if c != self.shape.named}
+        if not self.shape.several:
+            return (row,) * rows
+        return tuple({c: self.pool.usual(rng, c, kinds[c]) for c in row} for _ in range(rows))
+
+    def _cell(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        """One cell of the canary's, before or after, or of somebody else's: another one, or a number nearby."""
+        columns = [column for column in self.shape.columns if column != self.shape.named]
+        column = columns[int(rng.integers(len(columns)))]
+        which, at = int(rng.integers(3)), int(rng.integers(len(trial.others)))
+        unit = (trial.a, trial.b, trial.others[at])[which]
+        place = int(rng.integers(len(unit)))
+        cell, kind = unit[place][column], trial.kinds[column]
+        if isinstance(cell, float) and pa.types.is_floating(kind) and rng.random() < 0.4:
+            with np.errstate(over="ignore"):
+                fresh = float(cell * (1 + length * rng.normal()) + (rng.normal() * length if rng.random() < 0.3 else 0))
+        else:
+            fresh = self.pool.draw(rng, column, kind)
+        everywhere = not self.shape.several  # a person's rows are alike
+        changed = tuple(
+            {**row, column: fresh} if everywhere or number == place else row for number, row in enumerate(unit)
+        )
+        if which == 2:
+            return replace(trial, others=(*trial.others[:at], changed, *trial.others[at + 1 :]))
+        return replace(trial, a=changed) if which == 0 else replace(trial, b=changed)
+
+    def _alike(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        """Everybody has the canary's cells; or the canary only changes in one."""
+        canary = trial.a if rng.random() < 0.5 else trial.b
+        if rng.random() < 0.5:
+            return self._cell(rng, replace(trial, b=trial.a), length)
+        plain = canary if self.shape.several else canary[:1]
+        return replace(trial, others=(plain,) * len(trial.others))
+
+    def _form(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        return replace(trial, form=FORMS[int(rng.integers(len(FORMS)))])
+
+    def _kind(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        """Another type of one column: all of its cells are drawn anew, for everybody. Often nothing but a gap in the
+        canary's is changed, in a form that keeps types: who else reads differently then?"""
+        columns = [column for column in self.shape.columns if column != self.shape.named]
+        column = columns[int(rng.integers(len(columns)))]
+        kinds = ALL_KINDS if rng.random() < 0.3 else self.pool.fitting_kinds(column)
+        kind = kinds[int(rng.integers(len(kinds)))]
+
+        def fresh(unit: Unit) -> Unit:
+            if not self.shape.several:
+                cell = self.pool.usual(rng, column, kind)
+                return tuple({**row, column: cell} for row in unit)
+            return tuple({**row, column: self.pool.usual(rng, column, kind)} for row in unit)
+
+        others, a, b = tuple(fresh(unit) for unit in trial.others), fresh(trial.a), fresh(trial.b)
+        retyped = replace(trial, kinds={**trial.kinds, column: kind}, others=others, a=a, b=b)
+        if rng.random() < 0.3:
+            return retyped
+        gap = tuple({**row, column: None} for row in a)
+        plain = a if self.shape.several else a[:1]
+        alike = (plain,) * len(others) if rng.random() < 0.5 else others
+        return replace(retyped, form=DECLARING[int(rng.integers(len(DECLARING)))], others=alike, b=gap)
+
+    def _table(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        """More or fewer rows, another place of the canary, other batches, another round, or another aim."""
+        which = int(rng.integers(4))
+        if which == 0:
+            some = int(rng.integers(1, self.most))
+            others = (trial.others * self.most)[:some]
+            return replace(trial, others=others, place=int(rng.integers(some + 1)))
+        if which == 1 and self.batches:
+            return replace(trial, batches=int(rng.choice(self.batches)))
+        if which == 2:
+            return replace(trial, round=int(rng.integers(self.rounds)))
+        return replace(trial, aimed=int(rng.integers(2 * trial.units)) if rng.random() < 0.7 else None)
+
+    def _number(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        """Numbers of another size, nearby ones, or a single odd one."""
+        if not trial.numbers:
+            return trial
+        name = list(trial.numbers)[int(rng.integers(len(trial.numbers)))]
+        values = trial.numbers[name]
+        way = int(rng.integers(3))
+        if way == 0:
+            fresh = self._size(rng, name, values)
+        elif way == 1:
+            fresh = values * (1 + length * rng.normal(size=values.shape))
+        else:
+            fresh = values.copy()
+            fresh[int(rng.integers(len(fresh)))] = float(rng.choice(ODD_NUMBERS)) * float(rng.choice([1.0, -1.0]))
+        return replace(trial, numbers={**trial.numbers, name: self.within(name, fresh)})
+
+    def _size(self, rng: np.random.Generator, name: str, values: Floats) -> Floats:
+        """Numbers of any size up to the largest, or at corners of the box; as they were where there is no box."""
+        most = self.largest[name]
+        if not most > 0:
+            return values
+        size = most * 10.0 ** -float(rng.exponential(2.0) if rng.random() < 0.5 else rng.uniform(0, 60))
+        signs = rng.choice([-1.0, 1.0], values.shape)
+        return self.within(name, signs * (size if rng.random() < 0.3 else size * rng.uniform(0.1, 1.0, values.shape)))
+
+    def within(self, name: str, values: Floats) -> Floats:
+        """The numbers brought back into their box."""
+        most = self.largest[name]
+        return np.clip(values, -most, most) if most > 0 else values

@@ -1,0 +1,121 @@
+"""Terms that ask each kind of question that is registered, by the trunk or by a wing; a new kind needs a line here."""
+
+from federated import family_terms
+from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
+
+import parley
+from parley.protocol.queries import KINDS
+from parley.protocol.task import task_named
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.terms.catalogue import PREDICTION, TASKS
+
+OWNERS = [{"name": "a", "records": 40, "epsilon": 1.0}]
+SGD = {"learning__algorithm": "private-sgd", "learning__horizon": None, "learning__batches": 2, "learning__epochs": 2}
+WIDE = [f"x{j}" for j in range(17)]
+
+# rows that are drawn in secret, of so many columns that products of matrices round them in several ways
+SECRET = make_terms(
+    40,
+    model__features=WIDE,
+    model__bounds={column: [-4, 4] for column in WIDE},
+    model__radius=1e24,
+    privacy__clip=1.0,
+    learning__sampling="poisson",
+    **SGD,
+)
+# names that are whole numbers, and gaps that are filled
+NAMED = make_terms(
+    40,
+    model__features=["x0", "c"],
+    model__categories={"c": ["1", "2", "3"]},
+    model__bounds={"x0": [-1, 1]},
+    model__missing="fill",
+)
+
+EVERY_KIND = {
+    "gradient": make_terms(40),
+    "minibatch": make_terms(40, **SGD, learning__sampling="poisson"),
+    "update": family_terms("federated-averaging", 40),
+    "corrected": family_terms("scaffold", 40),
+    "statistics": make_terms(40, **STATISTICS),
+    "score": make_terms(40, privacy__score_epsilon=0.5, model__holdout=0.5, model__bounds=BOUNDS),
+    "minimum": make_terms(
+        40,
+        learning__algorithm="objective-perturbation",
+        learning__horizon=None,
+        learning__step=None,
+        model__kind="logistic-regression",
+        model__features=["x0"],
+        model__radius=None,
+    ),
+    "scales": column_statistics_agreement(make_terms(400, privacy__scale_epsilon=0.5, **GAUSSIAN)),
+    "trajectories": parley.Terms.from_dict(
+        {
+            "model": {
+                "kind": "delayed-dynamics",
+                "trajectory": "which",
+                "states": ["x"],
+                "inputs": ["z"],
+                "period": 1.0,
+                "max_delay": 1,
+                "samples": 6,
+                "bounds": {"x": [-5, 5], "z": [-5, 5]},
+            },
+            "learning": {"algorithm": "identification"},
+            "privacy": {"mechanism": "gaussian", "delta": 1e-6},
+            "owners": OWNERS,
+        }
+    ),
+    "item-factors": parley.Terms.from_dict(
+        {
+            "model": {
+                "kind": "matrix-factorization",
+                "user": "user",
+                "item": "item",
+                "target": "rating",
+                "items": 5,
+                "factors": 1,
+                "bounds": {"rating": [0, 5]},
+            },
+            "learning": {"horizon": 2},
+            "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 1.0},
+            "owners": OWNERS,
+        }
+    ),
+    "leaf-sums": parley.Terms.from_dict(
+        {
+            "model": {
+                "kind": "boosted-classification",
+                "target": "y",
+                "features": ["x", "c"],
+                "bounds": {"x": [-1, 1]},
+                "categories": {"c": ["1", "2"]},
+                "bins": 4,
+            },
+            "learning": {"horizon": 3},
+            "privacy": {"mechanism": "laplace"},
+            "owners": OWNERS,
+        }
+    ),
+}
+# the same kinds in other ways: batches that all know, people with several rows, one noise for all
+OTHERWISE = {
+    "batches": make_terms(40, **SGD),
+    "people": make_terms(40, privacy__person="who", privacy__records_per_person=2),
+    "names": NAMED,
+    "one noise for all": parley.Terms.from_dict(
+        {
+            "model": {"kind": "linear-svm", "target": "y", "features": ["x0"], "radius": 5.0},
+            "learning": {"horizon": 2, "step": 0.2},
+            "privacy": {"clip": 4.0, "delta": 1e-6, "noise": "shared"},
+            "hosts": [{"name": name} for name in ("a", "b", "h")],
+            "owners": [{"name": name, "records": 100, "epsilon": 1.0} for name in "ab"],
+        }
+    ),
+}
+
+
+def registered_kinds() -> set[str]:
+    """Every kind that the trunk or a wing's task answers."""
+    wings = (task_named(name) for name in TASKS if name != PREDICTION)
+    return {*KINDS, *(kind for task in wings for kind in task.questions)}
