@@ -108,6 +108,12 @@ TASKS = {
         whole=True,
     ),
     "trees": TaskFacts("parley.tasks.trees", kind="boosted-classification", algorithm="boosted-trees", keys=("depth",)),
+    "networks": TaskFacts(
+        "parley.tasks.networks",
+        kind="network-classification",
+        algorithm="network-sgd",
+        keys=("architecture", "layers"),
+    ),
 }
 
 MODELS = {
@@ -125,6 +131,8 @@ MODELS = {
     ),
     "boosted-classification": ModelFacts("two classes", local_updates=False, task="trees", algorithm="boosted-trees"),
     "boosted-regression": ModelFacts("number", local_updates=False, task="trees", algorithm="boosted-trees"),
+    "network-classification": ModelFacts("classes", local_updates=False, task="networks", algorithm="network-sgd"),
+    "network-regression": ModelFacts("number", local_updates=False, task="networks", algorithm="network-sgd"),
 }
 
 ALGORITHMS = {
@@ -145,6 +153,7 @@ ALGORITHMS = {
     "identification": AlgorithmFacts("parley.tasks.dynamics.terms", task="dynamics"),
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
     "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
+    "network-sgd": AlgorithmFacts("parley.tasks.networks.terms", task="networks"),
 }
 
 MECHANISMS = {
