@@ -1,4 +1,4 @@
-"""What one record can do to a sum of clipped gradients: measured, searched for, and by whose company it is not moved."""
+"""What one record can do to a sum of clipped gradients: measured, searched for, and not moved by its company."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def balanced(row, parameters, rng, size):
     return theta
 
 
-def found_worst(made, rng, tries=120, company=1, width=64):
+def found_worst(made, rng, tries=60, company=1, width=64):
     """The most that a record moves a sum when it is drawn or not, over the clip; climbing over the record, its company
     and theta, any doubles among them."""
     norm, P = made.norm, made.parameters
@@ -162,7 +162,7 @@ def test_without_padded_shapes_a_records_company_would_be_found_out(monkeypatch)
 
     made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8)
     monkeypatch.setattr(RecordGradients, "_batches", as_drawn)
-    assert found_worst(made, np.random.default_rng(0), tries=400) > 1.5
+    assert found_worst(made, np.random.default_rng(0), tries=300) > 1.5
 
 
 def test_without_the_clip_it_would_be_found_out(monkeypatch):

@@ -140,11 +140,12 @@ def layer_gradients(trace: Trace, norm: Norm) -> LayerGradients:
 
 def measured(rows: Tensor, norm: Norm) -> Tensor:
     """The squared L2 norm, or the L1 norm, of every row [n]."""
-    return rows.abs().sum(1) if norm == "l1" else (rows * rows).sum(1)
+    return rows.abs().sum(1) if norm == "l1" else torch.linalg.vector_norm(rows, dim=1).square()
 
 
 def square(stack: Tensor) -> Tensor:
-    return (stack * stack).sum((1, 2))
+    """The squared L2 norm of every stack [n]."""
+    return measured(stack.flatten(1), "l2")
 
 
 def zeroed(stack: Tensor, rows: Tensor) -> Tensor:
