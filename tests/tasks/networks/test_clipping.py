@@ -157,8 +157,8 @@ def test_without_padded_shapes_a_records_company_would_be_found_out(monkeypatch)
     """The mutant: batches as large as the draw, so that a record alone is computed in another order than among
     others."""
 
-    def as_drawn(self, shapes, X, y):
-        yield self._tensor(X), torch.from_numpy(y), torch.ones(len(X), dtype=torch.float64)
+    def as_drawn(self, shapes, X, y, chosen):
+        yield torch.from_numpy(X[chosen]), torch.from_numpy(y[chosen]), torch.ones(len(chosen), dtype=torch.float64)
 
     made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8)
     monkeypatch.setattr(RecordGradients, "_batches", as_drawn)

@@ -12,7 +12,7 @@ record that would measure more than so many clips without cancellation is scaled
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,10 @@ Tensor = Any  # torch.Tensor
 Module = Any  # torch.nn.Module
 Losses = Callable[[Tensor, Tensor], Tensor]  # (outputs [n, ...], targets [n]) to a loss for each record [n]
 Numbers = NDArray[np.float32]
+Chosen = NDArray[np.int64]  # places of rows
 
 CANCELLED = 2.0**10  # clips that a record may measure before its places cancel
-MEMORY = 1 << 26  # float64 numbers that the gradients of a shape may hold
+MEMORY = 1 << 22  # float64 numbers that the gradients of a shape may hold
 
 
 class RecordGradients:
@@ -65,7 +66,8 @@ class RecordGradients:
         self._notes: list[tuple[Tensor, Tensor]] = []  # of each layer, what it took in and what it said
         for layer in self._layers or ():
             layer.register_forward_hook(self._note)
-        self._lock, self._expected = Lock(), expected
+        self._lock, self._expected = RLock(), expected
+        self._shapes: dict[int, list[Slots]] = {}  # by the number of threads
 
     @property
     def parameters(self) -> int:
@@ -78,10 +80,16 @@ class RecordGradients:
         held = sum(number[0].numel() for layer in self._by_zeros for number in layer.numbers)
         return shape_sizes(self._expected, MEMORY / held)
 
-    @cached_property
+    @property
     def shapes(self) -> list[Slots]:
-        """Those of them by which the kernels of this machine treat every row alike."""
+        """Those of them by which the kernels of this machine, with so many threads, treat every row alike."""
+        threads = torch.get_num_threads()
+        with self._lock:
+            if threads not in self._shapes:
+                self._shapes[threads] = self._sound_shapes()
+            return self._shapes[threads]
 
+    def _sound_shapes(self) -> list[Slots]:
         def computed(rows: Tensor) -> list[Tensor]:
             made = self._gradients(rows, torch.zeros(len(rows), dtype=torch.float64, device=self.device))
             return [*(number for layer in made for number in layer.numbers), self._factors(made)]
@@ -92,7 +100,7 @@ class RecordGradients:
     def rounding(self, rows: int) -> float:
         """The relative rounding of a sum over up to so many rows: times rows and clip, how far it may be off."""
         places = max((layer.a.shape[2] for layer in self._by_zeros if isinstance(layer, Places)), default=1)
-        path = (self.sizes[0] * places + -(-rows // self.sizes[-1]) + 8) * UNIT
+        path = (self.sizes[0] * places + 2 * rows / self.sizes[-1] + 9) * UNIT
         return path / (1 - path) * (CANCELLED if places > 1 else 1.0)
 
     @cached_property
@@ -102,13 +110,14 @@ class RecordGradients:
             rows = torch.zeros(2, *self.row, device=self.device)
             return self._gradients(rows, torch.zeros(2, dtype=torch.float64, device=self.device))
 
-    def clipped_sum(self, theta: Floats, X: Numbers, y: Floats) -> Floats:
-        """The sum of clipped gradients at theta [P] over rows X [n, ...] with targets y [n]: [P]."""
+    def clipped_sum(self, theta: Floats, X: Numbers, y: Floats, chosen: Chosen | None = None) -> Floats:
+        """The sum of clipped gradients at theta [P] over rows X [n, ...] with targets y [n], or those of them at the
+        chosen places: [P]."""
         shapes = self.shapes
         total = torch.zeros(self.parameters, dtype=torch.float64, device=self.device)
         with self._lock, exact_kernels():
             set_parameters(self.module, theta)
-            for rows, targets, there in self._batches(shapes, X, y):
+            for rows, targets, there in self._batches(shapes, X, y, _all(X) if chosen is None else chosen):
                 made = self._gradients(rows, targets)
                 factors = self._factors(made)
                 if bool((factors == 0).any()):  # gradients that are no numbers
@@ -118,29 +127,27 @@ class RecordGradients:
 
     def record_norms(self, theta: Floats, X: Numbers, y: Floats) -> Floats:
         """What every record's gradient measures before it is clipped [n]; infinite where it is no number. Private."""
-        shapes, found = self.shapes, []
+        shapes, found = self.shapes, [np.empty(0)]
         with self._lock, exact_kernels():
             set_parameters(self.module, theta)
-            for rows, targets, there in self._batches(shapes, X, y):
+            for rows, targets, there in self._batches(shapes, X, y, _all(X)):
                 norms, _ = self._measured(self._gradients(rows, targets))
                 found.append(torch.nan_to_num(norms, nan=torch.inf)[there > 0].cpu().numpy())
-        return np.concatenate(found) if found else np.empty(0)
+        return np.concatenate(found)
 
-    def _tensor(self, X: Numbers) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(X)).reshape(len(X), *self.row).to(self.device)
-
-    def _batches(self, shapes: list[Slots], X: Numbers, y: Floats) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """(rows, targets, 1 where a row stands and 0 where none does), all rows in public shapes."""
+    def _batches(
+        self, shapes: list[Slots], X: Numbers, y: Floats, chosen: Chosen
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """(rows, targets, 1 where a row stands and 0 where none does), all chosen rows in public shapes."""
         begin = 0
-        while begin < len(X):
-            slots = next((each for each in reversed(shapes) if len(each) >= len(X) - begin), shapes[0])
-            some = slice(begin, begin + len(slots))
-            places = slots.places[: len(X[some])].to(self.device)
-            rows = torch.zeros(slots.size, *self.row, device=self.device)
-            targets, there = torch.zeros(2, slots.size, dtype=torch.float64, device=self.device)
-            rows[places], there[places] = self._tensor(X[some]), 1.0
-            targets[places] = torch.from_numpy(np.ascontiguousarray(y[some], dtype=np.float64)).to(self.device)
-            yield rows, targets, there
+        while begin < len(chosen):
+            slots = next((each for each in reversed(shapes) if len(each) >= len(chosen) - begin), shapes[0])
+            some = chosen[begin : begin + len(slots)]
+            places = slots.places[: len(some)].numpy()
+            rows = np.zeros((slots.size, *self.row), dtype=np.float32)
+            targets, there = np.zeros((2, slots.size))
+            rows[places], targets[places], there[places] = X[some], y[some], 1.0
+            yield tuple(torch.from_numpy(each).to(self.device) for each in (rows, targets, there))
             begin += len(slots)
 
     def _gradients(self, rows: Tensor, targets: Tensor) -> list[LayerGradients]:
@@ -184,6 +191,10 @@ class RecordGradients:
 
     def _note(self, layer: Module, taken: tuple[Tensor, ...], said: Tensor) -> None:
         self._notes.append((taken[0].detach(), said if said.requires_grad else said.requires_grad_()))
+
+
+def _all(X: Numbers) -> Chosen:
+    return np.arange(len(X))
 
 
 def _trace(layer: Module, taken: Tensor, slope: Tensor) -> Trace:

@@ -13,6 +13,7 @@ is computed of a row is one function of that row and the parameters. Where the c
 layers do that mix rows, nothing is returned: the network is refused.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from parley.errors import GuaranteeError
 
 Tensor = Any  # torch.Tensor
 
-STEP = 32  # sizes of shapes are its multiples
+STEP, LEAST = 8, 32  # sizes of shapes are multiples of the one, from the other on
 MIXED = (
     "network: what is computed of a record depends on who else is in the batch; expected layers that treat every "
     "record by itself, and kernels that do"
@@ -65,18 +66,20 @@ Computed = Callable[[Tensor], Sequence[Tensor]]  # rows [n, ...] to what is comp
 
 
 def shape_sizes(expected: float, most: float) -> list[int]:
-    """Sizes of shapes for draws of so many rows on average, up to about `most`: largest first.
+    """Sizes of shapes for draws of so many rows on average, largest first: as few shapes of up to about `most` rows as
+    hold two deviations more, and what holds draws of less.
 
-    >>> shape_sizes(256, 1e6), shape_sizes(256, 100)
-    ([288, 256], [96])
+    >>> shape_sizes(256, 1e6), shape_sizes(256, 200)
+    ([288, 272, 256, 240], [144, 136, 128, 120])
     """
-    wanted = {-(-int(min(expected + k * expected**0.5, most)) // STEP) * STEP for k in (-1, 0, 1, 2)}
-    return sorted({max(size, STEP) for size in wanted if size <= most or size == min(wanted)}, reverse=True)
+    parts = math.ceil((expected + 2 * expected**0.5) / max(most, LEAST))
+    sizes = (math.ceil((expected + k * expected**0.5) / parts / STEP) * STEP for k in (-1, 0, 1, 2))
+    return sorted({max(size, LEAST) for size in sizes}, reverse=True)
 
 
 def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int], device: str) -> list[Slots]:
-    """The shapes of these sizes with places at which a row comes out the same whatever stands beside it, the first one
-    among them; or a `GuaranteeError`."""
+    """The shapes of these sizes with places, at least half of all, at which a row comes out the same whatever stands
+    beside it; the first one is among them, or that is a `GuaranteeError`."""
     draw = torch.Generator().manual_seed(0)
     probes = torch.rand((2, *row), generator=draw)
     wanted: list[list[Tensor]] = []
@@ -89,7 +92,7 @@ def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int],
             wanted = [[each[size // 2] for each in seen] for seen in every]
         same = torch.stack([_same(seen, row_of) for seen, row_of in zip(every, wanted, strict=True)]).all(0)
         places = torch.arange(size)[same]
-        if len(places) and _alone(computed, probes[0].to(device), wanted[0], size, places, draw):
+        if 2 * len(places) >= size and _alone(computed, probes[0].to(device), wanted[0], size, places, draw):
             found.append(Slots(size, places))
     if not found or found[0].size != sizes[0]:
         raise GuaranteeError(MIXED)

@@ -111,8 +111,7 @@ class NetworkGradientQuestion(Question):
     def sum(self, rows: NetworkRows, theta: Floats, seed: bytes) -> Floats:
         """The sum of clipped gradients over the rows that this seed draws [P]."""
         places = drawn(len(rows), seed, self.rate)
-        some = rows.where(places[rows.present[places]])
-        return self.gradients.clipped_sum(theta, some.X, some.y)
+        return self.gradients.clipped_sum(theta, rows.X, rows.y, places[rows.present[places]])
 
     def scaled_share(self, tables: Tables, theta: Floats) -> float:
         rows = network_rows_of(tables.train)
