@@ -96,7 +96,7 @@ def balanced(row, parameters, rng, size):
     return theta
 
 
-def found_worst(made, rng, tries=60, company=1, width=64):
+def found_worst(made, rng, tries=45, company=1, width=64):
     """The most that a record moves a sum when it is drawn or not, over the clip; climbing over the record, its company
     and theta, any doubles among them."""
     norm, P = made.norm, made.parameters
@@ -139,7 +139,6 @@ SETTINGS = [
     (LINEAR, cross_entropy, "l2"),
     (LINEAR, cross_entropy, "l1"),
     (nn.Sequential(nn.Linear(64, 1)), squared, "l2"),
-    (small(), cross_entropy, "l2"),
     (small(), cross_entropy, "l1"),
     (small(places=True), cross_entropy, "l2"),
     (nn.Sequential(nn.Linear(64, 8), nn.GroupNorm(2, 8), nn.Linear(8, 3)), cross_entropy, "l2"),
@@ -173,7 +172,7 @@ def test_without_the_clip_it_would_be_found_out(monkeypatch):
         assert found_worst(made, np.random.default_rng(0)) <= 1
 
 
-@pytest.mark.parametrize("name", ["logistic", "zawacki-cnn"])
+@pytest.mark.parametrize("name", ["logistic", "chase-small"])
 def test_a_row_alone_and_in_company_hands_over_the_same_numbers(name):
     """Alone in any shape it is the same to the bit; among others the sum grows by it but for roundings in float64."""
     network = Architecture.of(name, 784, 10)
