@@ -68,6 +68,7 @@ class RecordGradients:
             layer.register_forward_hook(self._note)
         self._lock, self._expected = RLock(), expected
         self._shapes: dict[int, list[Slots]] = {}  # by the number of threads
+        self._memory: dict[int, Tensor] = {}  # of rows, by the size of their shape
 
     @property
     def parameters(self) -> int:
@@ -138,17 +139,30 @@ class RecordGradients:
     def _batches(
         self, shapes: list[Slots], X: Numbers, y: Floats, chosen: Chosen
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """(rows, targets, 1 where a row stands and 0 where none does), all chosen rows in public shapes."""
-        begin = 0
+        """(rows, targets, 1 where a row stands and 0 where none does), all chosen rows in public shapes; the same
+        memory is used for each in turn."""
+        held, begin = torch.from_numpy(np.ascontiguousarray(X).reshape(len(X), -1)), 0
         while begin < len(chosen):
             slots = next((each for each in reversed(shapes) if len(each) >= len(chosen) - begin), shapes[0])
             some = chosen[begin : begin + len(slots)]
-            places = slots.places[: len(some)].numpy()
-            rows = np.zeros((slots.size, *self.row), dtype=np.float32)
-            targets, there = np.zeros((2, slots.size))
-            rows[places], targets[places], there[places] = X[some], y[some], 1.0
-            yield tuple(torch.from_numpy(each).to(self.device) for each in (rows, targets, there))
+            places = slots.places[: len(some)]
+            rows = self._room(slots.size, held.shape[1])
+            targets, there = torch.zeros(2, slots.size, dtype=torch.float64)
+            if len(slots) == slots.size:  # one after the other, then zeros
+                torch.index_select(held, 0, torch.from_numpy(some), out=rows[: len(some)])
+                rows[len(some) :].zero_()
+            else:
+                rows.zero_()[places] = held[torch.from_numpy(some)]
+            targets[places], there[places] = torch.from_numpy(y[some]), 1.0
+            shaped = rows.reshape(slots.size, *self.row)
+            yield tuple(each.to(self.device) for each in (shaped, targets, there))
             begin += len(slots)
+
+    def _room(self, size: int, width: int) -> Tensor:
+        """Memory for the rows of a shape [size, width]."""
+        if size not in self._memory:
+            self._memory[size] = torch.zeros(size, width)
+        return self._memory[size]
 
     def _gradients(self, rows: Tensor, targets: Tensor) -> list[LayerGradients]:
         """Records' gradients in the order of the parameters."""
