@@ -10,9 +10,9 @@ from rings import rings, rings_terms
 pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
 pytest.importorskip("safetensors", reason="safetensors is not installed; pip install 'parley[torch]'")
 
-import parley  # noqa: E402
-from parley.learning.outcome import load_model  # noqa: E402
-from parley.terms import write_terms  # noqa: E402
+import parley
+from parley.learning.outcome import load_model
+from parley.terms import write_terms
 
 
 @pytest.fixture

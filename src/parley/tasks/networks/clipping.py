@@ -10,6 +10,7 @@ Where a record's places are added up within the sum, their sizes before they can
 record that would measure more than so many clips without cancellation is scaled down by that, too.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from threading import RLock
@@ -141,7 +142,7 @@ class RecordGradients:
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """(rows, targets, 1 where a row stands and 0 where none does), all chosen rows in public shapes; the same
         memory is used for each in turn."""
-        held, begin = torch.from_numpy(np.ascontiguousarray(X).reshape(len(X), -1)), 0
+        held, begin = torch.from_numpy(np.ascontiguousarray(X).reshape(len(X), math.prod(self.row))), 0
         while begin < len(chosen):
             slots = next((each for each in reversed(shapes) if len(each) >= len(chosen) - begin), shapes[0])
             some = chosen[begin : begin + len(slots)]
