@@ -11,7 +11,7 @@ from parley.errors import GuaranteeError, SettingError  # noqa: E402
 from parley.tasks.networks import kernels  # noqa: E402
 from parley.tasks.networks.architectures import _MADE, Architecture  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
-from parley.tasks.networks.modules import module_scores, parameters_of, set_parameters  # noqa: E402
+from parley.tasks.networks.modules import Pooled, module_scores, parameters_of, set_parameters  # noqa: E402
 from parley.tasks.networks.objective import cross_entropy  # noqa: E402
 from parley.tasks.networks.terms import ARCHITECTURES  # noqa: E402
 
@@ -133,3 +133,12 @@ def test_float32_means_float32_and_what_was_set_before_comes_back(monkeypatch):
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
     with pytest.raises(GuaranteeError, match="bfloat16"), kernels.exact_kernels():
         pass
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_pooled_images_are_those_of_max_pooling(stride):
+    images = torch.rand(3, 2, 8, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    ours, theirs = Pooled(stride)(images), nn.functional.max_pool2d(images, 2, stride)
+    assert torch.equal(ours, theirs)
+    slopes = [torch.autograd.grad((said**2).sum(), images)[0] for said in (ours, theirs)]
+    assert torch.allclose(*slopes)

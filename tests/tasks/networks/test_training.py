@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 from torch import nn  # noqa: E402
 
 import parley  # noqa: E402
-from parley.errors import BudgetExhausted, OutOfOrder, SettingError  # noqa: E402
+from parley.errors import BudgetExhausted, DataError, OutOfOrder, SettingError  # noqa: E402
 from parley.privacy.accounting import compose  # noqa: E402
 from parley.privacy.events import GaussianEvent  # noqa: E402
 from parley.tasks.networks.training import NetworkPlan, train_network  # noqa: E402
@@ -165,6 +165,13 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
 def test_plans_that_promise_nothing_are_refused(changes, words):
     with pytest.raises(SettingError, match=words):
         NetworkPlan(**(vars(PLAN) | changes))
+
+
+def test_targets_that_are_no_classes_are_refused():
+    X, y = points(20)
+    for wrong in (y + 1.5, y + 1, y - 1):
+        with pytest.raises(DataError, match="whole numbers from 0 to 2"):
+            train_network(network(), X, wrong, PLAN, seed=0)
 
 
 def test_a_run_that_diverges_says_so():

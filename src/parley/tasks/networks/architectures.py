@@ -87,13 +87,15 @@ def _zawacki_cnn(network: Architecture) -> list[Module]:
     """Z section 4.3: two convolutions, each with ReLU and pooling, then two layers."""
     from torch import nn
 
+    from parley.tasks.networks.modules import Pooled
+
     return [
         nn.Conv2d(1, 16, 8, stride=2, padding=3),
         nn.ReLU(),
-        nn.MaxPool2d(2, stride=1),
+        Pooled(1),
         nn.Conv2d(16, 32, 4, stride=2),
         nn.ReLU(),
-        nn.MaxPool2d(2, stride=1),
+        Pooled(1),
         nn.Flatten(),
         nn.Linear(512, 32),
         nn.ReLU(),
@@ -105,10 +107,12 @@ def _chase_small(network: Architecture) -> list[Module]:
     """Three layers, of widths of our own: A section 2.1 tells how many there are, and nothing else."""
     from torch import nn
 
+    from parley.tasks.networks.modules import Pooled
+
     return [
         nn.Conv2d(1, 8, 5, stride=2, padding=2),
         nn.Tanh(),
-        nn.MaxPool2d(2),
+        Pooled(2),
         nn.Flatten(),
         nn.Linear(392, 32),
         nn.Tanh(),

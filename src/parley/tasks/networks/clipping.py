@@ -62,7 +62,7 @@ class RecordGradients:
         self.module = sole_copy(module).to(device)
         self.losses, self.row, self.clip, self.norm, self.device = losses, row, clip, norm, device
         require_row_functions(self.module)
-        with exact_kernels():
+        with exact_kernels(self.device):
             self._layers = closed_form_layers(self.module, route, torch.zeros(2, *row, device=device))
         self._notes: list[tuple[Tensor, Tensor]] = []  # of each layer, what it took in and what it said
         for layer in self._layers or ():
@@ -96,7 +96,7 @@ class RecordGradients:
             made = self._gradients(rows, torch.zeros(len(rows), dtype=torch.float64, device=self.device))
             return [*(number for layer in made for number in layer.numbers), self._factors(made)]
 
-        with exact_kernels():
+        with exact_kernels(self.device):
             return sound_shapes(computed, self.row, self.sizes, self.device)
 
     def rounding(self, rows: int) -> float:
@@ -108,7 +108,7 @@ class RecordGradients:
     @cached_property
     def _by_zeros(self) -> list[LayerGradients]:
         """How layers are added up, by two rows of zeros."""
-        with exact_kernels():
+        with exact_kernels(self.device):
             rows = torch.zeros(2, *self.row, device=self.device)
             return self._gradients(rows, torch.zeros(2, dtype=torch.float64, device=self.device))
 
@@ -117,7 +117,7 @@ class RecordGradients:
         chosen places: [P]."""
         shapes = self.shapes
         total = torch.zeros(self.parameters, dtype=torch.float64, device=self.device)
-        with self._lock, exact_kernels():
+        with self._lock, exact_kernels(self.device):
             set_parameters(self.module, theta)
             for rows, targets, there in self._batches(shapes, X, y, _all(X) if chosen is None else chosen):
                 made = self._gradients(rows, targets)
@@ -130,7 +130,7 @@ class RecordGradients:
     def record_norms(self, theta: Floats, X: Numbers, y: Floats) -> Floats:
         """What every record's gradient measures before it is clipped [n]; infinite where it is no number. Private."""
         shapes, found = self.shapes, [np.empty(0)]
-        with self._lock, exact_kernels():
+        with self._lock, exact_kernels(self.device):
             set_parameters(self.module, theta)
             for rows, targets, there in self._batches(shapes, X, y, _all(X)):
                 norms, _ = self._measured(self._gradients(rows, targets))

@@ -45,19 +45,31 @@ class Slots:
 
 
 @contextmanager
-def exact_kernels() -> Iterator[None]:
+def exact_kernels(device: str = "cpu") -> Iterator[None]:
     """Float32 means float32 in here, and the same order of operations every time: no TF32, no bfloat16, no search for
-    the fastest kernel."""
+    the fastest kernel; on a GPU no kernel whose order is left to chance, which is refused (GuaranteeError)."""
     if os.environ.get("DNNL_DEFAULT_FPMATH_MODE", "STRICT").upper() not in ("STRICT", ""):
         raise GuaranteeError("DNNL_DEFAULT_FPMATH_MODE: expected none: products of matrices must not be bfloat16")
     cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
     kept = cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark
+    chance = torch.are_deterministic_algorithms_enabled()
     torch.set_float32_matmul_precision("highest")
     cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = False, True, False
+    if device != "cpu":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
     try:
         with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
             yield
+    except RuntimeError as error:
+        if "deterministic" not in str(error):
+            raise
+        raise GuaranteeError(
+            f"network: a layer has no kernel on {device} whose order of operations is fixed; expected others, or the "
+            "device cpu"
+        ) from None
     finally:
+        torch.use_deterministic_algorithms(chance)
         torch.set_float32_matmul_precision(before)
         cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = kept
 

@@ -19,6 +19,22 @@ AT_ONCE = 1024  # rows that are predicted at once
 _RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU)
 
 
+class Pooled(nn.Module):  # type: ignore[misc]
+    """The largest of every two by two pixels, `stride` 1 or 2 apart: comparisons of whole arrays, whose slopes are
+    added up in one order on every device; those of nn.MaxPool2d are not on a GPU."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, images: Tensor) -> Tensor:
+        first, second = (
+            (slice(None, -1), slice(1, None)) if self.stride == 1 else (slice(0, None, 2), slice(1, None, 2))
+        )
+        wide = torch.maximum(images[..., first], images[..., second])
+        return torch.maximum(wide[..., first, :], wide[..., second, :])
+
+
 def sole_copy(module: Module) -> Module:
     """A copy of a module in training mode whose parameters ask for no gradient: slopes are taken by what layers say."""
     made = copy.deepcopy(module).train()

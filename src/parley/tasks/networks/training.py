@@ -153,6 +153,8 @@ def train_network(
         raise SettingError("checkpoint: expected a ledger beside it, so that going on never brings budget back")
     rows, speed = _rows(X, y), speed or Speed()
     losses = LOSSES[loss] if isinstance(loss, str) else loss
+    if losses is cross_entropy:
+        _require_classes(module, rows)
     norm = mechanism_norm(plan.mechanism)
     expected = len(rows) / plan.batches
     made = RecordGradients(module, losses, rows.X.shape[1:], plan.clip, norm, expected, speed.device, speed.route)
@@ -251,6 +253,14 @@ def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
     if rows.ndim < 2 or targets.shape != (len(rows),) or not len(rows):
         raise DataError("X, y: expected rows of numbers [n, ...] and a target for each [n]")
     return NetworkRows(rows, targets, np.isfinite(targets))
+
+
+def _require_classes(module: Any, rows: NetworkRows) -> None:
+    """Refuse targets that are none of the classes that the module tells apart."""
+    classes = module_scores(module, np.zeros_like(rows.X[:1])).shape[-1]
+    y = rows.y[rows.present]
+    if not np.array_equal(y, np.clip(np.rint(y), 0, classes - 1)):
+        raise DataError(f"y: expected the places of classes, whole numbers from 0 to {classes - 1}")
 
 
 def _digest(rows: NetworkRows) -> bytes:
