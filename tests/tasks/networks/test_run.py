@@ -23,7 +23,7 @@ from parley.tasks.networks.question import NetworkGradientQuery  # noqa: E402
 from parley.terms import write_terms  # noqa: E402
 
 torch.set_num_threads(1)
-LEARNING = {"batches": 5, "epochs": 15, "step": 2.0}
+LEARNING = {"batches": 5, "epochs": 20, "step": 2.0}
 
 
 def accuracy(model, frame):

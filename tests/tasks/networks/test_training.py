@@ -21,7 +21,7 @@ from parley.privacy.events import GaussianEvent  # noqa: E402
 from parley.tasks.networks.training import NetworkPlan, train_network  # noqa: E402
 
 torch.set_num_threads(1)
-PLAN = NetworkPlan(epsilon=8.0, delta=1e-4, clip=1.0, batches=5, epochs=20, step=2.0)
+PLAN = NetworkPlan(epsilon=8.0, delta=1e-5, clip=1.0, batches=5, epochs=20, step=2.0)
 SHORT = NetworkPlan(**(vars(PLAN) | {"epochs": 4}))
 
 
@@ -36,7 +36,7 @@ def network():
 
 
 def ledger(folder):
-    return parley.Ledger(folder / "a.ledger", lifetime=8.0, lifetime_delta="1e-4")
+    return parley.Ledger(folder / "a.ledger", lifetime=8.0, lifetime_delta="1e-5")
 
 
 def test_rings_are_learned_and_progress_is_judged_on_public_rows():
@@ -55,8 +55,8 @@ def test_rings_are_learned_and_progress_is_judged_on_public_rows():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"epsilon": 100.0, "optimiser": "adam", "step": 0.1},
-        {"epsilon": 100.0, "optimiser": "plain", "decay": "none", "step": 5.0},
+        {"optimiser": "adam", "step": 0.1},
+        {"optimiser": "plain", "decay": "none", "step": 5.0},
         {"epsilon": 1e4, "mechanism": "laplace", "delta": 0.0, "step": 10.0},
     ],
     ids=str,
@@ -64,7 +64,7 @@ def test_rings_are_learned_and_progress_is_judged_on_public_rows():
 def test_other_optimisers_and_noises_run(changes):
     plan = NetworkPlan(**(vars(PLAN) | changes))
     trained = train_network(network(), *points(1000), plan, validation=points(300, 9), seed=0)
-    assert trained.accuracy > 0.6  # one in three by chance
+    assert trained.accuracy > 0.5  # one in three by chance
 
 
 def test_the_noise_is_that_of_the_sampled_releases_by_replace_one(monkeypatch):
@@ -78,9 +78,9 @@ def test_the_noise_is_that_of_the_sampled_releases_by_replace_one(monkeypatch):
     series = seen[0].series
     event = series.event
     assert (event.sampling, event.adjacency) == (1 / 5, "replace-one")
-    assert compose([event.times(100)], 1e-4, "pld").high == pytest.approx(8.0, rel=2e-3)
+    assert compose([event.times(100)], 1e-5, "pld").high == pytest.approx(8.0, rel=2e-3)
     quieter = GaussianEvent(event.multiplier * 0.98, 1 / 5)
-    assert compose([quieter.times(100)], 1e-4, "pld").high > 8.05
+    assert compose([quieter.times(100)], 1e-5, "pld").high > 8.05
     assert series.mechanism.sensitivity == pytest.approx(2 * 1.0 * 5 / 200, rel=1e-9)
     assert series.mechanism.sensitivity > 2 * 1.0 * 5 / 200
 
