@@ -14,6 +14,7 @@ import parley  # noqa: E402
 from parley.cli.app import app  # noqa: E402
 from parley.errors import GuaranteeError, Malformed, ModelError, TermsError  # noqa: E402
 from parley.learning.outcome import load_model  # noqa: E402
+from parley.network.exchange import messages  # noqa: E402
 from parley.owner.acceptance_summary import acceptance_summary  # noqa: E402
 from parley.owner.warnings import find_warnings  # noqa: E402
 from parley.protocol.queries import GradientQuery, Tables  # noqa: E402
@@ -108,6 +109,22 @@ def test_released_with_ledgers_it_is_debited_and_said_again_for_free(tmp_path):
     ):
         assert words in said, said
     assert find_warnings(owner, owner.prepare(terms)) == []
+    ledger.close()
+
+
+def test_a_question_travels_as_numbers_and_an_owner_with_books_answers_it(tmp_path):
+    terms = rings_terms({"a": 200}, 1.0, learning={"batches": 4, "epochs": 2})
+    ledger = parley.Ledger(tmp_path / "a.ledger", lifetime=1.0, lifetime_delta="1e-5")
+    owner = parley.Owner("a", rings(200), ledger=ledger)
+    setup = owner.accept(terms).setup
+    theta = setup.objective.start(setup.preparation)
+    asked = NetworkGradientQuery.ask(terms.hash, "learner", 1, theta)
+    arrived = messages.read_query(messages.write_query(asked))
+    assert type(arrived) is NetworkGradientQuery
+    assert (arrived.id, arrived.content, arrived.theta.tobytes()) == (asked.id, asked.content, theta.tobytes())
+    first, again = owner.answer(arrived), owner.answer(asked)
+    assert np.array_equal(first.value, again.value)
+    assert ledger.account(terms.hash).answers == 1
     ledger.close()
 
 
