@@ -151,30 +151,13 @@ def train_network(
         raise SettingError("seed: expected none beside a ledger; released noise has no seed")
     if checkpoint is not None and (ledger is None or not ledger.durable):
         raise SettingError("checkpoint: expected a ledger beside it, so that going on never brings budget back")
-    rows, speed = _rows(X, y), speed or Speed()
-    losses = LOSSES[loss] if isinstance(loss, str) else loss
-    if losses is cross_entropy:
-        _require_classes(module, rows)
-    norm = mechanism_norm(plan.mechanism)
-    expected = len(rows) / plan.batches
-    made = RecordGradients(module, losses, rows.X.shape[1:], plan.clip, norm, expected, speed.device, speed.route)
-    question = NetworkGradientQuestion.of(made, len(rows), plan.batches)
-    count = plan.steps
-    series = question.series(plan.mechanism, exact(plan.epsilon), Fraction(str(plan.delta)), count)
-    answering = _Answering(
-        question,
-        series,
-        Tables(rows, rows.where(np.zeros(len(rows), dtype=np.bool_))),
-        StudyLedger() if ledger is None else ledger,
-        SafeNoise() if seed is None else FastNoise(seed),
-        _agreement_hash(module, losses, plan, owner, len(rows)),
-    )
-    answering.accept(owner, _digest(rows))
+    speed = speed or Speed()
+    answering = _answering(module, _rows(X, y), plan, loss, ledger, owner, seed, speed)
+    count, judge = plan.steps, copy.deepcopy(module).to(speed.device).eval()
     algorithm = NetworkSGD(NetworkParameters(), count, None, plan.step, plan.optimiser, constant=plan.decay == "none")
     file = None if checkpoint is None else Path(checkpoint)
     begin = algorithm.start(parameters_of(module))
     state = begin if file is None else load_training_checkpoint(file, answering.hash, begin)
-    spent = 0.0
     public = None if validation is None else _rows(*validation)
     while state.round <= count:
         value, spent = answering.answer(state)
@@ -184,7 +167,7 @@ def train_network(
         if file is not None:
             TrainingCheckpoint(answering.hash, state).save(file)
         due = (state.round - 1) % plan.batches == 0
-        judged = _accuracy(made.module, state.theta, public) if due and public is not None else None
+        judged = _accuracy(judge, state.theta, public) if due and public is not None else None
         progress(Progress(state.round - 1, count, spent, judged))
     return _trained(module, state, answering, plan, public)
 
@@ -220,6 +203,35 @@ class _Answering:
         event = self.series.event.to_dict()
         value, account = self.ledger.answer(query, self.series.spent_after, event, release, prune=True)
         return value, upper(account.spent)
+
+
+def _answering(
+    module: Any,
+    rows: NetworkRows,
+    plan: NetworkPlan,
+    loss: str | Losses,
+    ledger: AnyLedger | None,
+    owner: str,
+    seed: int | None,
+    speed: Speed,
+) -> _Answering:
+    """The owner's side of a plan, its whole budget reserved."""
+    losses = LOSSES[loss] if isinstance(loss, str) else loss
+    if losses is cross_entropy:
+        _require_classes(module, rows)
+    norm, expected = mechanism_norm(plan.mechanism), len(rows) / plan.batches
+    made = RecordGradients(module, losses, rows.X.shape[1:], plan.clip, norm, expected, speed.device, speed.route)
+    question = NetworkGradientQuestion.of(made, len(rows), plan.batches)
+    found = _Answering(
+        question,
+        question.series(plan.mechanism, exact(plan.epsilon), Fraction(str(plan.delta)), plan.steps),
+        Tables(rows, rows.where(np.zeros(len(rows), dtype=np.bool_))),
+        StudyLedger() if ledger is None else ledger,
+        SafeNoise() if seed is None else FastNoise(seed),
+        _agreement_hash(module, losses, plan, owner, len(rows)),
+    )
+    found.accept(owner, _digest(rows))
+    return found
 
 
 def _trained(
