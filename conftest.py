@@ -9,7 +9,7 @@ from hypothesis import settings
 # in silence.
 collect_ignore = (
     [] if find_spec("flwr") else ["src/parley/network/exchange/flower.py", "src/parley/learning/over_flower.py"]
-)
+) + ([] if find_spec("torch") else ["src/parley/tasks/networks", "src/parley/papers/chase2017/tables.py"])
 
 settings.register_profile("parley", deadline=None)  # no test depends on how busy a machine is
 settings.load_profile("parley")

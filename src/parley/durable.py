@@ -17,11 +17,16 @@ Version = tuple[int, int, int] | None
 def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
     """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a
     crash may lose it)."""
+    replace_bytes(path, text.encode(), mode, lasting)
+
+
+def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
+    """The same of bytes."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with explained(path):
         fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
         try:
-            create(fresh, text.encode(), mode, lasting)
+            create(fresh, content, mode, lasting)
             fresh.replace(path)
         except BaseException:
             fresh.unlink(missing_ok=True)

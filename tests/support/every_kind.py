@@ -1,5 +1,7 @@
 """Terms that ask each kind of question that is registered, by the trunk or by a wing; a new kind needs a line here."""
 
+from importlib.util import find_spec
+
 from federated import family_terms
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
@@ -98,6 +100,23 @@ EVERY_KIND = {
         }
     ),
 }
+if find_spec("torch") is not None:
+    EVERY_KIND["network-gradient"] = parley.Terms.from_dict(
+        {
+            "model": {
+                "kind": "network-classification",
+                "target": "y",
+                "features": ["x0", "x1"],
+                "categories": {"y": ["1", "2"]},
+                "bounds": {"x0": [-1, 1], "x1": [-1, 1]},
+                "layers": [3],
+            },
+            "learning": {"batches": 2, "epochs": 2, "step": 0.5},
+            "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 1.0},
+            "owners": OWNERS,
+        }
+    )
+
 # the same kinds in other ways: batches that all know, people with several rows, one noise for all
 OTHERWISE = {
     "batches": make_terms(40, **SGD),
@@ -116,6 +135,7 @@ OTHERWISE = {
 
 
 def registered_kinds() -> set[str]:
-    """Every kind that the trunk or a wing's task answers."""
-    wings = (task_named(name) for name in TASKS if name != PREDICTION)
+    """Every kind that the trunk or a wing's task answers; networks where torch is installed."""
+    here = [name for name in TASKS if name != "networks" or find_spec("torch") is not None]
+    wings = (task_named(name) for name in here if name != PREDICTION)
     return {*KINDS, *(kind for task in wings for kind in task.questions)}

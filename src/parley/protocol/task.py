@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from parley import losses
 from parley.data import Design, Preparation, fit_preparation, listed_features
-from parley.errors import TermsError
+from parley.errors import ModelError, TermsError
 from parley.losses import Objective
 from parley.losses.public_curvature import public_curvatures
 from parley.protocol.queries import KINDS, Question
@@ -121,6 +122,10 @@ class Task(ABC):
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
         """The fitted model of a parameter [P] (`learning.outcome.make_model`); None: as for prediction."""
         return None
+
+    def stored_theta(self, content: Mapping[str, Any], preparation: Preparation, path: Path) -> Floats:
+        """The parameter [P] of a model file at this path that holds none itself."""
+        raise ModelError(f"{path}: expected the parameters of the model in it")
 
     def algorithm(self, setup: Setup) -> Algorithm | None:
         """The algorithm of these terms, its settings fixed from public knowledge."""

@@ -12,6 +12,8 @@ _EXTRAS = {
     "google": "deploy",
     "flwr": "flower",
     "numba": "ratings",
+    "safetensors": "torch",
+    "torch": "torch",
 }
 
 

@@ -126,6 +126,12 @@ TASKS = {
         whole=True,
     ),
     "trees": TaskFacts("parley.tasks.trees", kind="boosted-classification", algorithm="boosted-trees", keys=("depth",)),
+    "networks": TaskFacts(
+        "parley.tasks.networks",
+        kind="network-classification",
+        algorithm="network-sgd",
+        keys=("architecture", "layers"),
+    ),
 }
 
 MODELS = {
@@ -143,6 +149,8 @@ MODELS = {
     ),
     "boosted-classification": ModelFacts("two classes", local_updates=False, task="trees", algorithm="boosted-trees"),
     "boosted-regression": ModelFacts("number", local_updates=False, task="trees", algorithm="boosted-trees"),
+    "network-classification": ModelFacts("classes", local_updates=False, task="networks", algorithm="network-sgd"),
+    "network-regression": ModelFacts("number", local_updates=False, task="networks", algorithm="network-sgd"),
 }
 
 ALGORITHMS = {
@@ -163,6 +171,7 @@ ALGORITHMS = {
     "identification": AlgorithmFacts("parley.tasks.dynamics.terms", task="dynamics"),
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
     "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
+    "network-sgd": AlgorithmFacts("parley.tasks.networks.terms", task="networks"),
 }
 
 MECHANISMS = {

@@ -106,6 +106,8 @@ class Model(Section):
     factors: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
     depth: Annotated[int, Field(ge=1, le=2, strict=True)] | None = None  # of trees that no public sample grew
+    architecture: Name | None = None  # from here on: of a network
+    layers: Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)] | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -41,7 +41,8 @@ def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: D
 
 def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:
     """The same of one model's scores of rows with these targets, whatever it is made of; a number in its own units."""
-    found: Mapping[str, float] = (_two_classes if predicts == "two classes" else _number)(y, score) if len(y) else {}
+    evaluate = {"two classes": _two_classes, "classes": _classes}.get(predicts, _number)
+    found: Mapping[str, float] = evaluate(y, score) if len(y) else {}
     return {name: found.get(name) for name in _TASKS[predicts][0]}
 
 

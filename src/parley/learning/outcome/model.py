@@ -23,8 +23,10 @@ from parley.errors import DataError, ModelError
 from parley.learning.outcome.model_file import (
     FORMAT,
     WITH_TREES,
+    WITH_WEIGHTS,
     array_of,
     forest_content,
+    format_of,
     own_trees_of,
     preparation_content,
     preparation_of,
@@ -330,9 +332,13 @@ def load_model(path: str | Path) -> JointModel:
     """Read a model that `save` wrote."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if content["format"] != (FORMAT if content.get("trees") is None else WITH_TREES):
-            raise ModelError(f"{path}: its format is not {FORMAT!r}, or {WITH_TREES!r} with trees")
-        preparation, theta = preparation_of(content), array_of(content["theta"])
+        if content["format"] != (wanted := format_of(content)):
+            raise ModelError(f"{path}: its format is not {wanted!r}, as its content asks for")
+        preparation = preparation_of(content)
+        if wanted == WITH_WEIGHTS:
+            theta = _task(preparation).stored_theta(content, preparation, Path(path))
+        else:
+            theta = array_of(content["theta"])
         expected = _task(preparation).objective(preparation.model).parameters(preparation)
         if theta.shape != (expected,):
             raise ModelError(f"{path}: theta has {theta.size} numbers, expected {expected}")

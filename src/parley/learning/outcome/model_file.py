@@ -15,6 +15,7 @@ from parley.validate import Floats
 
 FORMAT = "parley-model-1"
 WITH_TREES = "parley-model-2"  # of a personal model that has trees: who knows the first format alone refuses it
+WITH_WEIGHTS = "parley-model-3"  # whose parameters lie in a file beside it
 # Keys of the terms whose outcome the saved numbers are.
 KEPT_OUT = {
     "public",
@@ -28,6 +29,13 @@ KEPT_OUT = {
     "trees",
 }
 _ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
+
+
+def format_of(content: Mapping[str, Any]) -> str:
+    """The format that a file with this content should say."""
+    if content.get("weights") is not None:
+        return WITH_WEIGHTS
+    return FORMAT if content.get("trees") is None else WITH_TREES
 
 
 def preparation_content(p: Preparation) -> dict[str, Any]:

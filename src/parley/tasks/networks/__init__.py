@@ -1,0 +1,1 @@
+"""Neural networks from records' clipped gradients: PyTorch computes them, owners add the noise."""

@@ -1,0 +1,145 @@
+"""Networks that terms can name, so that no code travels: of each its modules, its parameters and where they begin."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from parley.errors import SettingError
+from parley.tasks.networks.terms import IMAGES, image_shape
+from parley.validate import Floats
+
+Module = Any  # torch.nn.Module, which is not imported before somebody needs it
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network by its name: numbers in (an image of `shape` where it looks at one), numbers out, hidden layers."""
+
+    name: str
+    inputs: int
+    outputs: int
+    shape: tuple[int, int, int] | None = None
+    layers: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, inputs: int, outputs: int, layers: tuple[int, ...] = ()) -> "Architecture":
+        """The network of this name for rows of so many numbers; refused where they make no image that it takes."""
+        if name not in _MADE:
+            raise SettingError(f"architecture = {name!r}: expected one of {', '.join(_MADE)}")
+        shape = image_shape(inputs) if name in IMAGES else None
+        if name in IMAGES and shape is None:
+            raise SettingError(f"architecture = {name!r}: expected rows of 784 numbers, images of 28 by 28")
+        return cls(name, inputs, outputs, shape, layers)
+
+    def module(self) -> Module:
+        """Its modules, for rows [n, inputs]; their parameters mean nothing yet."""
+        from torch import nn
+
+        view = nn.Unflatten(1, self.shape) if self.shape is not None else nn.Identity()
+        return nn.Sequential(view, *_MADE[self.name](self))
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every parameter, by name, in their order within theta."""
+        import torch
+
+        with torch.device("meta"):
+            return {name: tuple(p.shape) for name, p in self.module().named_parameters()}
+
+    @property
+    def parameters(self) -> int:
+        """P: how many numbers it has."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    def initial(self, seed: int = 0) -> Floats:
+        """Where a search begins [P]: uniform within 1/sqrt(numbers that a unit takes in), as PyTorch does; public."""
+        rng, pieces, reach = np.random.default_rng(seed), [], 1.0
+        for shape in self.shapes.values():
+            if len(shape) > 1:  # a bias follows the weights of its unit
+                reach = math.prod(shape[1:]) ** -0.5
+            pieces.append(rng.uniform(-reach, reach, math.prod(shape)))
+        return np.concatenate(pieces)
+
+
+def _logistic(network: Architecture) -> list[Module]:
+    """A linear score for each class."""
+    from torch import nn
+
+    return [nn.Linear(network.inputs, network.outputs)]
+
+
+def _mlp(network: Architecture) -> list[Module]:
+    """Hidden layers of the widths that the terms list, with tanh between: bounded, as clipped gradients like it."""
+    from torch import nn
+
+    made, width = [], network.inputs
+    for hidden in network.layers:
+        made += [nn.Linear(width, hidden), nn.Tanh()]
+        width = hidden
+    return [*made, nn.Linear(width, network.outputs)]
+
+
+def _zawacki_cnn(network: Architecture) -> list[Module]:
+    """Z section 4.3: two convolutions, each with ReLU and pooling, then two layers."""
+    from torch import nn
+
+    from parley.tasks.networks.modules import Pooled
+
+    return [
+        nn.Conv2d(1, 16, 8, stride=2, padding=3),
+        nn.ReLU(),
+        Pooled(1),
+        nn.Conv2d(16, 32, 4, stride=2),
+        nn.ReLU(),
+        Pooled(1),
+        nn.Flatten(),
+        nn.Linear(512, 32),
+        nn.ReLU(),
+        nn.Linear(32, network.outputs),
+    ]
+
+
+def _chase_small(network: Architecture) -> list[Module]:
+    """Three layers, of widths of our own: A section 2.1 tells how many there are, and nothing else."""
+    from torch import nn
+
+    from parley.tasks.networks.modules import Pooled
+
+    return [
+        nn.Conv2d(1, 8, 5, stride=2, padding=2),
+        nn.Tanh(),
+        Pooled(2),
+        nn.Flatten(),
+        nn.Linear(392, 32),
+        nn.Tanh(),
+        nn.Linear(32, network.outputs),
+    ]
+
+
+def _chase_large(network: Architecture) -> list[Module]:
+    """Four layers, likewise of our own widths."""
+    from torch import nn
+
+    return [
+        nn.Conv2d(1, 16, 5, stride=2, padding=2),
+        nn.Tanh(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(1568, 64),
+        nn.Tanh(),
+        nn.Linear(64, network.outputs),
+    ]
+
+
+_MADE: Mapping[str, Callable[[Architecture], list[Module]]] = {
+    "logistic": _logistic,
+    "mlp": _mlp,
+    "zawacki-cnn": _zawacki_cnn,
+    "chase-small": _chase_small,
+    "chase-large": _chase_large,
+}

@@ -1,0 +1,222 @@
+"""The sum of records' clipped gradients of a network, each a function of its own record alone.
+
+Formal guarantee: let v be what a record hands to the sum. (1) v is a function of the record and theta, to the bit: rows
+are put into public shapes at places of which all come out the same, filled up with zeros (`kernels`); a gradient that
+is no number counts 0. (2) |v| <= clip in `norm`: the norm of the float32 gradient is measured in float64
+(`layer_gradients`), taken to be larger by more than that can be off, and the record scaled down by it. (3) Sums of v
+are computed in float64: the computed sum over m records is off by at most `rounding(m)` m clip in that norm, for no
+path from a record's number to the result has more than (size of a shape x places + shapes + 8) roundings of 2^-53.
+Where a record's places are added up within the sum, their sizes before they cancel count, which `CANCELLED` limits: a
+record that would measure more than so many clips without cancellation is scaled down by that, too.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from parley.privacy.mechanisms import Norm
+from parley.tasks.networks.kernels import Slots, exact_kernels, shape_sizes, sound_shapes
+from parley.tasks.networks.layer_gradients import UNIT, LayerGradients, Places, Trace, Written, layer_gradients
+from parley.tasks.networks.modules import (
+    Route,
+    closed_form_layers,
+    require_row_functions,
+    set_parameters,
+    sole_copy,
+)
+from parley.validate import Floats
+
+Tensor = Any  # torch.Tensor
+Module = Any  # torch.nn.Module
+Losses = Callable[[Tensor, Tensor], Tensor]  # (outputs [n, ...], targets [n]) to a loss for each record [n]
+Numbers = NDArray[np.float32]
+Chosen = NDArray[np.int64]  # places of rows
+
+CANCELLED = 2.0**10  # clips that a record may measure before its places cancel
+MEMORY = 1 << 22  # float64 numbers that the gradients of a shape may hold
+
+
+class RecordGradients:
+    """A network's clipped gradients, summed over rows: parameters come and go, and nothing is remembered of rows."""
+
+    def __init__(
+        self,
+        module: Module,
+        losses: Losses,
+        row: tuple[int, ...],
+        clip: float,
+        norm: Norm,
+        expected: float,
+        device: str = "cpu",
+        route: Route = "auto",
+    ) -> None:
+        """`row`: the shape of a record; `expected`: how many are drawn on average, by which shapes are chosen; `route`:
+        norms in 'closed-form', gradients 'written' out by torch.func, or 'auto': the first where it can."""
+        self.module = sole_copy(module).to(device)
+        self.losses, self.row, self.clip, self.norm, self.device = losses, row, clip, norm, device
+        require_row_functions(self.module)
+        with exact_kernels(self.device):
+            self._layers = closed_form_layers(self.module, route, torch.zeros(2, *row, device=device))
+        self._notes: list[tuple[Tensor, Tensor]] = []  # of each layer, what it took in and what it said
+        for layer in self._layers or ():
+            layer.register_forward_hook(self._note)
+        self._lock, self._expected = RLock(), expected
+        self._shapes: dict[int, list[Slots]] = {}  # by the number of threads
+        self._memory: dict[int, Tensor] = {}  # of rows, by the size of their shape
+
+    @property
+    def parameters(self) -> int:
+        """P: how many numbers the network has."""
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Of the public shapes that rows may be put into, largest first."""
+        held = sum(number[0].numel() for layer in self._by_zeros for number in layer.numbers)
+        return shape_sizes(self._expected, MEMORY / held)
+
+    @property
+    def shapes(self) -> list[Slots]:
+        """Those of them by which the kernels of this machine, with so many threads, treat every row alike."""
+        threads = torch.get_num_threads()
+        with self._lock:
+            if threads not in self._shapes:
+                self._shapes[threads] = self._sound_shapes()
+            return self._shapes[threads]
+
+    def _sound_shapes(self) -> list[Slots]:
+        def computed(rows: Tensor) -> list[Tensor]:
+            made = self._gradients(rows, torch.zeros(len(rows), dtype=torch.float64, device=self.device))
+            return [*(number for layer in made for number in layer.numbers), self._factors(made)]
+
+        with exact_kernels(self.device):
+            return sound_shapes(computed, self.row, self.sizes, self.device)
+
+    def rounding(self, rows: int) -> float:
+        """The relative rounding of a sum over up to so many rows: times rows and clip, how far it may be off."""
+        places = max((layer.a.shape[2] for layer in self._by_zeros if isinstance(layer, Places)), default=1)
+        path = (self.sizes[0] * places + 2 * rows / self.sizes[-1] + 9) * UNIT
+        return path / (1 - path) * (CANCELLED if places > 1 else 1.0)
+
+    @cached_property
+    def _by_zeros(self) -> list[LayerGradients]:
+        """How layers are added up, by two rows of zeros."""
+        with exact_kernels(self.device):
+            rows = torch.zeros(2, *self.row, device=self.device)
+            return self._gradients(rows, torch.zeros(2, dtype=torch.float64, device=self.device))
+
+    def clipped_sum(self, theta: Floats, X: Numbers, y: Floats, chosen: Chosen | None = None) -> Floats:
+        """The sum of clipped gradients at theta [P] over rows X [n, ...] with targets y [n], or those of them at the
+        chosen places: [P]."""
+        shapes = self.shapes
+        total = torch.zeros(self.parameters, dtype=torch.float64, device=self.device)
+        with self._lock, exact_kernels(self.device):
+            set_parameters(self.module, theta)
+            for rows, targets, there in self._batches(shapes, X, y, _all(X) if chosen is None else chosen):
+                made = self._gradients(rows, targets)
+                factors = self._factors(made)
+                if bool((factors == 0).any()):  # gradients that are no numbers
+                    made = [layer.kept(factors > 0) for layer in made]
+                total += torch.cat([piece for layer in made for piece in layer.weighted(factors * there)])
+        return np.asarray(total.cpu().numpy())
+
+    def record_norms(self, theta: Floats, X: Numbers, y: Floats) -> Floats:
+        """What every record's gradient measures before it is clipped [n]; infinite where it is no number. Private."""
+        shapes, found = self.shapes, [np.empty(0)]
+        with self._lock, exact_kernels(self.device):
+            set_parameters(self.module, theta)
+            for rows, targets, there in self._batches(shapes, X, y, _all(X)):
+                norms, _ = self._measured(self._gradients(rows, targets))
+                found.append(torch.nan_to_num(norms, nan=torch.inf)[there > 0].cpu().numpy())
+        return np.concatenate(found)
+
+    def _batches(
+        self, shapes: list[Slots], X: Numbers, y: Floats, chosen: Chosen
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """(rows, targets, 1 where a row stands and 0 where none does), all chosen rows in public shapes; the same
+        memory is used for each in turn."""
+        held, begin = torch.from_numpy(np.ascontiguousarray(X).reshape(len(X), math.prod(self.row))), 0
+        while begin < len(chosen):
+            slots = next((each for each in reversed(shapes) if len(each) >= len(chosen) - begin), shapes[0])
+            some = chosen[begin : begin + len(slots)]
+            places = slots.places[: len(some)]
+            rows = self._room(slots.size, held.shape[1])
+            targets, there = torch.zeros(2, slots.size, dtype=torch.float64)
+            if len(slots) == slots.size:  # one after the other, then zeros
+                torch.index_select(held, 0, torch.from_numpy(some), out=rows[: len(some)])
+                rows[len(some) :].zero_()
+            else:
+                rows.zero_()[places] = held[torch.from_numpy(some)]
+            targets[places], there[places] = torch.from_numpy(y[some]), 1.0
+            shaped = rows.reshape(slots.size, *self.row)
+            yield tuple(each.to(self.device) for each in (shaped, targets, there))
+            begin += len(slots)
+
+    def _room(self, size: int, width: int) -> Tensor:
+        """Memory for the rows of a shape [size, width]."""
+        if size not in self._memory:
+            self._memory[size] = torch.zeros(size, width)
+        return self._memory[size]
+
+    def _gradients(self, rows: Tensor, targets: Tensor) -> list[LayerGradients]:
+        """Records' gradients in the order of the parameters."""
+        if self._layers is None:
+            return [self._written(rows, targets)]
+        self._notes.clear()
+        total = self.losses(self.module(rows), targets).sum()
+        slopes = torch.autograd.grad(total, [said for _, said in self._notes])
+        taken = [each for each, _ in self._notes]
+        self._notes.clear()
+        traces = (_trace(*each) for each in zip(self._layers, taken, slopes, strict=True))
+        return [layer_gradients(trace, self.norm) for trace in traces]
+
+    def _written(self, rows: Tensor, targets: Tensor) -> Written:
+        parameters = {name: parameter.detach() for name, parameter in self.module.named_parameters()}
+
+        def loss(parameters: dict[str, Tensor], row: Tensor, target: Tensor) -> Tensor:
+            said = torch.func.functional_call(self.module, parameters, (row[None],))
+            return self.losses(said, target[None]).sum()
+
+        each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="error")
+        found = each(parameters, rows, targets)
+        return Written([found[name].flatten(1).double() for name in parameters])
+
+    def _measured(self, made: list[LayerGradients]) -> tuple[Tensor, Tensor]:
+        """(norms [n] of records' gradients from above, what they would measure at most if no places cancelled [n])."""
+        error = 4 * max(layer.error for layer in made) + 64 * UNIT
+        total = torch.stack([layer.size(self.norm) for layer in made]).sum(0)
+        spreads = [layer.spread for layer in made if layer.spread is not None]
+        spread = torch.stack(spreads).sum(0) if spreads else torch.zeros_like(total)
+        total = (total + spread * error) * (1 + error)
+        return (total, spread) if self.norm == "l1" else (total.sqrt() * (1 + error), spread.sqrt() * (1 + error))
+
+    def _factors(self, made: list[LayerGradients]) -> Tensor:
+        """By what each record is scaled down [n]: at most 1, and 0 where its gradient is no number."""
+        norms, spread = self._measured(made)
+        clip = self.clip * (1 - 16 * UNIT)
+        factors = torch.clamp(torch.minimum(clip / norms, clip * CANCELLED / spread), max=1.0)
+        return torch.where(torch.isfinite(norms) & torch.isfinite(spread), factors, 0.0)
+
+    def _note(self, layer: Module, taken: tuple[Tensor, ...], said: Tensor) -> None:
+        self._notes.append((taken[0].detach(), said if said.requires_grad else said.requires_grad_()))
+
+
+def _all(X: Numbers) -> Chosen:
+    return np.arange(len(X))
+
+
+def _trace(layer: Module, taken: Tensor, slope: Tensor) -> Trace:
+    """What a layer took in and the slopes, place by place."""
+    constant = layer.bias is not None
+    if isinstance(layer, nn.Conv2d):
+        patches = nn.functional.unfold(taken, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+        return Trace(patches, slope.flatten(2), constant)
+    a, d = (each.reshape(len(each), -1, each.shape[-1]).transpose(1, 2) for each in (taken, slope))
+    return Trace(a, d, constant)

@@ -1,0 +1,133 @@
+"""Whether a row's numbers depend on who else was drawn, by the kernels of this machine; and shapes by which they do
+not.
+
+A library chooses its instructions by the shape of what it is given, and by where a row stands in it: a batch of one row
+is a product with a vector, added up in another order than a product with a matrix, and the last digits differ. Rows
+here are drawn in secret, so that their number must not show. So rows are put into batches of a few public shapes,
+filled up with zeros, and only shapes and places count of which all give the same.
+
+Formal guarantee, if a kernel's order of operations on a row follows from the shape and the row's place, and not from
+what any row holds: random rows tell two orders of operations apart (equal sums by chance, digit for digit over all
+numbers of two rows, have a probability that is nothing). So by the shapes and places that `sound_shapes` returns, what
+is computed of a row is one function of that row and the parameters. Where the company of other rows changes a row, as
+layers do that mix rows, nothing is returned: the network is refused.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from parley.errors import GuaranteeError
+
+Tensor = Any  # torch.Tensor
+
+STEP, LEAST = 8, 32  # sizes of shapes are multiples of the one, from the other on
+MIXED = (
+    "network: what is computed of a record depends on who else is in the batch; expected layers that treat every "
+    "record by itself, and kernels that do"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """A public shape, and its places that rows may be put in."""
+
+    size: int
+    places: Tensor
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+@contextmanager
+def exact_kernels(device: str = "cpu") -> Iterator[None]:
+    """Float32 means float32 in here, and the same order of operations every time: no TF32, no bfloat16, no search for
+    the fastest kernel; on a GPU no kernel whose order is left to chance, which is refused (GuaranteeError)."""
+    if os.environ.get("DNNL_DEFAULT_FPMATH_MODE", "STRICT").upper() not in ("STRICT", ""):
+        raise GuaranteeError("DNNL_DEFAULT_FPMATH_MODE: expected none: products of matrices must not be bfloat16")
+    cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
+    kept = cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark
+    chance = torch.are_deterministic_algorithms_enabled()
+    torch.set_float32_matmul_precision("highest")
+    cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = False, True, False
+    if device != "cpu":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    try:
+        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            yield
+    except RuntimeError as error:
+        if "deterministic" not in str(error):
+            raise
+        raise GuaranteeError(
+            f"network: a layer has no kernel on {device} whose order of operations is fixed; expected others, or the "
+            "device cpu"
+        ) from None
+    finally:
+        torch.use_deterministic_algorithms(chance)
+        torch.set_float32_matmul_precision(before)
+        cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = kept
+
+
+Computed = Callable[[Tensor], Sequence[Tensor]]  # rows [n, ...] to what is computed of each, tensors [n, ...]
+
+
+def shape_sizes(expected: float, most: float) -> list[int]:
+    """Sizes of shapes for draws of so many rows on average, largest first: as few shapes of up to about `most` rows as
+    hold two deviations more, and what holds draws of less.
+
+    >>> shape_sizes(256, 1e6), shape_sizes(256, 200)
+    ([288, 272, 256, 240], [144, 136, 128, 120])
+    """
+    parts = math.ceil((expected + 2 * expected**0.5) / max(most, LEAST))
+    sizes = (math.ceil((expected + k * expected**0.5) / parts / STEP) * STEP for k in (-1, 0, 1, 2))
+    return sorted({max(size, LEAST) for size in sizes}, reverse=True)
+
+
+def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int], device: str) -> list[Slots]:
+    """The shapes of these sizes with places, at least half of all, at which a row comes out the same whatever stands
+    beside it; the first one is among them, or that is a `GuaranteeError`."""
+    draw = torch.Generator().manual_seed(0)
+    probes = torch.rand((2, *row), generator=draw)
+    wanted: list[list[Tensor]] = []
+    found = []
+    for size in sizes:
+        every = [
+            [_digits(each) for each in computed(probe.repeat(size, *[1] * len(row)).to(device))] for probe in probes
+        ]
+        if not wanted:
+            wanted = [[each[size // 2] for each in seen] for seen in every]
+        same = torch.stack([_same(seen, row_of) for seen, row_of in zip(every, wanted, strict=True)]).all(0)
+        places = torch.arange(size)[same]
+        if 2 * len(places) >= size and _alone(computed, probes[0].to(device), wanted[0], size, places, draw):
+            found.append(Slots(size, places))
+    if not found or found[0].size != sizes[0]:
+        raise GuaranteeError(MIXED)
+    return found
+
+
+def _alone(computed: Computed, row: Tensor, wanted: list[Tensor], size: int, places: Tensor, draw: Any) -> bool:
+    """Whether the row comes out the same among random rows, and among zeros."""
+    some = places[[0, len(places) // 2, len(places) - 1]]
+    for company in (torch.rand((size, *row.shape), generator=draw), torch.zeros(size, *row.shape)):
+        batch = company.to(row.device)
+        batch[some] = row
+        if not bool(_same([_digits(each) for each in computed(batch)], wanted)[some].all()):
+            return False
+    return True
+
+
+def _digits(numbers: Tensor) -> Tensor:
+    """The binary digits of what was computed of each row, as whole numbers [n, ...]."""
+    flat = numbers.detach().cpu().flatten(1) if numbers.dim() > 1 else numbers.detach().cpu()[:, None]
+    return flat.contiguous().view(torch.int32)
+
+
+def _same(seen: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
+    """Which rows have these digits [n]."""
+    return torch.stack([(rows == row).all(1) for rows, row in zip(seen, wanted, strict=True)]).all(0)

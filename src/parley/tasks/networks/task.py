@@ -1,0 +1,128 @@
+"""Networks: what the trunk needs to know of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from parley.data import Design, Preparation
+from parley.numerals import number
+from parley.owner.owner import Agreement, Owner
+from parley.owner.warnings import budget_warning, name_warnings, target_warnings
+from parley.protocol.queries import Question
+from parley.protocol.setup import Setup
+from parley.protocol.task import RunSettings, Task, register
+from parley.report.extras import extras
+from parley.tasks.networks.objective import NetworkParameters
+from parley.tasks.networks.prepared_rows import NetworkPreparation, network_preparation
+from parley.terms import Model, Terms
+from parley.terms.warning import TermsWarning
+from parley.validate import Floats, printable
+
+
+class Networks(Task):
+    """Owners answer with clipped gradients of a network that the terms name; what comes out predicts a column."""
+
+    name = "networks"
+    predicts = True
+    instead = (
+        "model.kind: networks cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
+        "parley train, parley learner, parley score and parley predict take them"
+    )
+    commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.networks.commands:score_network"}
+    usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
+
+    @property
+    def questions(self) -> Mapping[str, type[Question]]:  # type: ignore[override]
+        with extras():
+            from parley.tasks.networks.question import NetworkGradientQuestion
+
+        return {"network-gradient": NetworkGradientQuestion}
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[NetworkPreparation, Design | None]:
+        return network_preparation(terms)
+
+    def features(self, terms: Terms, table: pd.DataFrame) -> None:
+        return None
+
+    def objective(self, model: Model) -> NetworkParameters:
+        return NetworkParameters()
+
+    def purpose(self, agreement: Agreement) -> list[str]:
+        """From how many columns what is predicted, by which network."""
+        preparation, model = agreement.setup.preparation, agreement.setup.terms.model
+        shown = ", ".join(map(printable, preparation.features[:12])) + (" …" if len(preparation.features) > 12 else "")
+        hidden = "" if model.layers is None else f" with hidden layers of {', '.join(map(str, model.layers))}"
+        return [
+            f"Model: the network {model.architecture}{hidden}, {agreement.part.training.question.parameters:,} "
+            f"weights, which predicts {printable(model.target)} from {len(preparation.features):,} columns: {shown}.",
+            "No code travels: the terms name a network that this program has.",
+            "A row without a target counts, and contributes nothing.",
+        ]
+
+    def figures(self, agreement: Agreement) -> dict[str, Any]:
+        """The clip, how probably a record is drawn, and how far a person moves an answer."""
+        mechanism, question = agreement.part.training.series.mechanism, agreement.part.training.question
+        return {
+            "clip": agreement.setup.terms.privacy.clip,
+            "rate": question.rate,
+            "norm": question.norm,
+            "sensitivity": mechanism.sensitivity,
+            "noise_scale": mechanism.noise_scale,
+        }
+
+    def limits(self, agreement: Agreement) -> list[str]:
+        """The same in sentences."""
+        found = self.figures(agreement)
+        return [
+            f"A record's gradient measures at most {number(found['clip'])} in {found['norm'].upper()}, by a clip. In "
+            f"each round it is drawn with probability {number(found['rate'])}, in secret; the noise has scale "
+            f"{number(found['noise_scale'])} where replacing a record that is drawn moves an answer by at most "
+            f"{number(found['sensitivity'], side='above')}."
+        ]
+
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
+        """Names and targets that do not fit the table, and a budget that is no promise."""
+        budget = budget_warning(agreement.setup.terms, [owner.name])
+        found = [] if budget is None else [budget]
+        return [*found, *name_warnings(owner, agreement), *target_warnings(owner, agreement)]
+
+    def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
+        from parley.tasks.networks.model import network_model
+
+        return network_model(preparation, theta, terms_hash, released)
+
+    def stored_theta(self, content: Mapping[str, Any], preparation: Preparation, path: Path) -> Floats:
+        with extras():
+            from parley.tasks.networks.model import stored_weights
+
+            return stored_weights(content, preparation, path)
+
+    def algorithm(self, setup: Setup) -> Any:
+        from parley.tasks.networks.algorithm import NetworkSGD
+
+        return NetworkSGD.make(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
+        from parley.learning.prediction import learn_model  # an owner that serves learns nothing
+
+        with extras():
+            from parley.tasks.networks.measured import measured
+
+        result = learn_model(terms, owners, replace(settings, measure=False))
+        if result.released or not settings.measure:
+            return result
+        agreements = [owner.prepare(terms) for owner in owners]
+        clipped = {a.part.name: a.part.training.question.scaled_share(a.tables, result.theta[0]) for a in agreements}
+        outcomes = tuple(replace(each, clipped_share=clipped[each.name]) for each in result.owners)
+        return replace(result, owners=outcomes, quality=measured(agreements, result.theta))
+
+    def command(self, name: str) -> Callable[..., None] | None:
+        return None if name in self.usual else super().command(name)
+
+
+register(Networks())

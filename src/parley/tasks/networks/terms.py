@@ -1,0 +1,94 @@
+"""What terms must say about networks."""
+
+from typing import Any, ClassVar
+
+from parley.terms import Model, Terms
+from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.algorithms.private_sgd import PrivateSGDRules
+from parley.terms.questions import check_batches
+from parley.terms.sections import Learning
+from parley.terms.task_rules import Rules
+
+ARCHITECTURES = ("logistic", "mlp", "zawacki-cnn", "chase-small", "chase-large")
+IMAGES = ARCHITECTURES[2:]  # that look at rows as images
+PIXELS = 784
+LAYERS = (64, 32)
+LEAST_CLIP, MOST_CLIP = 1e-6, 1e6  # float32 gradients are told apart from nothing, and clipped, in between
+_USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
+
+
+def image_shape(numbers: int) -> tuple[int, int, int] | None:
+    """(channels, height, width) of rows of so many numbers; None where they are no image that is known."""
+    return (1, 28, 28) if numbers == PIXELS else None
+
+
+class NetworksRules(Rules):
+    """A network takes numbers within declared bounds, or scaled by a public sample, and says one for each class."""
+
+    expected: ClassVar = {
+        "architecture": f"one of {', '.join(ARCHITECTURES)}",
+        "layers": "widths of hidden layers, such as [64, 32]",
+    }
+
+    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+        """A perceptron of two hidden layers where nothing else is said; constants are the layers' own."""
+        said = {key: value for key, value in content.items() if value is not None}
+        usual = {"architecture": "mlp", "intercept": False, **said}
+        if usual["architecture"] == "mlp":
+            usual.setdefault("layers", list(LAYERS))
+        return usual
+
+    def check_model(self, model: Model) -> None:
+        """Refuse keys that networks have no use for, and names of networks that are not listed."""
+        for key in _USELESS:
+            if getattr(model, key) not in (None, {}, ()):
+                raise ValueError(f"{key}|expected none for networks")
+        if model.architecture not in ARCHITECTURES:
+            raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: no code travels")
+        if model.intercept:
+            raise ValueError("intercept|expected none for networks: every layer has constants of its own")
+        if model.layers is not None and model.architecture != "mlp":
+            raise ValueError("layers|expected only beside architecture = 'mlp'")
+        if model.architecture in IMAGES and (model.features is None or len(model.features) != PIXELS):
+            raise ValueError(f"features|expected {PIXELS} columns beside {model.architecture!r}: images of 28 by 28")
+        if not model.classifies and model.target not in model.bounds:
+            raise ValueError(f"bounds.{model.target}|expected [low, high] of the target: what is beyond is cut")
+
+    def check(self, terms: Terms) -> None:
+        """Refuse what has no meaning, or no proof yet, beside networks."""
+        learning, privacy = terms.learning, terms.privacy
+        if learning.start is not None:
+            raise ValueError("learning.start|expected none for networks: they begin at drawn weights, which are public")
+        for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
+            if getattr(privacy, key) is not None:
+                raise ValueError(f"privacy.{key}|expected none for networks")
+        if privacy.clip is None or not LEAST_CLIP <= privacy.clip <= MOST_CLIP:
+            raise ValueError(
+                f"privacy.clip|expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g} for networks: nothing else "
+                "bounds a record's gradient"
+            )
+        check_batches(terms)
+
+
+class NetworkSGDRules(PrivateSGDRules):
+    """Every round draws each record in secret, with probability 1/`batches`; steps shrink along half a cosine."""
+
+    asks: ClassVar[str] = "network-gradient"
+
+    def usual(self, content: dict[str, Any]) -> dict[str, Any]:
+        return super().usual({"sampling": "poisson", "optimiser": "momentum", **content})
+
+    def check_learning(self, learning: Learning) -> None:
+        """Refuse epochs that do not add up, batches that anybody can work out, and steps that nobody chose."""
+        super().check_learning(learning)
+        if not learning.poisson:
+            raise ValueError("sampling|expected 'poisson' for networks: owners draw their records in secret")
+        if learning.step == "auto":
+            raise ValueError("step|expected a number for networks: no bound says how long steps may be")
+
+    def tells_heterogeneity(self, norm: str) -> bool:
+        return False
+
+
+RULES = NetworksRules()
+ALGORITHM: AlgorithmRules = NetworkSGDRules()

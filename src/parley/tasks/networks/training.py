@@ -1,0 +1,291 @@
+"""Private training of any `torch.nn.Module` on one owner's rows, in Python: DP-SGD with secret draws and a ledger.
+
+Every step is a question and an answer, as between organisations: the owner draws records in secret, clips their
+gradients, debits its ledger, adds exact noise and stores the answer; the step that follows is post-processing.
+"""
+
+import copy
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parley.errors import DataError, SettingError
+from parley.learning.algorithms.algorithm import State
+from parley.owner.ledger import AnyLedger, StudyLedger
+from parley.owner.ledger.account import Reservation
+from parley.privacy.accounting import Series, exact, mechanism_norm
+from parley.privacy.adjacency import Adjacency
+from parley.privacy.mechanisms import FastNoise, SafeNoise
+from parley.privacy.mechanisms.bounded import require
+from parley.protocol.queries import Tables
+from parley.tasks.networks.algorithm import NetworkSGD
+from parley.tasks.networks.clipping import Losses, RecordGradients
+from parley.tasks.networks.modules import Route, module_scores, parameters_of, set_parameters
+from parley.tasks.networks.objective import NetworkParameters, cross_entropy, squared
+from parley.tasks.networks.prepared_rows import NetworkRows
+from parley.tasks.networks.question import NetworkGradientQuery, NetworkGradientQuestion
+from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
+from parley.tasks.networks.training_checkpoint import TrainingCheckpoint, load_training_checkpoint
+from parley.validate import Floats, positive, upper, whole
+
+LOSSES: dict[str, Losses] = {"cross-entropy": cross_entropy, "squared": squared}
+LEARNER = "learner"
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """What is promised and how it is learned: `epochs` times `batches` steps, in each of which a record is drawn with
+    probability 1/`batches`; all of them together cost (`epsilon`, `delta`)."""
+
+    epsilon: float
+    delta: float
+    clip: float
+    batches: int
+    epochs: int
+    step: float
+    mechanism: Literal["gaussian", "laplace"] = "gaussian"
+    optimiser: Literal["plain", "momentum", "adam"] = "momentum"
+    decay: Literal["cosine", "none"] = "cosine"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        positive(self.step, "step")
+        whole(self.epochs, "epochs")
+        if whole(self.batches, "batches") < 2:
+            raise SettingError("batches = 1: expected at least 2, or every record is drawn and nobody hidden by it")
+        if not LEAST_CLIP <= self.clip <= MOST_CLIP:
+            raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
+        if self.mechanism == "gaussian" and not 0 < self.delta < 1:
+            raise SettingError(f"delta = {self.delta!r}: expected a number between 0 and 1 beside Gaussian noise")
+        if self.mechanism == "laplace" and self.delta != 0:
+            raise SettingError(f"delta = {self.delta!r}: expected 0 beside Laplace noise, which needs none")
+
+    @property
+    def steps(self) -> int:
+        """How many answers the owner gives."""
+        return self.epochs * self.batches
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What may change how long training takes, and no guarantee: the device, and how norms are found."""
+
+    device: str = "cpu"
+    route: Route = "auto"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands; `accuracy` is that on the public validation rows, where there are some, else None."""
+
+    step: int
+    steps: int
+    epsilon_spent: float
+    accuracy: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """A module with its learned parameters, and what they cost.
+
+    Formal guarantee (`released`): all answers that it was made of are together (`epsilon_spent`, `delta`)-DP for
+    `adjacency`, one record replaced by any other, the number of records being public.
+    """
+
+    module: Any  # torch.nn.Module
+    epsilon_spent: float
+    delta: float
+    adjacency: Adjacency
+    released: bool
+    accuracy: float | None  # on the public validation rows
+
+    def scores(self, X: ArrayLike) -> Floats:
+        """What it says of rows [n, outputs]."""
+        return module_scores(self.module, np.asarray(X, dtype=np.float32))
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The class of each row, by its place [n]."""
+        return np.asarray(self.scores(X).argmax(axis=1))
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """The probability of each class for each row [n, classes]."""
+        said = self.scores(X)
+        odds = np.exp(said - said.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
+def train_network(
+    module: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    plan: NetworkPlan,
+    *,
+    loss: Literal["cross-entropy", "squared"] | Losses = "cross-entropy",
+    ledger: AnyLedger | None = None,
+    owner: str = "owner",
+    checkpoint: str | Path | None = None,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    seed: int | None = None,
+    speed: Speed | None = None,
+    progress: Callable[[Progress], None] = lambda state: None,
+) -> TrainedNetwork:
+    """Train a module from the parameters it has, on rows X [n, ...] with targets y [n]; the module itself stays as it
+    is.
+
+    With a `ledger` every step is debited before it is taken, and what the ledger's lifetime budget cannot pay is
+    refused before anything is computed; with a `checkpoint`, a file, training goes on where it stopped, and what was
+    spent stays spent. With neither, and no `seed`, noise is as safe, and nobody keeps books. With a `seed` it is a
+    study, whose outcome must not be released. `validation`: public rows by which progress is judged; private ones
+    would be released by it. A `loss` of your own says a loss for every row [n], each from that row alone.
+    """
+    if seed is not None and ledger is not None:
+        raise SettingError("seed: expected none beside a ledger; released noise has no seed")
+    if checkpoint is not None and (ledger is None or not ledger.durable):
+        raise SettingError("checkpoint: expected a ledger beside it, so that going on never brings budget back")
+    speed = speed or Speed()
+    answering = _answering(module, _rows(X, y), plan, loss, ledger, owner, seed, speed)
+    count, judge = plan.steps, copy.deepcopy(module).to(speed.device).eval()
+    algorithm = NetworkSGD(NetworkParameters(), count, None, plan.step, plan.optimiser, constant=plan.decay == "none")
+    file = None if checkpoint is None else Path(checkpoint)
+    begin = algorithm.start(parameters_of(module))
+    state = begin if file is None else load_training_checkpoint(file, answering.hash, begin)
+    public = None if validation is None else _rows(*validation)
+    while state.round <= count:
+        value, spent = answering.answer(state)
+        state = algorithm.update(state, value)
+        if not np.abs(state.theta).max() <= np.finfo(np.float32).max:
+            raise SettingError(f"step: the run diverged in step {state.round - 1}; choose a smaller one")
+        if file is not None:
+            TrainingCheckpoint(answering.hash, state).save(file)
+        due = (state.round - 1) % plan.batches == 0
+        judged = _accuracy(judge, state.theta, public) if due and public is not None else None
+        progress(Progress(state.round - 1, count, spent, judged))
+    return _trained(module, state, answering, plan, public)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answering:
+    """The owner's side: one question, its noise, its rows, its books."""
+
+    question: NetworkGradientQuestion
+    series: Series
+    tables: Tables
+    ledger: AnyLedger
+    noise: SafeNoise | FastNoise
+    hash: str
+
+    def accept(self, owner: str, digest: bytes) -> None:
+        """Reserve the whole budget, or refuse; for other rows than those it was first reserved for it is refused."""
+        series = self.series
+        reservation = Reservation(self.hash, owner, LEARNER, series.epsilon, series.delta, series.count)
+        self.ledger.accept(reservation, digest if self.ledger.durable else None)
+
+    def answer(self, state: State) -> tuple[Floats, float]:
+        """(the noisy answer of a step, what all until then cost): debited and stored before it is returned."""
+        query = NetworkGradientQuery.ask(self.hash, LEARNER, state.round, state.theta)
+        self.question.check(query, ())
+
+        def release() -> Callable[[], Floats]:
+            bounded = self.question.bounded(query, self.tables, seed=self.noise.seed())
+            mechanism = self.series.mechanism
+            require(bounded, mechanism.norm, mechanism.sensitivity)
+            return partial(mechanism.release, bounded, self.noise)
+
+        event = self.series.event.to_dict()
+        value, account = self.ledger.answer(query, self.series.spent_after, event, release, prune=True)
+        return value, upper(account.spent)
+
+
+def _answering(
+    module: Any,
+    rows: NetworkRows,
+    plan: NetworkPlan,
+    loss: str | Losses,
+    ledger: AnyLedger | None,
+    owner: str,
+    seed: int | None,
+    speed: Speed,
+) -> _Answering:
+    """The owner's side of a plan, its whole budget reserved."""
+    losses = LOSSES[loss] if isinstance(loss, str) else loss
+    if losses is cross_entropy:
+        _require_classes(module, rows)
+    norm, expected = mechanism_norm(plan.mechanism), len(rows) / plan.batches
+    made = RecordGradients(module, losses, rows.X.shape[1:], plan.clip, norm, expected, speed.device, speed.route)
+    question = NetworkGradientQuestion.of(made, len(rows), plan.batches)
+    found = _Answering(
+        question,
+        question.series(plan.mechanism, exact(plan.epsilon), Fraction(str(plan.delta)), plan.steps),
+        Tables(rows, rows.where(np.zeros(len(rows), dtype=np.bool_))),
+        StudyLedger() if ledger is None else ledger,
+        SafeNoise() if seed is None else FastNoise(seed),
+        _agreement_hash(module, losses, plan, owner, len(rows)),
+    )
+    found.accept(owner, _digest(rows))
+    return found
+
+
+def _trained(
+    module: Any, state: State, answering: _Answering, plan: NetworkPlan, public: NetworkRows | None
+) -> TrainedNetwork:
+    """The module with the last parameters, on the CPU."""
+    made = copy.deepcopy(module).cpu().eval()
+    set_parameters(made, state.theta)
+    return TrainedNetwork(
+        made,
+        upper(answering.ledger.account(answering.hash).spent),
+        plan.delta,
+        answering.series.event.adjacency,
+        answering.noise.safe,
+        None if public is None else _accuracy(made, state.theta, public),
+    )
+
+
+def _accuracy(module: Any, theta: Floats, public: NetworkRows) -> float:
+    set_parameters(module, theta)
+    said = module_scores(module, public.X)
+    if said.shape[1] == 1:  # numbers: the share of their variance that is explained
+        error, spread = public.y - said[:, 0], public.y - public.y.mean()
+        return 1 - float(error @ error) / max(float(spread @ spread), math.ulp(0.0))
+    return float(np.mean(said.argmax(axis=1) == public.y))
+
+
+def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
+    """Rows of numbers with a target each."""
+    rows, targets = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.float64)
+    if rows.ndim < 2 or targets.shape != (len(rows),) or not len(rows):
+        raise DataError("X, y: expected rows of numbers [n, ...] and a target for each [n]")
+    return NetworkRows(rows, targets, np.isfinite(targets))
+
+
+def _require_classes(module: Any, rows: NetworkRows) -> None:
+    """Refuse targets that are none of the classes that the module tells apart."""
+    classes = module_scores(module, np.zeros_like(rows.X[:1])).shape[-1]
+    y = rows.y[rows.present]
+    if not np.array_equal(y, np.clip(np.rint(y), 0, classes - 1)):
+        raise DataError(f"y: expected the places of classes, whole numbers from 0 to {classes - 1}")
+
+
+def _digest(rows: NetworkRows) -> bytes:
+    """SHA-256 of the rows, by which a ledger knows them again."""
+    digest = hashlib.sha256(f"{rows.X.shape}\n".encode())
+    for array in (rows.X, rows.y):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan, owner: str, rows: int) -> str:
+    """SHA-256 of all that was agreed on: the network and where it begins, its loss, the plan, whose rows, how many."""
+    begin = hashlib.sha256(np.ascontiguousarray(parameters_of(module)).data).hexdigest()
+    said = getattr(losses, "__qualname__", type(losses).__qualname__)
+    facts = ["parley-network-1", repr(module), begin, said, asdict(plan), owner, rows]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,54 @@
+"""Where the training of a network stands, kept so that it goes on after a crash: bound to its agreement, and so to the
+ledger.
+
+A checkpoint holds released numbers only. Formal guarantee: it cannot bring budget back. The ledger knows how many steps
+it answered; a checkpoint of an earlier moment asks for steps that were answered before, which cost nothing and come out
+as they did, or, where those answers are no longer kept, are refused.
+"""
+
+import hashlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from parley.durable import replace_bytes
+from parley.errors import SettingError
+from parley.learning.algorithms.algorithm import State
+
+FORMAT = b"parley-network-checkpoint-1\n"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingCheckpoint:
+    """The state before step `state.round` of the agreement with this hash."""
+
+    agreement: str
+    state: State
+
+    def save(self, path: Path) -> None:
+        """Durably, in the place of the one before: numbers to the bit, with a checksum."""
+        held = io.BytesIO()
+        memory = {f"memory/{name}": array for name, array in self.state.memory.items()}
+        np.savez(held, round=np.array(self.state.round), theta=self.state.theta, **memory)  # type: ignore[arg-type]
+        content = self.agreement.encode() + held.getvalue()
+        replace_bytes(path, FORMAT + hashlib.sha256(content).digest() + content)
+
+
+def load_training_checkpoint(path: Path, agreement: str, start: State) -> State:
+    """The state that a checkpoint of this agreement holds, or `start` where there is none yet; anything else is
+    refused."""
+    if not path.exists():
+        return start
+    blob = path.read_bytes()
+    check, content = blob[len(FORMAT) : len(FORMAT) + 32], blob[len(FORMAT) + 32 :]
+    if not blob.startswith(FORMAT) or hashlib.sha256(content).digest() != check:
+        raise SettingError(
+            f"{path}: no checkpoint of a network, or changed since it was written; put that of the run back"
+        )
+    if content[:64] != agreement.encode():
+        raise SettingError(f"{path}: a checkpoint of another agreement: other rows, another network or another plan")
+    with np.load(io.BytesIO(content[64:]), allow_pickle=False) as held:
+        memory = {name: held[f"memory/{name}"] for name in start.memory}
+        return State(int(held["round"]), held["theta"], memory)

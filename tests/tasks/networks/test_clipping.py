@@ -1,0 +1,201 @@
+"""What one record can do to a sum of clipped gradients: measured, searched for, and not moved by its company."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+
+from torch import nn  # noqa: E402
+
+from parley.tasks.networks.architectures import Architecture  # noqa: E402
+from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
+from parley.tasks.networks.objective import cross_entropy, squared  # noqa: E402
+
+torch.set_num_threads(1)
+CLIP = 0.5
+
+
+def small(places=False):
+    """A network of two convolutions and a layer for rows of 64 numbers; of many channels where places are to be few."""
+    torch.manual_seed(0)
+    wide = 48 if places else 3
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)),
+        nn.Conv2d(1, wide, 3, stride=2),
+        nn.Tanh(),
+        nn.Conv2d(wide, wide, 2),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(4 * wide, 3),
+    )
+
+
+def rows_of(count, seed=0, width=64):
+    rng = np.random.default_rng(seed)
+    return rng.random((count, width), dtype=np.float32), rng.integers(0, 3, count).astype(float)
+
+
+def theta_of(module, scale=1.0):
+    return scale * np.concatenate([p.detach().double().numpy().reshape(-1) for p in module.parameters()])
+
+
+def measure(value, norm):
+    return float(np.abs(value).sum() if norm == "l1" else np.linalg.norm(value))
+
+
+def by_hand(module, losses, X, y, norm):
+    """The sum of clipped gradients, one record after the other, by PyTorch alone."""
+    total = 0.0
+    for row, target in zip(torch.from_numpy(X), torch.from_numpy(y), strict=True):
+        loss = losses(module(row[None]), target[None]).sum()
+        pieces = torch.autograd.grad(loss, list(module.parameters()))
+        gradient = np.concatenate([piece.double().numpy().reshape(-1) for piece in pieces])
+        total = total + gradient * min(1.0, CLIP / measure(gradient, norm))
+    return total
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+@pytest.mark.parametrize("route", ["closed-form", "written"])
+@pytest.mark.parametrize("places", [False, True])
+def test_the_sum_is_that_of_records_clipped_one_by_one(norm, route, places):
+    module, (X, y) = small(places), rows_of(9)
+    found = RecordGradients(module, cross_entropy, (64,), CLIP, norm, 9, route=route)
+    assert [type(layer).__name__ for layer in found._by_zeros].count("Places") == (
+        1 if places and norm == "l2" and route == "closed-form" else 0
+    )
+    wanted = by_hand(module, cross_entropy, X, y, norm)
+    assert found.clipped_sum(theta_of(module), X, y) == pytest.approx(wanted, abs=2e-6)
+
+
+def test_a_layer_of_sequences_and_one_without_a_constant_have_closed_forms_too():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 5, bias=False), nn.Tanh(), nn.Flatten(), nn.Linear(15, 3))
+    rng = np.random.default_rng(0)
+    X, y = rng.random((6, 3, 4), dtype=np.float32), rng.integers(0, 3, 6).astype(float)
+    found = RecordGradients(module, cross_entropy, (3, 4), CLIP, "l2", 6, route="closed-form")
+    wanted = by_hand(module, cross_entropy, X, y, "l2")
+    assert found.clipped_sum(theta_of(module), X, y) == pytest.approx(wanted, abs=2e-6)
+
+
+def test_other_layers_are_written_out():
+    module = nn.Sequential(nn.Linear(64, 8), nn.GroupNorm(2, 8), nn.ReLU(), nn.Linear(8, 3))
+    X, y = rows_of(5)
+    found = RecordGradients(module, cross_entropy, (64,), CLIP, "l2", 5)
+    assert found.clipped_sum(theta_of(module), X, y) == pytest.approx(
+        by_hand(module, cross_entropy, X, y, "l2"), abs=2e-6
+    )
+
+
+def balanced(row, parameters, rng, size):
+    """Weights so large, and balanced for this row, that what the first unit says of it is what its products leave of
+    each other: last digits decide."""
+    theta = np.zeros(parameters)
+    theta[: len(row)] = size * rng.choice([-1.0, 1.0], len(row)) * rng.uniform(0.5, 1.5, len(row))
+    if row[-1]:
+        theta[len(row) - 1] = -(theta[: len(row) - 1] @ row[:-1]) / row[-1]
+    return theta
+
+
+def found_worst(made, rng, tries=45, company=1, width=64):
+    """The most that a record moves a sum when it is drawn or not, over the clip; climbing over the record, its company
+    and theta, any doubles among them."""
+    norm, P = made.norm, made.parameters
+
+    def row():
+        kind = rng.integers(5)
+        if kind == 0:
+            return rng.choice([0.0, 1.0, -1.0], width)
+        if kind == 1:
+            return rng.choice([-1.0, 1.0], width) * 10.0 ** rng.uniform(-45, 38, width)
+        return rng.random(width) * 10.0 ** rng.uniform(-3, 3)
+
+    def point(rows):
+        kind = rng.integers(4)
+        if kind == 0:
+            return rng.choice([-1.0, 1.0], P) * 10.0 ** rng.uniform(-300, 50, P)
+        if kind == 1:
+            return balanced(rows[-1], P, rng, 10.0 ** rng.uniform(2, 8))
+        return rng.normal(0, 10.0 ** rng.uniform(-3, 2), P)
+
+    def moved(rows, y, theta):
+        X = np.array(rows).astype(np.float32)
+        there, without = made.clipped_sum(theta, X, y), made.clipped_sum(theta, X[1:], y[1:])
+        assert np.isfinite(there).all()
+        return measure(there - without, norm) / made.clip
+
+    rows, y = [row() for _ in range(company + 1)], rng.integers(0, 3, company + 1).astype(float)
+    theta = point(rows)
+    worst = moved(rows, y, theta)
+    for step in range(tries):
+        trial = [row() if step % 3 == 0 or rng.random() < 0.3 else each for each in rows]
+        where = point(trial) if step % 3 == 1 else theta
+        if (found := moved(trial, y, where)) > worst:
+            worst, rows, theta = found, trial, where
+    return worst
+
+
+LINEAR = nn.Sequential(nn.Linear(64, 3))
+SETTINGS = [
+    (LINEAR, cross_entropy, "l2"),
+    (LINEAR, cross_entropy, "l1"),
+    (nn.Sequential(nn.Linear(64, 1)), squared, "l2"),
+    (small(), cross_entropy, "l1"),
+    (small(places=True), cross_entropy, "l2"),
+    (nn.Sequential(nn.Linear(64, 8), nn.GroupNorm(2, 8), nn.Linear(8, 3)), cross_entropy, "l2"),
+]
+
+
+@pytest.mark.parametrize(("module", "losses", "norm"), SETTINGS)
+def test_no_record_found_moves_a_sum_by_more_than_the_clip(module, losses, norm):
+    made = RecordGradients(module, losses, (64,), CLIP, norm, 8)
+    worst = found_worst(made, np.random.default_rng(0))
+    assert 0.9 < worst <= 1 + 2 * 2 * made.rounding(2)
+
+
+def test_without_padded_shapes_a_records_company_would_be_found_out(monkeypatch):
+    """The mutant: batches as large as the draw, so that a record alone is computed in another order than among
+    others."""
+
+    def as_drawn(self, shapes, X, y, chosen):
+        yield torch.from_numpy(X[chosen]), torch.from_numpy(y[chosen]), torch.ones(len(chosen), dtype=torch.float64)
+
+    made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8)
+    monkeypatch.setattr(RecordGradients, "_batches", as_drawn)
+    assert found_worst(made, np.random.default_rng(0), tries=300) > 1.5
+
+
+def test_without_the_clip_it_would_be_found_out(monkeypatch):
+    """The mutant: nothing scaled down."""
+    made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8)
+    monkeypatch.setattr(made, "_factors", lambda layers: torch.ones(len(layers[0].numbers[0]), dtype=torch.float64))
+    with pytest.raises(AssertionError):
+        assert found_worst(made, np.random.default_rng(0)) <= 1
+
+
+@pytest.mark.parametrize("name", ["logistic", "chase-small"])
+def test_a_row_alone_and_in_company_hands_over_the_same_numbers(name):
+    """Alone in any shape it is the same to the bit; among others the sum grows by it but for roundings in float64."""
+    network = Architecture.of(name, 784, 10)
+    made = RecordGradients(network.module(), cross_entropy, (784,), 1.0, "l2", 40)
+    theta = np.random.default_rng(1).normal(0, 0.3, network.parameters)
+    X, y = rows_of(70, 3, 784)
+    alone = made.clipped_sum(theta, X[:1], y[:1])
+    assert np.linalg.norm(alone) > 0.01
+    for company in (1, 30, 69):
+        some = made.clipped_sum(theta, X[: company + 1], y[: company + 1])
+        others = made.clipped_sum(theta, X[1 : company + 1], y[1 : company + 1])
+        assert np.abs(some - others - alone).max() < 1e-13 * company
+    silent = RecordGradients(network.module(), cross_entropy, (784,), 1.0, "l2", 100)
+    assert np.array_equal(silent.clipped_sum(theta, X[:1], y[:1]), alone)
+
+
+def test_an_empty_draw_is_nothing_and_a_gradient_that_is_no_number_counts_nothing():
+    made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8)
+    X, y = rows_of(3)
+    theta = np.ones(made.parameters)
+    assert not made.clipped_sum(theta, X[:0], y[:0]).any()
+    wild = X.copy()
+    wild[0] = np.inf
+    wild[1, 3] = np.nan
+    assert np.array_equal(made.clipped_sum(theta, wild, y), made.clipped_sum(theta, X[2:], y[2:]))
+    assert np.isinf(made.record_norms(theta, wild, y)[:2]).all()

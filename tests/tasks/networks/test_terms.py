@@ -1,0 +1,62 @@
+"""What is refused of terms of networks, in which words, and what need not be said. No PyTorch is needed for it."""
+
+import pytest
+from rings import rings_content
+
+import parley
+from parley.errors import TermsError
+
+
+def refused(classes=True, **sections):
+    with pytest.raises(TermsError) as error:
+        parley.Terms.from_dict(rings_content({"a": 100}, classes=classes, **sections))
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"model": {"architecture": "resnet"}}, "model.architecture: expected one of logistic, mlp"),
+        ({"model": {"architecture": "logistic"}}, "model.layers: expected only beside architecture = 'mlp'"),
+        ({"model": {"layers": [0]}}, "model.layers"),
+        ({"model": {"radius": 3.0}}, "model.radius: expected none for networks"),
+        ({"model": {"intercept": True}}, "model.intercept: expected none for networks"),
+        ({"model": {"architecture": "zawacki-cnn", "layers": None}}, "model.features: expected 784 columns"),
+        ({"learning": {"step": "auto"}}, "learning.step: expected a number for networks"),
+        ({"learning": {"sampling": "partition"}}, "learning.sampling: expected 'poisson' for networks"),
+        ({"learning": {"batches": 1}}, "learning.batches: expected at least 2"),
+        ({"learning": {"batches": 101}}, "learning.batches: expected at most the training records"),
+        ({"learning": {"start": "public"}}, "learning.start: expected none for networks"),
+        ({"learning": {"algorithm": "private-sgd"}}, "learning.algorithm: expected 'network-sgd'"),
+        ({"privacy": {"clip": None}}, "privacy.clip: expected a number"),
+        ({"privacy": {"clip": 1e-7}}, "privacy.clip: expected a number from 1e-06"),
+        ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: expected none for networks"),
+        ({"privacy": {"person": "who", "records_per_person": 2}}, "learning.sampling"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_in_a_sentence(sections, words):
+    assert words in refused(**sections)
+
+
+def test_a_regression_needs_the_range_of_its_target():
+    bounds = {"u": [-4.0, 4.0], "v": [-4.0, 4.0]}
+    assert "model.bounds.radius: expected [low, high]" in refused(classes=False, model={"bounds": bounds})
+
+
+def test_keys_of_networks_belong_to_networks():
+    content = rings_content({"a": 100})
+    content["model"] = {"kind": "softmax-regression", "target": "ring", "features": ["u"], "layers": [3]}
+    with pytest.raises(TermsError, match="'network-classification' or 'network-regression'"):
+        parley.Terms.from_dict({**content, "learning": {}, "privacy": {}})
+
+
+def test_what_need_not_be_said_is_not_in_the_hash():
+    content = rings_content({"a": 100})
+    del content["model"]["layers"]
+    terms = parley.Terms.from_dict(content)
+    assert terms.learning.algorithm == "network-sgd"
+    assert (terms.learning.horizon, terms.learning.sampling, terms.learning.optimiser) == (40, "poisson", "momentum")
+    assert (terms.model.architecture, terms.model.layers) == ("mlp", (64, 32))
+    said = content["model"] | {"architecture": "mlp", "layers": [64, 32], "intercept": False}
+    learning = content["learning"] | {"sampling": "poisson", "optimiser": "momentum", "algorithm": "network-sgd"}
+    assert parley.Terms.from_dict(content | {"model": said, "learning": learning}).hash == terms.hash
