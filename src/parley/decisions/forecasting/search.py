@@ -30,7 +30,7 @@ SEARCH_ROWS = 1500  # of the pilot, that a run of the search takes
 # rounds x rows x replicates of one pilot run: in the search, and when its choices are checked
 WORK, CHECK_WORK = 3e6, 2.5e7
 FEWEST, SEARCH_REPLICATES, CHECK_REPLICATES = 4, 12, 48
-OFTEN = 0.05  # of rows on which trees were grown: a clip that binds there is not judged
+OFTEN, OFTEN_SQUARED = 0.05, 0.2  # of rows on which trees were grown: a clip that binds there is not judged (`refits`)
 DIVERGES = "its runs on the pilot diverge"
 
 
@@ -147,7 +147,8 @@ def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bo
 def checked(pilot: Pilot, seed: int) -> Judged:
     """The expected excess cost, with what a clip hides from the rows that were learned from."""
     try:
-        if pilot.grown is not None and scaled_share(pilot, pilot.starts) > OFTEN:
+        often = OFTEN_SQUARED if pilot.objective.quadratic else OFTEN
+        if pilot.grown is not None and scaled_share(pilot, pilot.starts) > often:
             raise SettingError("its clip binds, and rows that trees were grown on cannot tell what that costs")
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
