@@ -166,6 +166,14 @@ def test_kinds_with_other_predictions_have_evidence(kind):
     assert np.isfinite(seen.statistic).all()
 
 
+@pytest.mark.parametrize("rule", ["median", "krum"])
+def test_terms_with_a_rule_of_aggregation_have_shadow_models(rule):
+    terms = make_terms(40, 40, 40, 40, 40).changed(aggregation={"rule": rule, "byzantine": 1})
+    seen = TrainedByTerms.make(terms, "b", regression_table(40), 2)(random_tables(40, 2, np.random.default_rng(0)))
+    assert seen.statistic.shape == (2, 2, 40)
+    assert np.isfinite(seen.statistic).all()
+
+
 @pytest.mark.parametrize("classes", [True, False])
 def test_trees_are_attacked_by_what_they_predict(classes):
     train = TrainedByTerms.make(grove_terms({"a": 60}, classes=classes), "a", grove(60, 0, classes), 2)

@@ -225,6 +225,7 @@ class TrainedByTerms:
             privacy={"score_epsilon": None},
             owners={name: own},
             only=[name],
+            aggregation={},  # of one owner every rule is its answer
         )
         prepared = Owner(name, rows).prepare(everything)
         half = prepared.setup.under(everything.changed(owners={name: {"records": len(rows) // 2}}))
