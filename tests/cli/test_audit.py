@@ -88,6 +88,23 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
         assert said in run.said
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--runs", "200"),
+        ("--poison",),
+        ("--served", "new"),
+        ("--tables", "2"),
+        ("--program", "parley"),
+        ("--at", "h:1"),
+    ],
+)
+def test_what_belongs_to_terms_is_asked_of_them(words):
+    run = typed("audit", "model.json", *words)
+    assert run.code == 2
+    assert f"{words[0]}: expected terms to audit, not a model" in run.said
+
+
 def test_what_liars_can_do_is_printed(folder):
     write_terms(make_terms(100, 80, 90, learning__horizon=1, model__features=["x0"]), folder / "terms.toml")
     run = typed("audit", "terms.toml", "--poison")

@@ -12,6 +12,8 @@ from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms
 
+RUNS = 100_000
+
 
 def audit_command(
     terms_file: Annotated[
@@ -23,7 +25,7 @@ def audit_command(
     ],
     runs: Annotated[
         int, typer.Option(help="Runs by either of two tables: more of them prove more, in proportion to their time.")
-    ] = 100_000,
+    ] = RUNS,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
         Path | None, typer.Option("--terms", metavar="TERMS", help="Of a model: the terms it was trained by.")
@@ -92,6 +94,7 @@ def audit_command(
     Example:  parley audit model.json --terms terms.toml --owner bank-a --report membership.html
     """
     if is_model(terms_file):
+        require_of_a_model(runs, poison, served, tables, program, at)
         if not audit_model_file(terms_file, by, owner, data, population, models, seed, plot, report, as_json):
             raise typer.Exit(1)
         return
@@ -138,6 +141,23 @@ def audit_command(
         console.print(f"terms {terms.hash[:16]}…   {audit.seconds:.1f} s", style="dim")
     if not audit.holds:
         raise typer.Exit(1)
+
+
+def require_of_a_model(
+    runs: int, poison: bool, served: Path | None, tables: int | None, program: str | None, at: str | None
+) -> None:
+    """Refuse options that do nothing where a model is audited."""
+    given = {
+        "--runs": runs != RUNS,
+        "--poison": poison,
+        "--served": served is not None,
+        "--tables": tables is not None,
+        "--program": program is not None,
+        "--at": at is not None,
+    }
+    if any(given.values()):
+        named = ", ".join(option for option, here in given.items() if here)
+        raise SettingError(f"{named}: expected terms to audit, not a model")
 
 
 def show_poisoning(terms: Terms, seed: int, as_json: bool) -> None:
