@@ -59,7 +59,7 @@ def audit_model_file(
     with progress_bar("shadow models") as progress:
         audit = audit_model(model, members, others, terms, owner, models, seed, progress)
     if plot is not None:
-        figures.save(words.membership_figure({words.TITLE: audit.membership}), plot)
+        figures.save(words.own_figure(audit), plot)
     if report is not None:
         report.write_text(words.membership_page(audit), encoding="utf-8")
     if as_json:

@@ -141,13 +141,21 @@ def promised(found: Membership) -> str:
     )
 
 
-def membership_figure(found: Mapping[str, Membership]) -> Figure:
-    """Members that are found by false alarms, on logarithmic axes, beside what is claimed; a panel for each title."""
+def membership_figure(found: Mapping[str, Membership], below: str = "") -> Figure:
+    """Members that are found by false alarms, on logarithmic axes, beside what is claimed; a panel for each title, and
+    `below` all of them a sentence."""
     figure = Figure(figsize=(0.6 + 5.6 * len(found), 5.2), layout="constrained", facecolor="white")
     for axes, (title, each) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
         _panel(decorate(axes), each)
         axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    if below:
+        figure.supxlabel(below, color=MUTED, fontsize=8)
     return figure
+
+
+def own_figure(audit: ModelAudit) -> Figure:
+    """The curves of models like the one that was audited; says that they are for the owner's own eyes."""
+    return membership_figure({TITLE: audit.membership}, below=f"For {audit.owner or 'the owner'} alone. {INSIDE}")
 
 
 def _panel(axes: Axes, found: Membership) -> None:
@@ -174,7 +182,7 @@ def _panel(axes: Axes, found: Membership) -> None:
 def membership_page(audit: ModelAudit) -> str:
     """The HTML page of a model's audit, with a place to sign."""
     found = audit.membership
-    drawn = figures.svg(membership_figure({TITLE: found}))
+    drawn = figures.svg(own_figure(audit))
     sections = [
         Section("What was learned?", learned(audit), attack_rows(found), drawn),
         Section("And of this very model?", [], model_rows(audit)),
