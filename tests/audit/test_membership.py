@@ -209,6 +209,51 @@ def test_a_model_is_attacked_with_its_own_members(trained):
     assert "Broken" in headline(broken)
 
 
+@pytest.fixture(scope="module")
+def many():
+    """A model of 2,000 rows and 30 columns by the least cost, its members and others."""
+    table = class_table(2300, features=30).assign(y=lambda t: shuffled(t["y"]))
+    terms = make_terms(
+        2000, model__kind="logistic-regression", model__features=[f"x{j}" for j in range(30)], model__radius=None,
+        model__regularisation=1e-3, learning__horizon=1,
+    )  # fmt: skip
+    members, others = table[:2000], table[2000:]
+    model = parley.train(terms, [parley.Owner("a", members)], seed=0).model
+    best = copy(model)
+    best.theta_ = make(terms.model).optimum([model.preparation_.design(members, "a")], None)
+    return best, members, others
+
+
+def test_shadow_models_are_as_large_as_the_model(many):
+    """The model is then one of those in the game, and its area is one of theirs."""
+    model, members, others = many
+    audit = audit_model(model, members, others, models=48, seed=0)
+    assert (audit.members, audit.records, audit.shadow_records) == (300, 2000, 2000)
+    assert audit.membership.strongest.auc.low > 0.55
+    assert audit.areas["online"] > 0.59  # models of 300 rows teach 0.55
+    assert "Models of 2,000 rows, fitted without noise, tell who" in headline(audit)
+    assert "1,700 other rows of the table" in membership_page(audit)
+
+
+def test_of_a_larger_table_nothing_is_said(many):
+    model, members, others = many
+    audit = audit_model(model, members, others, models=8, seed=0, largest=500)
+    assert (audit.records, audit.shadow_records) == (2000, 500)
+    assert "yours has 2,000, and nothing is said of it" in headline(audit)
+    assert audit.to_json()["shadow_records"] == 500
+    promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
+    assert headline(promised).startswith("No attack on models of 500 rows was found")
+    assert "on 500 rows" in headline(replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0)))
+
+
+def test_shadow_models_have_the_noise_of_the_owners_table():
+    table, terms = regression_table(200), make_terms(200, model__holdout=0.5)
+    train = TrainedByTerms.make(terms, "a", table[:120], always=table[120:160])
+    assert train.setup.terms.owner("a").records == 100  # half of 120, and 40
+    agreed = parley.Owner("a", table).prepare(terms).part.training.series
+    assert train.setup.part("a").training.series.mechanism == agreed.mechanism
+
+
 def test_without_terms_nothing_is_claimed(trained):
     model, members, others, _ = trained
     audit = audit_model(model, members, others, models=16, seed=0)

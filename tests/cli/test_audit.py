@@ -73,14 +73,17 @@ def test_an_owner_audits_a_model_with_its_own_rows(model):
     assert content["owner"] == "a"
     assert content["membership"]["claimed_epsilon"] == 1
     regression_table(60, seed=2).to_csv("others.csv", index=False)
-    asked = ("--data", "a.csv", "--population", "others.csv", *few)
-    assert json.loads(typed("audit", "model.json", *asked, "--json").out)["membership"]["claimed_epsilon"] is None
+    asked = ("--data", "a.csv", "--population", "others.csv", "--largest", "80", *few)
+    content = json.loads(typed("audit", "model.json", *asked, "--json").out)
+    assert content["membership"]["claimed_epsilon"] is None
+    assert (content["records"], content["shadow_records"]) == (100, 80)
 
 
 def test_what_belongs_to_a_model_is_asked_of_one(model):
     for words, said in (
         (("model.json",), "--population with rows that it was not: expected one of the two"),
         (("own.toml", "--data", "a.csv"), "expected a model to audit"),
+        (("own.toml", "--largest", "500"), "expected a model to audit"),
         (("nothing.json", "--terms", "own.toml"), "cannot be read"),
         (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),
         (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained by other terms"),

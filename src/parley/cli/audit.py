@@ -48,6 +48,14 @@ def audit_command(
     models: Annotated[
         int, typer.Option(help="Of a model: how many shadow models, and how many that are attacked.", min=8)
     ] = 128,
+    largest: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ROWS",
+            help="Of a model: the largest table that shadow models are trained on; left out: 50,000 rows.",
+            min=40,
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the attack beside the claim (.png, .svg, .pdf).")
     ] = None,
@@ -95,11 +103,11 @@ def audit_command(
     """
     if is_model(terms_file):
         require_of_a_model(runs, poison, served, tables, program, at)
-        if not audit_model_file(terms_file, by, owner, data, population, models, seed, plot, report, as_json):
+        if not audit_model_file(terms_file, by, owner, data, population, models, largest, seed, plot, report, as_json):
             raise typer.Exit(1)
         return
-    if any(option is not None for option in (by, data, population)):
-        raise SettingError("--terms, --data, --population: expected a model to audit, these belong to one")
+    if any(option is not None for option in (by, data, population, largest)):
+        raise SettingError("--terms, --data, --population, --largest: expected a model to audit, these belong to one")
     from parley.audit import audit_terms
     from parley.report import audit as words
     from parley.report import figures

@@ -26,13 +26,14 @@ def audit_model_file(
     data: Path | None,
     population: Path | None,
     models: int,
+    largest: int | None,
     seed: int | None,
     plot: Path | None,
     report: Path | None,
     as_json: bool,
 ) -> bool:
     """Attack a model, print what was found, and say whether every claim holds."""
-    from parley.audit.trained_model import audit_model, own_rows
+    from parley.audit.trained_model import LARGEST, audit_model, own_rows
     from parley.data import read_table
     from parley.learning.outcome import load_model
     from parley.learning.owners import table_of
@@ -57,7 +58,7 @@ def audit_model_file(
     else:
         members, others = read_table(data), read_table(population)
     with progress_bar("shadow models") as progress:
-        audit = audit_model(model, members, others, terms, owner, models, seed, progress)
+        audit = audit_model(model, members, others, terms, owner, models, seed, progress, largest or LARGEST)
     if plot is not None:
         figures.save(words.own_figure(audit), plot)
     if report is not None:
@@ -65,7 +66,7 @@ def audit_model_file(
     if as_json:
         print_json(audit.to_json(), inside=True)
         return audit.holds
-    console.print(terminal_table(words.attack_rows(audit.membership), f"Models like {model_file.name}"))
+    console.print(terminal_table(words.attack_rows(audit.membership), f"Models of {audit.shadow_records:,} rows"))
     console.print()
     console.print(terminal_table(words.model_rows(audit)))
     console.print()

@@ -74,14 +74,20 @@ def most_area(epsilon: float, delta: float) -> float:
 
 
 def headline(audit: ModelAudit) -> str:
-    """The verdict in a sentence."""
-    found, best = audit.membership, audit.membership.strongest.auc
+    """The verdict in a sentence: of models of as many rows as were used, and of no other."""
+    found, best, records = audit.membership, audit.membership.strongest.auc, f"{audit.shadow_records:,}"
+    smaller = audit.shadow_records < audit.records
     if not found.holds:
-        return f"Broken: training like this tells more about who was in the table than ε = {found.claimed_epsilon:g}."
+        trained = f"training like this, on {records} rows," if smaller else "training like this"
+        return f"Broken: {trained} tells more about who was in the table than ε = {found.claimed_epsilon:g}."
+    aside = f"; yours has {audit.records:,}, and nothing is said of it" if smaller else ""
     if found.claimed_epsilon is None:
-        leaks = "Models like this one tell who was in their table" if best.low > 0.5 else "No attack told members apart"
-        return f"{leaks} (area under the curve {best.value:.2f}; guessing has 0.50), and nothing was claimed."
-    return "No attack was found to learn more about who was in the table than is claimed."
+        models = f"models of {records} rows, fitted without noise,"
+        leaks = f"{models.capitalize()} tell" if best.low > 0.5 else f"No attack on {models} told"
+        known = f"(area under the curve {best.value:.2f}; guessing has 0.50)"
+        return f"{leaks} who was in their table {known}, and nothing was claimed{aside}."
+    where = f" on models of {records} rows" if smaller else ""
+    return f"No attack{where} was found to learn more about who was in the table than is claimed{aside}."
 
 
 def learned(audit: ModelAudit) -> list[str]:
@@ -111,14 +117,25 @@ def tried(audit: ModelAudit) -> list[str]:
     )
     return [
         f"{audit.members} rows that were in the table and {audit.others} that could have been were put together. "
-        f"{found.shadows} shadow models were trained on random halves of them, {how}. They teach three attacks what a "
-        f"model says of a row that it was trained on, and of one that it was not. {found.targets} other models, of "
-        "which the attacker knows nothing but what they say, were attacked; thresholds were chosen on yet others.",
+        f"{found.shadows} shadow models were trained on random halves of them{_filled(audit)}, {how}. They teach three "
+        f"attacks what a model says of a row that it was trained on, and of one that it was not. {found.targets} other "
+        "models were attacked; thresholds were chosen on yet others.",
         "The attacks: a likelihood ratio of each row's own (LiRA, Carlini et al. 2022), with shadow models of both "
         "sides and with those without the row alone, and an attack model for all rows of a class (Shokri et al. 2017).",
         "The model itself was attacked in the same way. Of one model there is no confidence: its rows depend on each "
         "other.",
     ]
+
+
+def _filled(audit: ModelAudit) -> str:
+    """What else was in the tables of shadow models."""
+    rows = audit.shadow_records - audit.members
+    if rows == 0:
+        return ""
+    return (
+        f" and on {rows:,} other rows of the table, of {audit.records:,} in all: as if the attacker knew those and "
+        "had only these halves to guess"
+    )
 
 
 def claim(found: Membership) -> str:
