@@ -30,7 +30,7 @@ from parley.data import Design
 from parley.errors import DataError, ModelError, ParleyError, SettingError
 from parley.losses import make
 from parley.privacy.mechanisms import FastNoise
-from parley.report.membership import attack_rows, headline, learned, membership_page, most_area
+from parley.report.membership import attack_rows, headline, learned, membership_page, model_rows, most_area
 from parley.terms import Model
 
 KINDS = ("logistic-regression", "linear-regression", "linear-svm")
@@ -231,6 +231,9 @@ def test_shadow_models_are_as_large_as_the_model(many):
     assert (audit.members, audit.records, audit.shadow_records) == (300, 2000, 2000)
     assert audit.membership.strongest.auc.low > 0.55
     assert audit.areas["online"] > 0.59  # models of 300 rows teach 0.55
+    assert audit.areas["online"] > audit.other_models["online"].high
+    assert audit.other_models["online"].mean == pytest.approx(0.5, abs=0.02)
+    assert audit.blind_area == pytest.approx(0.5, abs=3 * 0.024)  # standard errors of 300 beside 300
     assert "Models of 2,000 rows, fitted without noise, tell who" in headline(audit)
     assert "1,700 other rows of the table" in membership_page(audit)
 
@@ -244,6 +247,33 @@ def test_of_a_larger_table_nothing_is_said(many):
     promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
     assert headline(promised).startswith("No attack on models of 500 rows was found")
     assert "on 500 rows" in headline(replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0)))
+
+
+def of_class(positive, rows, seed):
+    """Rows of which this share is positive."""
+    table, ones = class_table(rows * 4, seed), round(positive * rows)
+    of_both = [table[table["y"] == 1][:ones], table[table["y"] == 0][: rows - ones]]
+    return pd.concat(of_both).sample(frac=1, random_state=seed)
+
+
+def test_an_area_of_rows_of_two_laws_stands_beside_what_no_model_tells():
+    members, others = of_class(0.9, 200, 1), of_class(0.1, 200, 2)
+    terms = make_terms(200, epsilon=0.5, model__kind="logistic-regression", model__radius=None)
+    model = parley.train(terms, [parley.Owner("a", members)], seed=0).model
+    audit = audit_model(model, members, others, terms, "a", 16, 0)
+    assert max(audit.areas.values()) > 0.8 > most_area(0.5, 0.0)  # and that is no leak
+    assert audit.blind_area > max(audit.areas.values()) - 0.05
+    assert model_rows(audit)[-1] == ["without any model", f"{audit.blind_area:.3f}", ""]
+    page = membership_page(audit)
+    for part in (
+        "where chance decides which of two rows is in the table",
+        "ε bounds none of these areas",
+        "no bound on how",
+    ):
+        assert part in page
+    content = audit.to_json()
+    assert content["area_without_a_model"] == audit.blind_area
+    assert content["areas_of_other_models"]["loss"].keys() == {"mean", "low", "high"}
 
 
 def test_shadow_models_have_the_noise_of_the_owners_table():

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from parley.audit.blind import blind_area
 from parley.audit.lira import METHODS, Method
 from parley.audit.membership import Game, Membership, judged
 from parley.audit.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
@@ -33,6 +34,16 @@ LARGEST = 50_000  # rows of a table that shadow models are trained on, where nob
 
 
 @dataclass(frozen=True)
+class OtherModels:
+    """Areas that models have with this model's rows and members, whose own tables held others of them: their mean, and
+    between which nine in ten of them lie."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class ModelAudit:
     """What was found about one model and about training like it."""
 
@@ -46,6 +57,8 @@ class ModelAudit:
     records: int  # of the table that the model was trained on
     shadow_records: int  # of each table that models like it were trained on
     areas: Mapping[Method | str, float]  # under the curve of each attack on this very model
+    other_models: Mapping[Method | str, OtherModels]  # the same attacks, rows and members
+    blind_area: float  # members told from others by no model at all
     membership: Membership  # of models trained like it
     seconds: float
 
@@ -67,6 +80,8 @@ class ModelAudit:
             "records": self.records,
             "shadow_records": self.shadow_records,
             "areas_of_this_model": dict(self.areas),
+            "areas_of_other_models": {name: vars(each) for name, each in self.other_models.items()},
+            "area_without_a_model": self.blind_area,
             "holds": self.holds,
             "membership": self.membership.to_json(),
             "seconds": self.seconds,
@@ -104,12 +119,13 @@ def audit_model(
     was promised; without, by the least cost, and nothing is claimed.
     """
     began = time.perf_counter()
-    numbers = np.random.SeedSequence(seed).generate_state(3).tolist()
+    numbers = np.random.SeedSequence(seed).generate_state(4).tolist()
     privacy = None if terms is None else terms.privacy
     drawn = _Places.draw(model, members, others, privacy, largest, np.random.default_rng(numbers[0]))
     train, claimed, delta = _training(model, drawn, terms, owner, numbers[1], progress)
     game = Game.play(train, len(drawn.population), models, models, numbers[2])
     seen, member = model_evidence(model, drawn.population), drawn.member
+    areas, others_areas = (_areas(game, each, member) for each in (seen, game.evidence.of(slice(game.shadows, None))))
     return ModelAudit(
         kind=model.preparation_.model.kind,
         target=model.preparation_.model.target,
@@ -120,7 +136,9 @@ def audit_model(
         others=int((~member).sum()),
         records=drawn.records,
         shadow_records=len(member) // 2 + len(drawn.always),
-        areas=_areas(game, seen, member),
+        areas={name: float(each[0]) for name, each in areas.items()},
+        other_models={name: _spread(each) for name, each in others_areas.items()},
+        blind_area=blind_area(model.preparation_.design(drawn.population, "population"), member, numbers[3]),
         membership=replace(judged(game, claimed, delta), seconds=time.perf_counter() - began),
         seconds=time.perf_counter() - began,
     )
@@ -184,12 +202,18 @@ def _training(
     return train, train.claimed, terms.privacy.delta
 
 
-def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[Method | str, float]:
-    """The area under the curve of each attack on one model, and of the plainest: a small loss."""
-    found: dict[Method | str, float] = {each: _area(game.scores(each, seen)[0, 0], member) for each in METHODS}
-    return {**found, "loss": _area(-seen.loss[0, 0], member)}
+def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[Method | str, Floats]:
+    """The area under the curve of each attack on models [models], and of the plainest: a small loss."""
+    scores: dict[Method | str, Floats] = {each: game.scores(each, seen) for each in METHODS}
+    return {name: _area(score, member).reshape(-1) for name, score in {**scores, "loss": -seen.loss}.items()}
 
 
-def _area(score: Floats, member: NDArray[np.bool_]) -> float:
-    ranks = rankdata(score)[member]
-    return float((ranks.mean() - (len(ranks) + 1) / 2) / (~member).sum())
+def _area(score: Floats, member: NDArray[np.bool_]) -> Floats:
+    """How often a member's score is above another's, by ranks along the last axis."""
+    ranks = rankdata(score, axis=-1)[..., member]
+    return np.asarray((ranks.mean(axis=-1) - (ranks.shape[-1] + 1) / 2) / (~member).sum())
+
+
+def _spread(areas: Floats) -> OtherModels:
+    low, high = np.quantile(areas, [0.05, 0.95])
+    return OtherModels(float(areas.mean()), float(low), float(high))

@@ -70,7 +70,7 @@ def audit_model_file(
     console.print()
     console.print(terminal_table(words.model_rows(audit)))
     console.print()
-    for sentence in (*words.learned(audit), words.promised(audit.membership)):
+    for sentence in (*words.learned(audit), words.promised(audit.membership), *words.of_this_model(audit)):
         console.print(sentence, markup=False, soft_wrap=True)
     console.print(f"{words.NOT_TRIED} {words.OWN_EYES}", style="dim", markup=False, soft_wrap=True)
     console.print(f"terms {audit.terms_hash[:16]}…   {audit.seconds:.1f} s", style="dim")

@@ -56,11 +56,29 @@ def _interval(found: Estimate, digits: int) -> str:
 
 
 def model_rows(audit: ModelAudit) -> list[list[str]]:
-    """A table: the same attacks on the model itself."""
-    return [
-        ["attack on this model", "AUC"],
-        *([NAMES[name], f"{area:.3f}"] for name, area in audit.areas.items()),
+    """A table: the same attacks on the model itself, beside others on which its members are no members."""
+    rows = [["attack on this model", "AUC", "on other models"]]
+    for name, area in audit.areas.items():
+        others = audit.other_models[name]
+        rows.append([NAMES[name], f"{area:.3f}", f"{others.mean:.3f} ({others.low:.3f}-{others.high:.3f})"])
+    return [*rows, ["without any model", f"{audit.blind_area:.3f}", ""]]
+
+
+def of_this_model(audit: ModelAudit) -> list[str]:
+    """How to read that table."""
+    sentences = [
+        "Beside each area: what the same attack has, with the same rows taken for members, on models whose tables held "
+        "other halves of them (the mean, and nine in ten); and how well members are told from others by no model, from "
+        "their features and targets alone. Where nine in ten reach as far, or no model is needed, the area says "
+        "nothing about membership; else it is a sign of it and no proof.",
+        "ε bounds none of these areas: members and others may be of different laws, which is no secret of any one row.",
     ]
+    if audit.shadow_records < audit.records:
+        sentences.append(
+            f"The attacks were learned on models of {audit.shadow_records:,} rows; this one has {audit.records:,}, so "
+            "they may know little of it."
+        )
+    return sentences
 
 
 def most_area(epsilon: float, delta: float) -> float:
@@ -153,8 +171,9 @@ def promised(found: Membership) -> str:
     factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")
     extra = f", plus {found.delta:g}" if found.delta else ""
     return (
-        f"At {claim(found)}, whoever attacks: the share of members that are found is at most {factor} times the "
-        f"share of false alarms{extra}, at every threshold."
+        f"At {claim(found)}, whoever attacks: where chance decides which of two rows is in the table, as for the "
+        f"models that were attacked here, the share of members that are found is at most {factor} times the share of "
+        f"false alarms{extra}, at every threshold. It is no bound on how well rows of different laws are told apart."
     )
 
 
@@ -202,7 +221,7 @@ def membership_page(audit: ModelAudit) -> str:
     drawn = figures.svg(own_figure(audit))
     sections = [
         Section("What was learned?", learned(audit), attack_rows(found), drawn),
-        Section("And of this very model?", [], model_rows(audit)),
+        Section("And of this very model?", of_this_model(audit), model_rows(audit)),
         Section("What was tried?", tried(audit)),
         Section("What does the guarantee say?", [promised(found)]),
         Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds.", OWN_EYES]),
