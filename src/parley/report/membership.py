@@ -102,8 +102,9 @@ def headline(audit: ModelAudit) -> str:
     if found.claimed_epsilon is None:
         models = f"models of {records} rows, fitted without noise,"
         leaks = f"{models.capitalize()} tell" if best.low > 0.5 else f"No attack on {models} told"
+        whom = f" somebody who knows all but {audit.members} of them" if audit.shadow_records > audit.members else ""
         known = f"(area under the curve {best.value:.2f}; guessing has 0.50)"
-        return f"{leaks} who was in their table {known}, and nothing was claimed{aside}."
+        return f"{leaks}{whom} who was in their table {known}, and nothing was claimed{aside}."
     where = f" on models of {records} rows" if smaller else ""
     return f"No attack{where} was found to learn more about who was in the table than is claimed{aside}."
 
@@ -115,6 +116,7 @@ def learned(audit: ModelAudit) -> list[str]:
         headline(audit),
         f"The strongest attack, {NAMES[best.method]}, puts a member before another row {best.auc.value:.0%} of the "
         f"time (guessing: 50%), and finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
+        f"On this model itself areas are {min(audit.areas.values()):.2f} to {max(audit.areas.values()):.2f}.",
     ]
     if found.claimed_epsilon is not None:
         most = number(most_area(found.claimed_epsilon, found.delta), 3, side="above")
