@@ -30,7 +30,7 @@ from parley.data import Design
 from parley.errors import DataError, ModelError, ParleyError, SettingError
 from parley.losses import make
 from parley.privacy.mechanisms import FastNoise
-from parley.report.membership import attack_rows, headline, learned, membership_page, most_area
+from parley.report.membership import attack_rows, headline, learned, membership_page, model_rows, most_area
 from parley.terms import Model
 
 KINDS = ("logistic-regression", "linear-regression", "linear-svm")
@@ -166,6 +166,14 @@ def test_kinds_with_other_predictions_have_evidence(kind):
     assert np.isfinite(seen.statistic).all()
 
 
+@pytest.mark.parametrize("rule", ["median", "krum"])
+def test_terms_with_a_rule_of_aggregation_have_shadow_models(rule):
+    terms = make_terms(40, 40, 40, 40, 40).changed(aggregation={"rule": rule, "byzantine": 1})
+    seen = TrainedByTerms.make(terms, "b", regression_table(40), 2)(random_tables(40, 2, np.random.default_rng(0)))
+    assert seen.statistic.shape == (2, 2, 40)
+    assert np.isfinite(seen.statistic).all()
+
+
 @pytest.mark.parametrize("classes", [True, False])
 def test_trees_are_attacked_by_what_they_predict(classes):
     train = TrainedByTerms.make(grove_terms({"a": 60}, classes=classes), "a", grove(60, 0, classes), 2)
@@ -199,6 +207,82 @@ def test_a_model_is_attacked_with_its_own_members(trained):
     assert attack_rows(audit.membership)[-2][1:] == ["0.732", "0.00272", "1"]  # rounded to the side on which they hold
     broken = replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0))
     assert "Broken" in headline(broken)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A model of 2,000 rows and 30 columns by the least cost, its members and others."""
+    table = class_table(2300, features=30).assign(y=lambda t: shuffled(t["y"]))
+    terms = make_terms(
+        2000, model__kind="logistic-regression", model__features=[f"x{j}" for j in range(30)], model__radius=None,
+        model__regularisation=1e-3, learning__horizon=1,
+    )  # fmt: skip
+    members, others = table[:2000], table[2000:]
+    model = parley.train(terms, [parley.Owner("a", members)], seed=0).model
+    best = copy(model)
+    best.theta_ = make(terms.model).optimum([model.preparation_.design(members, "a")], None)
+    return best, members, others
+
+
+def test_shadow_models_are_as_large_as_the_model(many):
+    """The model is then one of those in the game, and its area is one of theirs."""
+    model, members, others = many
+    audit = audit_model(model, members, others, models=48, seed=0)
+    assert (audit.members, audit.records, audit.shadow_records) == (300, 2000, 2000)
+    assert audit.membership.strongest.auc.low > 0.55
+    assert audit.areas["online"] > 0.59  # models of 300 rows teach 0.55
+    assert audit.areas["online"] > audit.other_models["online"].high
+    assert audit.other_models["online"].mean == pytest.approx(0.5, abs=0.02)
+    assert audit.blind_area == pytest.approx(0.5, abs=3 * 0.032)  # standard errors of 300 beside 300
+    assert "Models of 2,000 rows, fitted without noise, tell somebody who knows all but 300" in headline(audit)
+    assert f"to {max(audit.areas.values()):.2f}." in learned(audit)[2]
+    assert "1,700 other rows of the table" in membership_page(audit)
+
+
+def test_of_a_larger_table_nothing_is_said(many):
+    model, members, others = many
+    audit = audit_model(model, members, others, models=8, seed=0, largest=500)
+    assert (audit.records, audit.shadow_records) == (2000, 500)
+    assert "yours has 2,000, and nothing is said of it" in headline(audit)
+    assert audit.to_json()["shadow_records"] == 500
+    promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
+    assert headline(promised).startswith("No attack on models of 500 rows was found")
+    assert "on 500 rows" in headline(replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0)))
+
+
+def of_class(positive, rows, seed):
+    """Rows of which this share is positive."""
+    table, ones = class_table(rows * 4, seed), round(positive * rows)
+    of_both = [table[table["y"] == 1][:ones], table[table["y"] == 0][: rows - ones]]
+    return pd.concat(of_both).sample(frac=1, random_state=seed)
+
+
+def test_an_area_of_rows_of_two_laws_stands_beside_what_no_model_tells():
+    members, others = of_class(0.9, 200, 1), of_class(0.1, 200, 2)
+    terms = make_terms(200, epsilon=0.5, model__kind="logistic-regression", model__radius=None)
+    model = parley.train(terms, [parley.Owner("a", members)], seed=0).model
+    audit = audit_model(model, members, others, terms, "a", 16, 0)
+    assert max(audit.areas.values()) > 0.8 > most_area(0.5, 0.0)  # and that is no leak
+    assert audit.blind_area > max(audit.areas.values()) - 0.05
+    assert model_rows(audit)[-1] == ["without any model", f"{audit.blind_area:.3f}", ""]
+    page = membership_page(audit)
+    for part in (
+        "where chance decides which of two rows is in the table",
+        "ε bounds none of these areas",
+        "no bound on how",
+    ):
+        assert part in page
+    content = audit.to_json()
+    assert content["area_without_a_model"] == audit.blind_area
+    assert content["areas_of_other_models"]["loss"].keys() == {"mean", "low", "high"}
+
+
+def test_shadow_models_have_the_noise_of_the_owners_table():
+    table, terms = regression_table(200), make_terms(200, model__holdout=0.5)
+    train = TrainedByTerms.make(terms, "a", table[:120], always=table[120:160])
+    assert train.setup.terms.owner("a").records == 100  # half of 120, and 40
+    agreed = parley.Owner("a", table).prepare(terms).part.training.series
+    assert train.setup.part("a").training.series.mechanism == agreed.mechanism
 
 
 def test_without_terms_nothing_is_claimed(trained):

@@ -6,6 +6,7 @@ from mutants import half_the_noise
 from newcomer import typed
 from samples import make_terms, regression_table
 
+from parley.learning.outcome.guarantee import INSIDE
 from parley.terms import write_terms
 
 WRITTEN = ("--report", "a.html", "--plot", "a.png")
@@ -75,24 +76,28 @@ def model(folder):
 
 def test_an_owner_audits_a_model_with_its_own_rows(model):
     few = ("--models", "8", "--seed", "1")
-    run = typed("audit", "model.json", "--terms", "own.toml", *few, "--report", "a.html", "--plot", "a.png")
+    run = typed("audit", "model.json", "--terms", "own.toml", *few, "--report", "a.html", "--plot", "a.svg")
     assert run.code == 0
     assert "own eyes" in run.out
     assert "signature" in (model / "a.html").read_text(encoding="utf-8")
-    assert (model / "a.png").stat().st_size > 10_000
+    drawn = (model / "a.svg").read_text(encoding="utf-8")  # letters are drawn, the words are beside them
+    assert f"For a alone. {INSIDE}" in drawn
     content = json.loads(typed("audit", "model.json", "--terms", "own.toml", *few, "--json").out)
     assert content["inside"] is True
     assert content["owner"] == "a"
     assert content["membership"]["claimed_epsilon"] == 1
     regression_table(60, seed=2).to_csv("others.csv", index=False)
-    asked = ("--data", "a.csv", "--population", "others.csv", *few)
-    assert json.loads(typed("audit", "model.json", *asked, "--json").out)["membership"]["claimed_epsilon"] is None
+    asked = ("--data", "a.csv", "--population", "others.csv", "--largest", "80", *few)
+    content = json.loads(typed("audit", "model.json", *asked, "--json").out)
+    assert content["membership"]["claimed_epsilon"] is None
+    assert (content["records"], content["shadow_records"]) == (100, 80)
 
 
 def test_what_belongs_to_a_model_is_asked_of_one(model):
     for words, said in (
         (("model.json",), "--population with rows that it was not: expected one of the two"),
         (("own.toml", "--data", "a.csv"), "expected a model to audit"),
+        (("own.toml", "--largest", "500"), "expected a model to audit"),
         (("nothing.json", "--terms", "own.toml"), "cannot be read"),
         (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),
         (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained by other terms"),
@@ -100,6 +105,23 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
         run = typed("audit", *words)
         assert run.code == 2
         assert said in run.said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--runs", "200"),
+        ("--poison",),
+        ("--served", "new"),
+        ("--tables", "2"),
+        ("--program", "parley"),
+        ("--at", "h:1"),
+    ],
+)
+def test_what_belongs_to_terms_is_asked_of_them(words):
+    run = typed("audit", "model.json", *words)
+    assert run.code == 2
+    assert f"{words[0]}: expected terms to audit, not a model" in run.said
 
 
 def test_what_liars_can_do_is_printed(folder):

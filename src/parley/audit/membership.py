@@ -3,10 +3,10 @@
 Models are trained on random halves of a population. Shadow models teach the attack, other models are attacked: some of
 them choose thresholds, the rest are counted.
 
-Formal guarantee of what is attacked: a table that holds row i is a random one of n - 1 other rows and i, in random
-order; one that does not is the same with another row in its place. So training that is (eps, delta)-DP for replace-one
-adjacency has TPR <= e^eps FPR + delta for every threshold that is fixed beforehand, and 1 - FPR <= e^eps (1 - TPR) +
-delta, for every row and so on average over rows.
+Formal guarantee of what is attacked: a table that holds row i is a random one of n - 1 other rows and i, with rows that
+every table holds, in random order; one that does not is the same with another row in its place. So training that is
+(eps, delta)-DP for replace-one adjacency has TPR <= e^eps FPR + delta for every threshold that is fixed beforehand, and
+1 - FPR <= e^eps (1 - TPR) + delta, for every row and so on average over rows.
 """
 
 import math

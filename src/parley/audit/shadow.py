@@ -1,7 +1,8 @@
 """Shadow models: the same training on tables of which the attacker knows who is in them (Shokri et al. 2017).
 
-A table is a row of truth values: which of the population's rows it holds. All tables are equally large, and hold their
-rows in random order, so that a row's membership is a replacement of one row by another.
+A table is a row of truth values: which of the population's rows it holds, beside rows that every table holds (`always`)
+so that it is as large as the one that it stands for. All tables are equally large, and hold their rows in random order,
+so that a row's membership is a replacement of one row by another.
 """
 
 from collections.abc import Callable
@@ -62,6 +63,11 @@ def random_tables(rows: int, tables: int, rng: np.random.Generator) -> Tables:
     return order < rows // 2
 
 
+def with_rows(tables: Tables, always: int) -> Tables:
+    """The tables [tables, rows + always], each with so many more rows."""
+    return np.hstack([tables, np.ones((len(tables), always), dtype=bool)])
+
+
 def countable(rows: pd.DataFrame, model: Model, privacy: Privacy | None) -> NDArray[np.bool_]:
     """Which rows could be learned from [rows]: they have a target, and of each person as many count as terms say."""
     kept = None if privacy is None else counted_rows(open_table(rows), privacy, "population")
@@ -91,11 +97,15 @@ def _log_odds(losses: Floats) -> Floats:
     return np.asarray(-np.log(np.expm1(np.clip(losses, SURE, -np.log(SURE)))))
 
 
-def without_privacy(objective: EmpiricalRisk, kind: str, design: Design, radius: float | None = None) -> Train:
+def without_privacy(
+    objective: EmpiricalRisk, kind: str, design: Design, radius: float | None = None, always: int = 0
+) -> Train:
     """Training as the kind of model itself defines it: the least cost, no noise. Costs of the margin are fitted for all
-    tables at once."""
+    tables at once. The last `always` rows of the design are in every table."""
+    population = design.cut(slice(len(design) - always))
 
-    def fitted(tables: Tables) -> Evidence:
+    def fitted(some: Tables) -> Evidence:
+        tables = with_rows(some, always)
         if isinstance(objective, MarginObjective) and radius is None:
             theta = many_optima(objective, design, tables)
         else:
@@ -103,7 +113,7 @@ def without_privacy(objective: EmpiricalRisk, kind: str, design: Design, radius:
             if any(each is None for each in found):
                 raise SettingError("model: this kind has no best model without privacy to fit shadow models by")
             theta = np.array(found)
-        return evidence_of(objective, kind, design, theta[:, None])
+        return evidence_of(objective, kind, population, theta[:, None])
 
     return fitted
 
@@ -195,13 +205,14 @@ class ShadowOwner(Owner):
 class TrainedByTerms:
     """Training as terms say it, noise and all, of one owner as if it were alone: nobody else's rows hide one of its.
 
-    `setup` is that of half the population as its table.
+    `setup` is that of half the population and the rows that are in every table.
     """
 
     setup: Setup
     name: str
     population: pd.DataFrame
-    prepared: QueryTables  # the whole population
+    prepared: QueryTables  # the whole population, then the rows that are in every table
+    always: int  # how many those are
     replicates: int
     seed: int
     progress: Progress
@@ -215,9 +226,12 @@ class TrainedByTerms:
         replicates: int = 4,
         seed: int = 0,
         progress: Progress = lambda done, total: None,
+        always: pd.DataFrame | None = None,
     ) -> "TrainedByTerms":
-        """Of rows that could have been this owner's; of each person as many count as the terms say."""
-        rows = population[countable(population, terms.model, terms.privacy)].reset_index(drop=True)
+        """Of rows that could have been this owner's, of each person as many as the terms say, and others (`always`)
+        that are in every table."""
+        known = population[countable(population, terms.model, terms.privacy)].reset_index(drop=True)
+        rows = known if always is None else pd.concat([known, always], ignore_index=True)
         own = {"records": len(rows), "epsilon": float(terms.training_epsilon(name)), "data": None}
         everything = terms.changed(
             model={"holdout": 0.0},
@@ -225,10 +239,12 @@ class TrainedByTerms:
             privacy={"score_epsilon": None},
             owners={name: own},
             only=[name],
+            aggregation={},  # of one owner every rule is its answer
         )
         prepared = Owner(name, rows).prepare(everything)
-        half = prepared.setup.under(everything.changed(owners={name: {"records": len(rows) // 2}}))
-        return cls(half, name, rows, prepared.tables, replicates, seed, progress)
+        in_all = len(rows) - len(known)
+        half = prepared.setup.under(everything.changed(owners={name: {"records": len(known) // 2 + in_all}}))
+        return cls(half, name, known, prepared.tables, in_all, replicates, seed, progress)
 
     @property
     def claimed(self) -> float:
@@ -238,13 +254,15 @@ class TrainedByTerms:
     def __call__(self, tables: Tables) -> Evidence:
         seeds = np.random.SeedSequence(self.seed).generate_state(len(tables)).tolist()
         found, rng = [], np.random.default_rng([self.seed, 1])
-        for place, (table, seed) in enumerate(zip(tables, seeds, strict=True)):
+        prepared = cast(Any, self.prepared.train)
+        population = prepared.where(np.arange(len(self.population)))
+        for place, (table, seed) in enumerate(zip(with_rows(tables, self.always), seeds, strict=True)):
             places = rng.permutation(np.flatnonzero(table))
-            rows = replace(self.prepared, train=cast(Any, self.prepared.train).where(places))
+            rows = replace(self.prepared, train=prepared.where(places))
             owner = ShadowOwner(self.name, self.population, rows)
             owner.prepare(self.setup)
             result = train(self.setup.terms, [owner], self.replicates, seed, measure=False)
-            found.append(model_evidence(result.model, self.population, result.theta, self.prepared.train))
+            found.append(model_evidence(result.model, self.population, result.theta, population))
             self.progress(place + 1, len(tables))
         return joined(found)
 

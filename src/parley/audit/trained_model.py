@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from parley.audit.blind import blind_area
 from parley.audit.lira import METHODS, Method
 from parley.audit.membership import Game, Membership, judged
 from parley.audit.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
@@ -29,6 +30,17 @@ from parley.validate import Floats
 
 MOST = 300  # rows of either side that are attacked: more of them take longer and tell little more
 FEWEST = 20
+LARGEST = 50_000  # rows of a table that shadow models are trained on, where nobody has more time
+
+
+@dataclass(frozen=True)
+class OtherModels:
+    """Areas that models have with this model's rows and members, whose own tables held others of them: their mean, and
+    between which nine in ten of them lie."""
+
+    mean: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,11 @@ class ModelAudit:
     owner: str | None
     members: int  # rows that were attacked: in the table, and not
     others: int
+    records: int  # of the table that the model was trained on
+    shadow_records: int  # of each table that models like it were trained on
     areas: Mapping[Method | str, float]  # under the curve of each attack on this very model
+    other_models: Mapping[Method | str, OtherModels]  # the same attacks, rows and members
+    blind_area: float  # members told from others by no model at all
     membership: Membership  # of models trained like it
     seconds: float
 
@@ -61,7 +77,11 @@ class ModelAudit:
             "owner": self.owner,
             "members": self.members,
             "others": self.others,
+            "records": self.records,
+            "shadow_records": self.shadow_records,
             "areas_of_this_model": dict(self.areas),
+            "areas_of_other_models": {name: vars(each) for name, each in self.other_models.items()},
+            "area_without_a_model": self.blind_area,
             "holds": self.holds,
             "membership": self.membership.to_json(),
             "seconds": self.seconds,
@@ -89,20 +109,23 @@ def audit_model(
     models: int = 128,
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
+    largest: int = LARGEST,
 ) -> ModelAudit:
-    """Attack a model with rows that were in an owner's table and rows that could have been, and as many models again
-    of random halves of both: `models` shadow models, and as many that are counted.
+    """Attack a model with some rows that were in an owner's table and as many that could have been, and models again
+    of random halves of these: `models` shadow models, and as many that are counted. All other members are in the tables
+    of all of them, so that these are as large as the owner's, but for at most `largest` rows.
 
     With `terms` and an `owner` those are trained as the terms say, as if the owner were alone, and held against what it
     was promised; without, by the least cost, and nothing is claimed.
     """
     began = time.perf_counter()
-    numbers = np.random.SeedSequence(seed).generate_state(3).tolist()
+    numbers = np.random.SeedSequence(seed).generate_state(4).tolist()
     privacy = None if terms is None else terms.privacy
-    population, member = _population(model, members, others, privacy, np.random.default_rng(numbers[0]))
-    train, claimed, delta = _training(model, population, terms, owner, numbers[1], progress)
-    game = Game.play(train, len(population), models, models, numbers[2])
-    seen = model_evidence(model, population)
+    drawn = _Places.draw(model, members, others, privacy, largest, np.random.default_rng(numbers[0]))
+    train, claimed, delta = _training(model, drawn, terms, owner, numbers[1], progress)
+    game = Game.play(train, len(drawn.population), models, models, numbers[2])
+    seen, member = model_evidence(model, drawn.population), drawn.member
+    areas, others_areas = (_areas(game, each, member) for each in (seen, game.evidence.of(slice(game.shadows, None))))
     return ModelAudit(
         kind=model.preparation_.model.kind,
         target=model.preparation_.model.target,
@@ -111,35 +134,54 @@ def audit_model(
         owner=owner,
         members=int(member.sum()),
         others=int((~member).sum()),
-        areas=_areas(game, seen, member),
+        records=drawn.records,
+        shadow_records=len(member) // 2 + len(drawn.always),
+        areas={name: float(each[0]) for name, each in areas.items()},
+        other_models={name: _spread(each) for name, each in others_areas.items()},
+        blind_area=blind_area(model.preparation_.design(drawn.population, "population"), member, numbers[3]),
         membership=replace(judged(game, claimed, delta), seconds=time.perf_counter() - began),
         seconds=time.perf_counter() - began,
     )
 
 
-def _population(
-    model: JointModel,
-    members: pd.DataFrame,
-    others: pd.DataFrame,
-    privacy: Privacy | None,
-    rng: np.random.Generator,
-) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-    """As many rows of either side, drawn at random, and which of them are members [rows]."""
-    rows, inside = pd.concat([members, others], ignore_index=True), np.arange(len(members) + len(others)) < len(members)
-    counts = countable(rows, model.preparation_.model, privacy)
-    sides = [np.flatnonzero(counts & side) for side in (inside, ~inside)]
-    size = min(MOST, *(len(side) for side in sides))
-    if size < FEWEST:
-        raise DataError(
-            f"population: {len(sides[0])} members and {len(sides[1])} others with a target; expected at least "
-            f"{FEWEST} of each: hold rows out, or give --population with rows that could have been in the table"
-        )
-    drawn = np.concatenate([rng.permutation(side)[:size] for side in sides])
-    return rows.iloc[drawn].reset_index(drop=True), np.arange(2 * size) < size
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Rows that are attacked, which of them are members [rows], and the other members; `records`: all members."""
+
+    population: pd.DataFrame
+    member: NDArray[np.bool_]
+    always: pd.DataFrame
+    records: int
+
+    @classmethod
+    def draw(
+        cls,
+        model: JointModel,
+        members: pd.DataFrame,
+        others: pd.DataFrame,
+        privacy: Privacy | None,
+        largest: int,
+        rng: np.random.Generator,
+    ) -> "_Places":
+        """As many rows of either side, drawn at random, and of the other members what `largest` leaves room for."""
+        rows = pd.concat([members, others], ignore_index=True)
+        inside = np.arange(len(rows)) < len(members)
+        counts = countable(rows, model.preparation_.model, privacy)
+        sides = [rng.permutation(np.flatnonzero(counts & side)) for side in (inside, ~inside)]
+        size = min(MOST, largest, *(len(side) for side in sides))
+        if size < FEWEST:
+            raise DataError(
+                f"population: {len(sides[0])} members and {len(sides[1])} others with a target; expected at least "
+                f"{FEWEST} of each: hold rows out, or give --population with rows that could have been in the table"
+            )
+        drawn = np.concatenate([side[:size] for side in sides])
+        left = rng.permutation(np.setdiff1d(np.flatnonzero(inside), drawn))[: largest - size]
+        population, always = (rows.iloc[places].reset_index(drop=True) for places in (drawn, left))
+        return cls(population, np.arange(2 * size) < size, always, len(members))
 
 
 def _training(
-    model: JointModel, population: pd.DataFrame, terms: Terms | None, owner: str | None, seed: int, progress: Progress
+    model: JointModel, drawn: _Places, terms: Terms | None, owner: str | None, seed: int, progress: Progress
 ) -> tuple[Train, float | None, float]:
     """How shadow models are trained, what is claimed of it, and its delta."""
     known = model.preparation_.model
@@ -150,21 +192,28 @@ def _training(
     if terms is None or owner is None:
         if known.kind not in KINDS:
             raise ModelError(f"{known.kind}: shadow models of this kind need the terms; give --terms and --owner")
-        design, objective = model.preparation_.design(population, "population"), make(known)
-        return without_privacy(objective.bounded_by(model.preparation_), known.predicts, design, known.radius), None, 0
+        rows = pd.concat([drawn.population, drawn.always], ignore_index=True)
+        design, objective = model.preparation_.design(rows, "population"), make(known).bounded_by(model.preparation_)
+        return without_privacy(objective, known.predicts, design, known.radius, len(drawn.always)), None, 0
     require_predictor(terms)
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
-    train = TrainedByTerms.make(terms, owner, population, seed=seed, progress=progress)
+    train = TrainedByTerms.make(terms, owner, drawn.population, seed=seed, progress=progress, always=drawn.always)
     return train, train.claimed, terms.privacy.delta
 
 
-def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[Method | str, float]:
-    """The area under the curve of each attack on one model, and of the plainest: a small loss."""
-    found: dict[Method | str, float] = {each: _area(game.scores(each, seen)[0, 0], member) for each in METHODS}
-    return {**found, "loss": _area(-seen.loss[0, 0], member)}
+def _areas(game: Game, seen: Evidence, member: NDArray[np.bool_]) -> dict[Method | str, Floats]:
+    """The area under the curve of each attack on models [models], and of the plainest: a small loss."""
+    scores: dict[Method | str, Floats] = {each: game.scores(each, seen) for each in METHODS}
+    return {name: _area(score, member).reshape(-1) for name, score in {**scores, "loss": -seen.loss}.items()}
 
 
-def _area(score: Floats, member: NDArray[np.bool_]) -> float:
-    ranks = rankdata(score)[member]
-    return float((ranks.mean() - (len(ranks) + 1) / 2) / (~member).sum())
+def _area(score: Floats, member: NDArray[np.bool_]) -> Floats:
+    """How often a member's score is above another's, by ranks along the last axis."""
+    ranks = rankdata(score, axis=-1)[..., member]
+    return np.asarray((ranks.mean(axis=-1) - (ranks.shape[-1] + 1) / 2) / (~member).sum())
+
+
+def _spread(areas: Floats) -> OtherModels:
+    low, high = np.quantile(areas, [0.05, 0.95])
+    return OtherModels(float(areas.mean()), float(low), float(high))

@@ -12,6 +12,8 @@ from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms
 
+RUNS = 100_000
+
 
 def audit_command(
     terms_file: Annotated[
@@ -23,7 +25,7 @@ def audit_command(
     ],
     runs: Annotated[
         int, typer.Option(help="Runs by either of two tables: more of them prove more, in proportion to their time.")
-    ] = 100_000,
+    ] = RUNS,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
         Path | None, typer.Option("--terms", metavar="TERMS", help="Of a model: the terms it was trained by.")
@@ -46,6 +48,14 @@ def audit_command(
     models: Annotated[
         int, typer.Option(help="Of a model: how many shadow models, and how many that are attacked.", min=8)
     ] = 128,
+    largest: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ROWS",
+            help="Of a model: the largest table that shadow models are trained on; left out: 50,000 rows.",
+            min=40,
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the attack beside the claim (.png, .svg, .pdf).")
     ] = None,
@@ -95,11 +105,12 @@ def audit_command(
     Example:  parley audit model.json --terms terms.toml --owner bank-a --report membership.html
     """
     if is_model(terms_file):
-        if not audit_model_file(terms_file, by, owner, data, population, models, seed, plot, report, as_json):
+        require_of_a_model(runs, poison, served, tables, program, at)
+        if not audit_model_file(terms_file, by, owner, data, population, models, largest, seed, plot, report, as_json):
             raise typer.Exit(1)
         return
-    if any(option is not None for option in (by, data, population)):
-        raise SettingError("--terms, --data, --population: expected a model to audit, these belong to one")
+    if any(option is not None for option in (by, data, population, largest)):
+        raise SettingError("--terms, --data, --population, --largest: expected a model to audit, these belong to one")
     from parley.audit import audit_terms
     from parley.report import audit as words
     from parley.report import figures
@@ -142,6 +153,23 @@ def audit_command(
         console.print(f"terms {terms.hash[:16]}…   {audit.seconds:.1f} s", style="dim")
     if not audit.holds:
         raise typer.Exit(1)
+
+
+def require_of_a_model(
+    runs: int, poison: bool, served: Path | None, tables: int | None, program: str | None, at: str | None
+) -> None:
+    """Refuse options that do nothing where a model is audited."""
+    given = {
+        "--runs": runs != RUNS,
+        "--poison": poison,
+        "--served": served is not None,
+        "--tables": tables is not None,
+        "--program": program is not None,
+        "--at": at is not None,
+    }
+    if any(given.values()):
+        named = ", ".join(option for option, here in given.items() if here)
+        raise SettingError(f"{named}: expected terms to audit, not a model")
 
 
 def show_poisoning(terms: Terms, seed: int, as_json: bool) -> None:

@@ -26,13 +26,14 @@ def audit_model_file(
     data: Path | None,
     population: Path | None,
     models: int,
+    largest: int | None,
     seed: int | None,
     plot: Path | None,
     report: Path | None,
     as_json: bool,
 ) -> bool:
     """Attack a model, print what was found, and say whether every claim holds."""
-    from parley.audit.trained_model import audit_model, own_rows
+    from parley.audit.trained_model import LARGEST, audit_model, own_rows
     from parley.data import read_table
     from parley.learning.outcome import load_model
     from parley.learning.owners import table_of
@@ -57,19 +58,19 @@ def audit_model_file(
     else:
         members, others = read_table(data), read_table(population)
     with progress_bar("shadow models") as progress:
-        audit = audit_model(model, members, others, terms, owner, models, seed, progress)
+        audit = audit_model(model, members, others, terms, owner, models, seed, progress, largest or LARGEST)
     if plot is not None:
-        figures.save(words.membership_figure({words.TITLE: audit.membership}), plot)
+        figures.save(words.own_figure(audit), plot)
     if report is not None:
         report.write_text(words.membership_page(audit), encoding="utf-8")
     if as_json:
         print_json(audit.to_json(), inside=True)
         return audit.holds
-    console.print(terminal_table(words.attack_rows(audit.membership), f"Models like {model_file.name}"))
+    console.print(terminal_table(words.attack_rows(audit.membership), f"Models of {audit.shadow_records:,} rows"))
     console.print()
     console.print(terminal_table(words.model_rows(audit)))
     console.print()
-    for sentence in (*words.learned(audit), words.promised(audit.membership)):
+    for sentence in (*words.learned(audit), words.promised(audit.membership), *words.of_this_model(audit)):
         console.print(sentence, markup=False, soft_wrap=True)
     console.print(f"{words.NOT_TRIED} {words.OWN_EYES}", style="dim", markup=False, soft_wrap=True)
     console.print(f"terms {audit.terms_hash[:16]}…   {audit.seconds:.1f} s", style="dim")

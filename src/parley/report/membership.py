@@ -56,11 +56,29 @@ def _interval(found: Estimate, digits: int) -> str:
 
 
 def model_rows(audit: ModelAudit) -> list[list[str]]:
-    """A table: the same attacks on the model itself."""
-    return [
-        ["attack on this model", "AUC"],
-        *([NAMES[name], f"{area:.3f}"] for name, area in audit.areas.items()),
+    """A table: the same attacks on the model itself, beside others on which its members are no members."""
+    rows = [["attack on this model", "AUC", "on other models"]]
+    for name, area in audit.areas.items():
+        others = audit.other_models[name]
+        rows.append([NAMES[name], f"{area:.3f}", f"{others.mean:.3f} ({others.low:.3f}-{others.high:.3f})"])
+    return [*rows, ["without any model", f"{audit.blind_area:.3f}", ""]]
+
+
+def of_this_model(audit: ModelAudit) -> list[str]:
+    """How to read that table."""
+    sentences = [
+        "Beside each area: what the same attack has, with the same rows taken for members, on models whose tables held "
+        "other halves of them (the mean, and nine in ten); and how well members are told from others by no model, from "
+        "their features and targets alone. Where nine in ten reach as far, or no model is needed, the area says "
+        "nothing about membership; else it is a sign of it and no proof.",
+        "ε bounds none of these areas: members and others may be of different laws, which is no secret of any one row.",
     ]
+    if audit.shadow_records < audit.records:
+        sentences.append(
+            f"The attacks were learned on models of {audit.shadow_records:,} rows; this one has {audit.records:,}, so "
+            "they may know little of it."
+        )
+    return sentences
 
 
 def most_area(epsilon: float, delta: float) -> float:
@@ -74,14 +92,21 @@ def most_area(epsilon: float, delta: float) -> float:
 
 
 def headline(audit: ModelAudit) -> str:
-    """The verdict in a sentence."""
-    found, best = audit.membership, audit.membership.strongest.auc
+    """The verdict in a sentence: of models of as many rows as were used, and of no other."""
+    found, best, records = audit.membership, audit.membership.strongest.auc, f"{audit.shadow_records:,}"
+    smaller = audit.shadow_records < audit.records
     if not found.holds:
-        return f"Broken: training like this tells more about who was in the table than ε = {found.claimed_epsilon:g}."
+        trained = f"training like this, on {records} rows," if smaller else "training like this"
+        return f"Broken: {trained} tells more about who was in the table than ε = {found.claimed_epsilon:g}."
+    aside = f"; yours has {audit.records:,}, and nothing is said of it" if smaller else ""
     if found.claimed_epsilon is None:
-        leaks = "Models like this one tell who was in their table" if best.low > 0.5 else "No attack told members apart"
-        return f"{leaks} (area under the curve {best.value:.2f}; guessing has 0.50), and nothing was claimed."
-    return "No attack was found to learn more about who was in the table than is claimed."
+        models = f"models of {records} rows, fitted without noise,"
+        leaks = f"{models.capitalize()} tell" if best.low > 0.5 else f"No attack on {models} told"
+        whom = f" somebody who knows all but {audit.members} of them" if audit.shadow_records > audit.members else ""
+        known = f"(area under the curve {best.value:.2f}; guessing has 0.50)"
+        return f"{leaks}{whom} who was in their table {known}, and nothing was claimed{aside}."
+    where = f" on models of {records} rows" if smaller else ""
+    return f"No attack{where} was found to learn more about who was in the table than is claimed{aside}."
 
 
 def learned(audit: ModelAudit) -> list[str]:
@@ -91,6 +116,7 @@ def learned(audit: ModelAudit) -> list[str]:
         headline(audit),
         f"The strongest attack, {NAMES[best.method]}, puts a member before another row {best.auc.value:.0%} of the "
         f"time (guessing: 50%), and finds {best.hits.value:.2%} of members at {RARE:.1%} false alarms.",
+        f"On this model itself areas are {min(audit.areas.values()):.2f} to {max(audit.areas.values()):.2f}.",
     ]
     if found.claimed_epsilon is not None:
         most = number(most_area(found.claimed_epsilon, found.delta), 3, side="above")
@@ -111,14 +137,25 @@ def tried(audit: ModelAudit) -> list[str]:
     )
     return [
         f"{audit.members} rows that were in the table and {audit.others} that could have been were put together. "
-        f"{found.shadows} shadow models were trained on random halves of them, {how}. They teach three attacks what a "
-        f"model says of a row that it was trained on, and of one that it was not. {found.targets} other models, of "
-        "which the attacker knows nothing but what they say, were attacked; thresholds were chosen on yet others.",
+        f"{found.shadows} shadow models were trained on random halves of them{_filled(audit)}, {how}. They teach three "
+        f"attacks what a model says of a row that it was trained on, and of one that it was not. {found.targets} other "
+        "models were attacked; thresholds were chosen on yet others.",
         "The attacks: a likelihood ratio of each row's own (LiRA, Carlini et al. 2022), with shadow models of both "
         "sides and with those without the row alone, and an attack model for all rows of a class (Shokri et al. 2017).",
         "The model itself was attacked in the same way. Of one model there is no confidence: its rows depend on each "
         "other.",
     ]
+
+
+def _filled(audit: ModelAudit) -> str:
+    """What else was in the tables of shadow models."""
+    rows = audit.shadow_records - audit.members
+    if rows == 0:
+        return ""
+    return (
+        f" and on {rows:,} other rows of the table, of {audit.records:,} in all: as if the attacker knew those and "
+        "had only these halves to guess"
+    )
 
 
 def claim(found: Membership) -> str:
@@ -136,18 +173,27 @@ def promised(found: Membership) -> str:
     factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")
     extra = f", plus {found.delta:g}" if found.delta else ""
     return (
-        f"At {claim(found)}, whoever attacks: the share of members that are found is at most {factor} times the "
-        f"share of false alarms{extra}, at every threshold."
+        f"At {claim(found)}, whoever attacks: where chance decides which of two rows is in the table, as for the "
+        f"models that were attacked here, the share of members that are found is at most {factor} times the share of "
+        f"false alarms{extra}, at every threshold. It is no bound on how well rows of different laws are told apart."
     )
 
 
-def membership_figure(found: Mapping[str, Membership]) -> Figure:
-    """Members that are found by false alarms, on logarithmic axes, beside what is claimed; a panel for each title."""
+def membership_figure(found: Mapping[str, Membership], below: str = "") -> Figure:
+    """Members that are found by false alarms, on logarithmic axes, beside what is claimed; a panel for each title, and
+    `below` all of them a sentence."""
     figure = Figure(figsize=(0.6 + 5.6 * len(found), 5.2), layout="constrained", facecolor="white")
     for axes, (title, each) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
         _panel(decorate(axes), each)
         axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    if below:
+        figure.supxlabel(below, color=MUTED, fontsize=8)
     return figure
+
+
+def own_figure(audit: ModelAudit) -> Figure:
+    """The curves of models like the one that was audited; says that they are for the owner's own eyes."""
+    return membership_figure({TITLE: audit.membership}, below=f"For {audit.owner or 'the owner'} alone. {INSIDE}")
 
 
 def _panel(axes: Axes, found: Membership) -> None:
@@ -174,10 +220,10 @@ def _panel(axes: Axes, found: Membership) -> None:
 def membership_page(audit: ModelAudit) -> str:
     """The HTML page of a model's audit, with a place to sign."""
     found = audit.membership
-    drawn = figures.svg(membership_figure({TITLE: found}))
+    drawn = figures.svg(own_figure(audit))
     sections = [
         Section("What was learned?", learned(audit), attack_rows(found), drawn),
-        Section("And of this very model?", [], model_rows(audit)),
+        Section("And of this very model?", of_this_model(audit), model_rows(audit)),
         Section("What was tried?", tried(audit)),
         Section("What does the guarantee say?", [promised(found)]),
         Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds.", OWN_EYES]),
