@@ -205,7 +205,8 @@ def test_the_command_prepares_and_attacks_what_somebody_else_serves(tmp_path, mo
     run = typed(*command)
     assert run.code == 0
     assert "parley owner serve audit/owner/owner.toml" in run.out
-    with served(tmp_path / "audit" / "owner" / "owner.toml"):
+    elsewhere = (tmp_path / "audit" / "owner").rename(tmp_path / "elsewhere")  # where the daemon runs
+    with served(elsewhere / "owner.toml"):
         run = typed(*command)
     assert run.code == 0, run.err
     assert "Nothing was found that contradicts what the daemon claims." in run.out

@@ -70,7 +70,7 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
     planted.table(coins).to_parquet(owner / "table.parquet")
     _certify(folder, {name: owner, terms.learning.learner: folder / "learner"})
     lifetime = upper(terms.promised_epsilon(name)), terms.privacy.delta
-    settings = open_ledger(owner, name, owner / "table.parquet", *lifetime, listen)
+    settings = open_ledger(owner, name, owner / "table.parquet", *lifetime, listen, movable=True)
     offer = consider(terms, settings, folder / "learner" / f"{terms.learning.learner}.crt")
     offer.accept()
     ledger = require_ledger(offer.owner)
