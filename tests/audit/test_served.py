@@ -181,6 +181,51 @@ def test_a_second_debit_is_seen():
     assert not _debited_once(unwritten, unwritten, 1, 1, before, rules)
 
 
+class Restarted:
+    """An owner with a fault that shows after a restart."""
+
+    def __init__(self, owner, fault):
+        self._owner, self._fault = owner, fault
+
+    def ask(self, *asked):
+        return self._fault(self._owner.ask(*asked))
+
+
+def debited_again(reply):
+    spent = reply.statement.spent + reply.statement.epsilon / 2
+    return replace(reply, statement=replace(reply.statement, spent=spent))
+
+
+def another_row(reply):
+    head = reply.statement.head
+    return replace(reply, statement=replace(reply.statement, head=Head(head.entries + 1, "f" * 64)))
+
+
+def another_answer(reply):
+    return replace(reply, answer=replace(reply.answer, value=reply.answer.value + 1))
+
+
+RESTARTS = {  # what is seen after one: questions with another answer, wrong debits
+    "sound": (lambda reply: reply, 0, 0),
+    "debit": (debited_again, 0, 1),
+    "row": (another_row, 0, 1),
+    "answer": (another_answer, 1, 0),
+}
+
+
+@pytest.mark.parametrize("fault", RESTARTS)
+def test_the_books_are_looked_at_after_a_restart(fault, tmp_path):
+    terms = make_terms(60, 40, learning__horizon=2)
+    made = make_table(tmp_path / "audit", plant(terms, "a"), "127.0.0.1:0", np.random.default_rng(0))
+    owner = open_owner(made.settings)
+    owner.accept(terms)
+    heard = attack(made, LocalOwner(owner))
+    broken, changed, charged = RESTARTS[fault]
+    heard = asked_once_more(made, Restarted(LocalOwner(owner), broken), heard)
+    owner.ledger.close()
+    assert (len(heard.changed), len(heard.charged)) == (changed, charged)
+
+
 def test_the_command_starts_the_real_program_and_prints_what_it_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_terms(make_terms(100, 80, learning__horizon=40), tmp_path / "terms.toml")

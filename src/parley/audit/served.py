@@ -37,8 +37,9 @@ class Heard:
     coins: Coins
     scores: Floats  # by how much all answers speak for each coin
     answers: Floats  # [rounds, size]
-    changed: int  # questions that got another answer when they were asked again
-    charged: int  # rounds that were not debited as agreed, or debited again
+    changed: frozenset[int]  # rounds whose question got another answer when it was asked again
+    charged: frozenset[int]  # rounds that were not debited as agreed, or debited again
+    statement: AccountStatement  # where the books stood after the last answer
 
 
 def audit_served(
@@ -111,7 +112,7 @@ def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda
     than the audit table's."""
     planted = table.planted
     part, rules = planted.setup.part(planted.name), Scrutiny(planted.setup.part(planted.name), gaps=False)
-    scores, answers, changed, charged = np.zeros(len(planted)), list[Floats](), 0, 0
+    scores, answers, changed, charged = np.zeros(len(planted)), list[Floats](), set[int](), set[int]()
     before = _own_books(owner, table)
     for count, number in enumerate(part.training.rounds, 1):
         query = planted.search.query(number)
@@ -120,19 +121,27 @@ def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda
         for reply in (first, again) if fresh else (first,):
             scores += planted.speaks(query, reply.answer.value)
         answers.append(first.answer.value)
-        changed += fresh
-        charged += not _debited_once(first.statement, again.statement, number, count, before, rules)
+        if fresh:
+            changed.add(number)
+        if not _debited_once(first.statement, again.statement, number, count, before, rules):
+            charged.add(number)
         before = first.statement
         done(count)
-    return Heard(table.coins, scores, np.array(answers), changed, charged)
+    return Heard(table.coins, scores, np.array(answers), frozenset(changed), frozenset(charged), before)
 
 
 def asked_once_more(table: ServedTable, owner: Peer, heard: Heard) -> Heard:
-    """The same with the last question asked once more, of a daemon that was started anew: its answer was stored."""
+    """The same with the last question asked once more, of a daemon that was started anew: its answer was stored, and
+    its books must stand where they stood."""
     part = table.planted.setup.part(table.planted.name)
-    query = table.planted.search.query(part.training.rounds[-1])
-    again = _asked(owner, query, Scrutiny(part, gaps=False)).answer.value
-    return replace(heard, changed=heard.changed + (again.tobytes() != heard.answers[-1].tobytes()))
+    number = part.training.rounds[-1]
+    again = _asked(owner, table.planted.search.query(number), Scrutiny(part, gaps=False))
+    fresh = again.answer.value.tobytes() != heard.answers[-1].tobytes()
+    return replace(
+        heard,
+        changed=heard.changed | ({number} if fresh else set()),
+        charged=heard.charged | (set() if again.statement == heard.statement else {number}),
+    )
 
 
 def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
@@ -195,8 +204,8 @@ def judge(
         confidence=confidence,
         tables=len(heard),
         rounds=sum(len(each.answers) for each in heard),
-        changed=sum(each.changed for each in heard),
-        charged=sum(each.charged for each in heard),
+        changed=sum(len(each.changed) for each in heard),
+        charged=sum(len(each.charged) for each in heard),
         noise=noise,
         seconds=seconds,
     )
