@@ -63,6 +63,7 @@ def test_an_honest_daemon_holds_and_much_of_its_epsilon_is_proved(table):
     assert (verdict.rounds, verdict.changed, verdict.charged, verdict.guesses.places) == (2, 0, 0, 240)
     assert verdict.noise is not None
     assert verdict.noise.numbers == 240
+    assert (verdict.repeats.answers, verdict.repeats.numbers, verdict.repeats.of_numbers) == (0, 0, 480)
 
 
 FOUND = {
@@ -134,6 +135,7 @@ def test_every_kind_of_terms_can_be_attacked(kind, tmp_path, monkeypatch):
     owner.ledger.close()
     assert verdict.faults == ()
     assert (verdict.noise and verdict.noise.numbers) == differences
+    assert (verdict.repeats is None) == (kind == "secret draws")
     assert verdict.rounds == len(made.planted.setup.part("a").training.rounds)
 
 
@@ -146,6 +148,24 @@ def test_a_daemon_that_somebody_else_started(tmp_path):
     assert verdict.noise is None  # one round has no second
     with pytest.raises(SettingError, match="exists already"):
         prepare(small, "b", tmp_path / "audit", "127.0.0.1:0")
+
+
+AGAIN = {  # faults that the law of the noise hardly shows, and answers and numbers that come again, of 8 and 24
+    "seeded": (0, 0),
+    "fixed_seed": (4, 12),
+    "one_noise_for_two_questions": (2, 6),
+    "noise_again_with_the_other_sign": (4, 12),
+    "one_number_for_all_coordinates": (0, 16),
+}
+
+
+@pytest.mark.parametrize("fault", AGAIN)
+def test_noise_that_comes_again_is_caught(fault, tmp_path, monkeypatch):
+    monkeypatch.setattr("parley.audit.served.daemon", lambda program, settings_file: served(settings_file, fault))
+    verdict = audit_served(make_terms(100, 80, learning__horizon=4), "a", tmp_path / "audit", seed=1)
+    assert (verdict.repeats.answers, verdict.repeats.numbers) == AGAIN[fault]
+    assert verdict.holds == (fault == "seeded")
+    assert ("noise that was drawn before comes again" in verdict.faults) == (fault != "seeded")
 
 
 def test_tables_are_counted_together(tmp_path, monkeypatch):
@@ -165,6 +185,8 @@ def test_terms_by_which_nobody_else_is_served_are_refused(tmp_path):
         prepare(own, "a", tmp_path / "audit", "127.0.0.1:0")
     with pytest.raises(SettingError, match="cannot be started"):
         audit_served(make_terms(100), "a", tmp_path / "audit", program=("/no/such/parley",))
+    with pytest.raises(SettingError, match="tables"):  # one start does not show whether noise comes again at the next
+        audit_served(make_terms(100), "a", tmp_path / "other", tables=1)
 
 
 def test_a_second_debit_is_seen():
@@ -228,14 +250,14 @@ def test_the_books_are_looked_at_after_a_restart(fault, tmp_path):
 
 def test_the_command_starts_the_real_program_and_prints_what_it_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_terms(make_terms(100, 80, learning__horizon=40), tmp_path / "terms.toml")
+    write_terms(make_terms(100, 80, learning__horizon=20), tmp_path / "terms.toml")
     program = f"{sys.executable} {FAULTY} half_the_noise"
     run = typed(
         "audit", "terms.toml", "--served", "audit", "--program", program, "--report", "a.html", "--json", "--seed", "1"
     )
     assert run.code == 1, run.err
     (owner,) = json.loads(run.out)["owners"]
-    assert (owner["name"], owner["runs"], owner["rounds"], owner["holds"]) == ("a", 1, 40, False)
+    assert (owner["name"], owner["runs"], owner["rounds"], owner["holds"]) == ("a", 2, 40, False)
     assert "Broken: there is less noise than claimed" in (tmp_path / "a.html").read_text(encoding="utf-8")
     assert '"stopped"' in (tmp_path / "audit/table-1/owner/daemon.log").read_text()  # nothing is left running
     again = typed("audit", "terms.toml", "--served", "audit")
