@@ -31,6 +31,7 @@ from parley.network.exchange.messages import AccountStatement
 from parley.network.exchange.remote import LocalOwner
 from parley.network.serving.daemon import open_owner
 from parley.owner.ledger.account import Head
+from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.terms import write_terms
 
 FAULTY = Path(__file__).parents[1] / "support" / "faulty_parley.py"
@@ -137,6 +138,25 @@ def test_every_kind_of_terms_can_be_attacked(kind, tmp_path, monkeypatch):
     assert (verdict.noise and verdict.noise.numbers) == differences
     assert (verdict.repeats is None) == (kind == "secret draws")
     assert verdict.rounds == len(made.planted.setup.part("a").training.rounds)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "geometric", "statistics", "batches", "people"])
+def test_a_fixed_seed_is_seen_whatever_is_asked(kind, tmp_path, monkeypatch):
+    """What the table says is taken off to the last digits, so the same noise for two tables is the same."""
+    terms, heard = KINDS[kind][0], []
+    planted = plant(terms, "a")
+    for number in range(2):
+        made = make_table(tmp_path / f"{number}", planted, "127.0.0.1:0", np.random.default_rng(number))
+        same = FastNoise(3)
+        for law in ("laplace", "gaussian", "geometric"):
+            monkeypatch.setattr(SafeNoise, law, staticmethod(getattr(same, law)))
+        owner = open_owner(made.settings)
+        owner.accept(terms)
+        heard.append(attack(made, LocalOwner(owner)))
+        owner.ledger.close()
+    verdict = judge(terms, planted.setup.part("a"), heard)
+    assert verdict.repeats.answers == verdict.rounds / 2
+    assert "noise that was drawn before comes again" in verdict.faults
 
 
 def test_a_daemon_that_somebody_else_started(tmp_path):
