@@ -76,13 +76,15 @@ def most_right(places, epsilon, delta, least):
 @pytest.mark.parametrize(("places", "epsilon", "delta"), [(3, 0.5, 0.0), (3, 1.0, 0.02), (2, 0.1, 0.1), (3, 0.0, 0.05)])
 def test_no_mechanism_at_all_guesses_more_than_the_theorem_says(places, epsilon, delta):
     for least in range(places // 2 + 1, places + 1):
-        allowed = binom.sf(least - 1, places, odds(epsilon)) + places * delta / 2
         found = most_right(places, epsilon, delta, least)
-        assert binom.sf(least - 1, places, odds(epsilon)) - 1e-7 <= found <= allowed + 1e-7
+        assert binom.sf(least - 1, places, odds(epsilon)) - 1e-7 <= found
+        for free in range(places):  # right guesses that delta gave away
+            given = places * delta / (2 * (free + 1))
+            assert found <= binom.sf(least - free - 1, places, odds(epsilon)) + given + 1e-7
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 4.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3])
 @pytest.mark.parametrize("guesses", [1, 20, 400])
 def test_randomised_response_is_not_called_worse_than_it_is(epsilon, delta, guesses):
     """Exactly, over all outcomes: it tells the truth with odds e^epsilon, and with probability delta in any case."""
@@ -92,6 +94,24 @@ def test_randomised_response_is_not_called_worse_than_it_is(epsilon, delta, gues
         assert np.all(np.diff(bounds) >= 0)
         wrong = binom.pmf(np.arange(guesses + 1), guesses, truth)[bounds > epsilon].sum()
         assert wrong <= 1 - confidence + 1e-9
+
+
+@pytest.mark.parametrize("given", [0.01, 0.1, 1.0, 10.0])
+def test_coins_that_delta_gives_away_prove_nothing(given):
+    """Each coin is told with probability delta, and only those that were told are guessed: (0, delta)-DP."""
+    places = 1000
+    seen = np.arange(60)
+    right = binom.pmf(seen, places, given / places)
+    found = np.array([one_run_bound(k, k, places, given / places) for k in seen])
+    assert right[found > 0].sum() <= 0.01
+    careless = np.array([one_run_bound(k, k, places) for k in seen])  # as if delta were none
+    assert (right[careless > 0].sum() > 0.01) == (given == 10.0)
+
+
+def test_more_places_prove_more_whatever_delta_is():
+    found = [one_run_bound(places // 2, places // 2, places, 1e-5) for places in (200, 2000, 12_000, 100_000)]
+    assert np.all(np.diff(found) > 0)
+    assert found[2] > 5
 
 
 def test_the_bound_has_power_and_drawn_coins_agree():

@@ -31,6 +31,7 @@ from parley.network.exchange.messages import AccountStatement
 from parley.network.exchange.remote import LocalOwner
 from parley.network.serving.daemon import open_owner
 from parley.owner.ledger.account import Head
+from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.terms import write_terms
 
 FAULTY = Path(__file__).parents[1] / "support" / "faulty_parley.py"
@@ -63,6 +64,7 @@ def test_an_honest_daemon_holds_and_much_of_its_epsilon_is_proved(table):
     assert (verdict.rounds, verdict.changed, verdict.charged, verdict.guesses.places) == (2, 0, 0, 240)
     assert verdict.noise is not None
     assert verdict.noise.numbers == 240
+    assert (verdict.repeats.answers, verdict.repeats.numbers, verdict.repeats.of_numbers) == (0, 0, 480)
 
 
 FOUND = {
@@ -134,7 +136,27 @@ def test_every_kind_of_terms_can_be_attacked(kind, tmp_path, monkeypatch):
     owner.ledger.close()
     assert verdict.faults == ()
     assert (verdict.noise and verdict.noise.numbers) == differences
+    assert (verdict.repeats is None) == (kind == "secret draws")
     assert verdict.rounds == len(made.planted.setup.part("a").training.rounds)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "geometric", "statistics", "batches", "people"])
+def test_a_fixed_seed_is_seen_whatever_is_asked(kind, tmp_path, monkeypatch):
+    """What the table says is taken off to the last digits, so the same noise for two tables is the same."""
+    terms, heard = KINDS[kind][0], []
+    planted = plant(terms, "a")
+    for number in range(2):
+        made = make_table(tmp_path / f"{number}", planted, "127.0.0.1:0", np.random.default_rng(number))
+        same = FastNoise(3)
+        for law in ("laplace", "gaussian", "geometric"):
+            monkeypatch.setattr(SafeNoise, law, staticmethod(getattr(same, law)))
+        owner = open_owner(made.settings)
+        owner.accept(terms)
+        heard.append(attack(made, LocalOwner(owner)))
+        owner.ledger.close()
+    verdict = judge(terms, planted.setup.part("a"), heard)
+    assert verdict.repeats.answers == verdict.rounds / 2
+    assert "noise that was drawn before comes again" in verdict.faults
 
 
 def test_a_daemon_that_somebody_else_started(tmp_path):
@@ -146,6 +168,24 @@ def test_a_daemon_that_somebody_else_started(tmp_path):
     assert verdict.noise is None  # one round has no second
     with pytest.raises(SettingError, match="exists already"):
         prepare(small, "b", tmp_path / "audit", "127.0.0.1:0")
+
+
+AGAIN = {  # faults that the law of the noise hardly shows, and answers and numbers that come again, of 8 and 24
+    "seeded": (0, 0),
+    "fixed_seed": (4, 12),
+    "one_noise_for_two_questions": (2, 6),
+    "noise_again_with_the_other_sign": (4, 12),
+    "one_number_for_all_coordinates": (0, 16),
+}
+
+
+@pytest.mark.parametrize("fault", AGAIN)
+def test_noise_that_comes_again_is_caught(fault, tmp_path, monkeypatch):
+    monkeypatch.setattr("parley.audit.served.daemon", lambda program, settings_file: served(settings_file, fault))
+    verdict = audit_served(make_terms(100, 80, learning__horizon=4), "a", tmp_path / "audit", seed=1)
+    assert (verdict.repeats.answers, verdict.repeats.numbers) == AGAIN[fault]
+    assert verdict.holds == (fault == "seeded")
+    assert ("noise that was drawn before comes again" in verdict.faults) == (fault != "seeded")
 
 
 def test_tables_are_counted_together(tmp_path, monkeypatch):
@@ -165,6 +205,8 @@ def test_terms_by_which_nobody_else_is_served_are_refused(tmp_path):
         prepare(own, "a", tmp_path / "audit", "127.0.0.1:0")
     with pytest.raises(SettingError, match="cannot be started"):
         audit_served(make_terms(100), "a", tmp_path / "audit", program=("/no/such/parley",))
+    with pytest.raises(SettingError, match="tables"):  # one start does not show whether noise comes again at the next
+        audit_served(make_terms(100), "a", tmp_path / "other", tables=1)
 
 
 def test_a_second_debit_is_seen():
@@ -181,16 +223,61 @@ def test_a_second_debit_is_seen():
     assert not _debited_once(unwritten, unwritten, 1, 1, before, rules)
 
 
+class Restarted:
+    """An owner with a fault that shows after a restart."""
+
+    def __init__(self, owner, fault):
+        self._owner, self._fault = owner, fault
+
+    def ask(self, *asked):
+        return self._fault(self._owner.ask(*asked))
+
+
+def debited_again(reply):
+    spent = reply.statement.spent + reply.statement.epsilon / 2
+    return replace(reply, statement=replace(reply.statement, spent=spent))
+
+
+def another_row(reply):
+    head = reply.statement.head
+    return replace(reply, statement=replace(reply.statement, head=Head(head.entries + 1, "f" * 64)))
+
+
+def another_answer(reply):
+    return replace(reply, answer=replace(reply.answer, value=reply.answer.value + 1))
+
+
+RESTARTS = {  # what is seen after one: questions with another answer, wrong debits
+    "sound": (lambda reply: reply, 0, 0),
+    "debit": (debited_again, 0, 1),
+    "row": (another_row, 0, 1),
+    "answer": (another_answer, 1, 0),
+}
+
+
+@pytest.mark.parametrize("fault", RESTARTS)
+def test_the_books_are_looked_at_after_a_restart(fault, tmp_path):
+    terms = make_terms(60, 40, learning__horizon=2)
+    made = make_table(tmp_path / "audit", plant(terms, "a"), "127.0.0.1:0", np.random.default_rng(0))
+    owner = open_owner(made.settings)
+    owner.accept(terms)
+    heard = attack(made, LocalOwner(owner))
+    broken, changed, charged = RESTARTS[fault]
+    heard = asked_once_more(made, Restarted(LocalOwner(owner), broken), heard)
+    owner.ledger.close()
+    assert (len(heard.changed), len(heard.charged)) == (changed, charged)
+
+
 def test_the_command_starts_the_real_program_and_prints_what_it_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_terms(make_terms(100, 80, learning__horizon=40), tmp_path / "terms.toml")
+    write_terms(make_terms(100, 80, learning__horizon=20), tmp_path / "terms.toml")
     program = f"{sys.executable} {FAULTY} half_the_noise"
     run = typed(
         "audit", "terms.toml", "--served", "audit", "--program", program, "--report", "a.html", "--json", "--seed", "1"
     )
     assert run.code == 1, run.err
     (owner,) = json.loads(run.out)["owners"]
-    assert (owner["name"], owner["runs"], owner["rounds"], owner["holds"]) == ("a", 1, 40, False)
+    assert (owner["name"], owner["runs"], owner["rounds"], owner["holds"]) == ("a", 2, 40, False)
     assert "Broken: there is less noise than claimed" in (tmp_path / "a.html").read_text(encoding="utf-8")
     assert '"stopped"' in (tmp_path / "audit/table-1/owner/daemon.log").read_text()  # nothing is left running
     again = typed("audit", "terms.toml", "--served", "audit")
@@ -205,7 +292,8 @@ def test_the_command_prepares_and_attacks_what_somebody_else_serves(tmp_path, mo
     run = typed(*command)
     assert run.code == 0
     assert "parley owner serve audit/owner/owner.toml" in run.out
-    with served(tmp_path / "audit" / "owner" / "owner.toml"):
+    elsewhere = (tmp_path / "audit" / "owner").rename(tmp_path / "elsewhere")  # where the daemon runs
+    with served(elsewhere / "owner.toml"):
         run = typed(*command)
     assert run.code == 0, run.err
     assert "Nothing was found that contradicts what the daemon claims." in run.out

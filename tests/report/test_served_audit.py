@@ -6,24 +6,29 @@ from samples import make_terms
 
 from parley.audit.noise_law import NoiseVerdict
 from parley.audit.one_run import Guesses
+from parley.audit.repeats import RepeatVerdict
 from parley.audit.served_verdict import ServedVerdict
 from parley.report.served_audit import served_page, served_rows, served_sentences
 
 NOISE = NoiseVerdict(250, 2.0, 1.5, 2.25, 0.67, 0.4)
-SOUND = ServedVerdict("a", 1.0, 0.0, Guesses(300, 150, 113), 0.99, 1, 100, 0, 0, NOISE, 9.0)
+SELDOM = RepeatVerdict(0, 100, 3, 250, 0.5)
+SOUND = ServedVerdict("a", 1.0, 0.0, Guesses(300, 150, 113), 0.99, 2, 100, 0, 0, NOISE, SELDOM, 9.0)
 
 
 def test_what_holds_says_so_and_what_would_have_been_noticed():
-    assert [row[-1] for row in served_rows(SOUND)[1:]] == ["yes"] * 5
+    assert [row[-1] for row in served_rows(SOUND)[1:]] == ["yes"] * 6
     said = " ".join(served_sentences(SOUND))
     assert said.startswith("Nothing was found that contradicts what the daemon claims.")
     assert "less than 67% of the claimed scale" in said
     assert "prove nothing" not in said
-    few = " ".join(served_sentences(replace(SOUND, guesses=Guesses(4, 2, 2), noise=None, tables=2)))
+    assert "One start" not in said
+    assert "One start was seen" in " ".join(served_sentences(replace(SOUND, tables=1)))
+    few = " ".join(served_sentences(replace(SOUND, guesses=Guesses(4, 2, 2), noise=None, repeats=None)))
     assert "prove nothing: more tables do" in few
     assert "stood in 2 tables" in few
     assert "its law was not looked at" in few
-    assert [row[0] for row in served_rows(replace(SOUND, noise=None))[1:]] == [
+    assert "whether noise comes again was not looked at" in few
+    assert [row[0] for row in served_rows(replace(SOUND, noise=None, repeats=None))[1:]] == [
         "ε of all answers",
         "asked again",
         "debits",
@@ -32,11 +37,16 @@ def test_what_holds_says_so_and_what_would_have_been_noticed():
 
 def test_every_fault_is_named():
     broken = replace(
-        SOUND, guesses=Guesses(300, 150, 149), changed=3, charged=2, noise=replace(NOISE, lowest=0.8, highest=1.1)
+        SOUND,
+        guesses=Guesses(300, 150, 149),
+        changed=3,
+        charged=2,
+        noise=replace(NOISE, lowest=0.8, highest=1.1),
+        repeats=replace(SELDOM, p_value=1e-9),
     )
     assert not broken.holds
-    assert len(broken.faults) == 4
-    assert [row[-1] for row in served_rows(broken)[1:]] == ["NO", "NO", "yes", "NO", "NO"]
+    assert len(broken.faults) == 5
+    assert [row[-1] for row in served_rows(broken)[1:]] == ["NO", "NO", "yes", "NO", "NO", "NO"]
     page = served_page(broken, make_terms(100))
     assert "Broken: the answers tell more than is claimed" in page
     assert "no record of anybody" in page

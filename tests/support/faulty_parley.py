@@ -2,6 +2,7 @@
 
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms import SafeNoise
 
-ANSWER, RNG = Ledger.answer, np.random.default_rng(5)
+ANSWER, RNG = Ledger.answer, np.random.default_rng(5)  # which `begin` makes another for every table
 
 
 def laplace(value, scale):
@@ -19,8 +20,13 @@ def laplace(value, scale):
 
 
 def seeded() -> None:
-    """No fault: noise of the agreed law, the same in every test."""
+    """No fault: noise of the agreed law, the same in every test, another for every table."""
     SafeNoise.laplace = lambda self, value, scale, sensitivity: laplace(value, scale)
+
+
+def fixed_seed() -> None:
+    """The same noise at every start."""
+    seeded()
 
 
 def half_the_noise() -> None:
@@ -49,6 +55,31 @@ def one_noise_for_all_rounds() -> None:
     SafeNoise.laplace = again
 
 
+def one_noise_for_two_questions() -> None:
+    """The second question's noise is that of the third as well."""
+    drawn: list[np.ndarray] = []
+
+    def again(self, value, scale, sensitivity):
+        drawn.append(drawn[1] if len(drawn) == 2 else laplace(np.zeros_like(value), scale))
+        return value + drawn[-1]
+
+    SafeNoise.laplace = again
+
+
+def noise_again_with_the_other_sign() -> None:
+    drawn: list[np.ndarray] = []
+
+    def again(self, value, scale, sensitivity):
+        drawn.append(-drawn[-1] if len(drawn) % 2 else laplace(np.zeros_like(value), scale))
+        return value + drawn[-1]
+
+    SafeNoise.laplace = again
+
+
+def one_number_for_all_coordinates() -> None:
+    SafeNoise.laplace = lambda self, value, scale, sensitivity: value + laplace(np.zeros(1), scale)
+
+
 def another_law() -> None:
     """One of two numbers, so that differences have the claimed mean size."""
     SafeNoise.laplace = lambda self, value, scale, sensitivity: (
@@ -56,15 +87,34 @@ def another_law() -> None:
     )
 
 
-FAULTS = (seeded, half_the_noise, fresh_noise_on_a_retry, one_noise_for_all_rounds, another_law)
+FAULTS = (
+    seeded,
+    fixed_seed,
+    half_the_noise,
+    fresh_noise_on_a_retry,
+    one_noise_for_all_rounds,
+    one_noise_for_two_questions,
+    noise_again_with_the_other_sign,
+    one_number_for_all_coordinates,
+    another_law,
+)
 BY_NAME = {fault.__name__: fault for fault in FAULTS}
+
+
+def begin(fault: str, settings_file: str) -> None:
+    """Put the fault in place. Noise is the same in every test and, unless its seed is fixed, another for every table,
+    by the name of the folder that the table was made in."""
+    if fault != "fixed_seed":
+        own = zlib.crc32(Path(settings_file).resolve().parents[1].name.encode())
+        RNG.bit_generator.state = np.random.default_rng(own).bit_generator.state
+    BY_NAME[fault]()
 
 
 def serve(fault: str, settings_file: str, log: str) -> None:
     """`parley owner serve` with a fault; it writes its log there."""
     for place in (1, 2):
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), place)
-    BY_NAME[fault]()
+    begin(fault, settings_file)
     sys.argv = ["parley", "owner", "serve", settings_file]
     from parley.cli import main
 
@@ -90,7 +140,7 @@ def served(settings_file: Path, fault: str = "seeded") -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    BY_NAME[sys.argv.pop(1)]()
+    begin(sys.argv.pop(1), sys.argv[-1])
     from parley.cli import main
 
     main()

@@ -14,7 +14,8 @@ from parley.errors import TermsError
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
 from parley.validate import Floats
 
-FALSE_ALARM = 1e-3  # that honest noise is called another, in all three ways together
+FALSE_ALARM = 1e-3  # that honest noise is called another, in all ways together
+WAYS = 4  # either end of the scale's interval, the distance of the laws, and noise that comes again (`repeats`)
 DEVIATIONS = 9  # of a binomial number, beyond which its law has no weight that a double holds
 
 
@@ -26,7 +27,7 @@ class NoiseVerdict:
     scale: float
     lowest: float
     highest: float
-    # of the claimed scale: noise of the same law with less than this share is called too small, but for a third of
+    # of the claimed scale: noise of the same law with less than this share is called too small, but for a quarter of
     # `FALSE_ALARM`, since what is measured is at most the upper quantile of the true scale
     noticed: float
     p_value: float  # of the distance between the laws (Kolmogorov and Smirnov)
@@ -39,7 +40,7 @@ class NoiseVerdict:
     @property
     def shaped(self) -> bool:
         """Whether the whole law is as near to the claimed one as chance has it."""
-        return self.p_value >= FALSE_ALARM / 3
+        return self.p_value >= share()
 
     @property
     def too_small(self) -> bool:
@@ -51,11 +52,16 @@ class NoiseVerdict:
         return {**vars(self), "false_alarm": FALSE_ALARM, "holds": self.holds}
 
 
+def share() -> float:
+    """Of `FALSE_ALARM`, for one of the ways."""
+    return FALSE_ALARM / WAYS
+
+
 def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:
     """What differences of two independent draws each [n, size] say of the mechanism's noise.
 
     Formal guarantee: for independent noise of the claimed law on every coordinate `holds` is false with probability at
-    most `FALSE_ALARM`: a third for either end of the scale's exact interval, a third for the distance of the laws
+    most `FALSE_ALARM`: a quarter for either end of the scale's exact interval, a quarter for the distance of the laws
     (their grids are finer than any number of answers shows). Of n differences X
     - of Laplace noise of scale b: |X|/b is Gamma(1) or Gamma(2), each by halves, since X has the density
       (1 + |x|/b) e^(-|x|/b)/(4 b); so the sum of n is Gamma(n + K), K binomial (n, 1/2);
@@ -63,11 +69,11 @@ def judge_noise(differences: Floats, mechanism: Mechanism) -> NoiseVerdict:
     """
     seen, scale = np.asarray(differences).reshape(-1), claimed_scale(mechanism, differences.shape[-1])
     if isinstance(mechanism, Gaussian):
-        low, high = np.sqrt(chi2.ppf([FALSE_ALARM / 3, 1 - FALSE_ALARM / 3], seen.size))
+        low, high = np.sqrt(chi2.ppf([share(), 1 - share()], seen.size))
         measured = math.sqrt(float((seen**2).sum()) / 2)
         distance = kstest(seen, norm(scale=math.sqrt(2) * scale).cdf)
     else:
-        low, high = (_sum_end(seen.size, probability) for probability in (FALSE_ALARM / 3, 1 - FALSE_ALARM / 3))
+        low, high = (_sum_end(seen.size, probability) for probability in (share(), 1 - share()))
         measured = float(np.abs(seen).sum())
         distance = kstest(seen / scale, difference_cdf)
     lowest, highest = float(measured / high), float(measured / low)

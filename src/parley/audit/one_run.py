@@ -38,13 +38,17 @@ def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, c
        For the guess b = T_i this is at most the sum over both b, delta/2; without a guess there is none.
     3. Given T, draw coin after coin by independent uniform U_i: the guess at place i is right where U_i < p_i. Let B
        count the guesses with U_i < q and N those with q <= U_i < p_i. Right guesses are at most B + N. Given T, B is
-       Binomial(r, q) for r guesses, and by 2. N > 0 has a probability of at most m delta/2.
-    4. So whatever r is, the one-sided Clopper-Pearson bound on q that fails with 1 - confidence - m delta/2 exceeds q
-       with probability at most 1 - confidence, and eps is q's log odds.
-    The published delta term is smaller where m delta is large; where it is small both are next to nothing.
+       Binomial(r, q) for r guesses, and by 2. N is at most m delta/2 on average. So by Markov's inequality N > j has a
+       probability of at most m delta/(2 (j + 1)).
+    4. j (`free_guesses`) depends on m, delta and the confidence alone, on nothing that was seen. Unless N > j, right
+       guesses less j are at most B, and the bound grows with them. So whatever r is, the one-sided Clopper-Pearson
+       bound on q at `correct` - j that fails with 1 - confidence - m delta/(2 (j + 1)) exceeds q with probability at
+       most 1 - confidence, and eps is q's log odds.
 
     >>> one_run_bound(50, 100, 200), round(one_run_bound(100, 100, 200), 2)
     (0.0, 3.05)
+    >>> round(one_run_bound(6000, 6000, 12_000, delta=1e-5), 2)
+    5.57
     """
     guesses, places = whole(guesses, "guesses", least=0), whole(places, "places")
     correct = whole(correct, "correct", least=0)
@@ -53,11 +57,22 @@ def one_run_bound(correct: int, guesses: int, places: int, delta: float = 0.0, c
         raise SettingError(
             f"correct, guesses, places: expected numbers that do not fall, got {correct}, {guesses}, {places}"
         )
-    miss = 1 - confidence - places * delta / 2
-    if not (miss > 0 and guesses):
+    free = free_guesses(places, delta, confidence)
+    miss = 1 - confidence - places * delta / (2 * (free + 1))
+    if not correct > free:
         return 0.0
-    least = float(rates(correct, guesses, miss)[0]) * (1 - 1e-9)  # it comes from an iteration
+    least = float(rates(correct - free, guesses, miss)[0]) * (1 - 1e-9)  # it comes from an iteration
     return max(math.log(least / (1 - least)), 0.0) if least > 0 else 0.0
+
+
+def free_guesses(places: int, delta: float, confidence: float) -> int:
+    """How many right guesses delta may have given away, but for half of 1 - confidence at most: the fewest j with
+    places delta/(2 (j + 1)) <= (1 - confidence)/2.
+
+    >>> free_guesses(200, 1e-6, 0.99), free_guesses(12_000, 1e-5, 0.99)
+    (0, 11)
+    """
+    return max(math.ceil(places * delta / (1 - confidence)) - 1, 0)
 
 
 def flipped(places: int, rng: np.random.Generator) -> Coins:

@@ -13,6 +13,7 @@ from parley.audit.black_box import check_confidence
 from parley.audit.noise_law import judge_noise
 from parley.audit.one_run import Coins, Guesses
 from parley.audit.planted_runs import plant
+from parley.audit.repeats import RepeatVerdict, find_repeats
 from parley.audit.served_daemon import HERE, PROGRAM, daemon
 from parley.audit.served_table import ServedTable, make_table, open_table
 from parley.audit.served_verdict import ServedVerdict
@@ -27,6 +28,7 @@ from parley.terms import Terms
 from parley.validate import Floats, upper, whole
 
 PATIENCE = 60.0  # seconds for an answer
+FEWEST = 2  # tables, each served by a start of its own: noise must not come again at the next
 PAUSE = 0.1  # seconds before an owner that is not ready is asked again
 
 
@@ -37,15 +39,17 @@ class Heard:
     coins: Coins
     scores: Floats  # by how much all answers speak for each coin
     answers: Floats  # [rounds, size]
-    changed: int  # questions that got another answer when they were asked again
-    charged: int  # rounds that were not debited as agreed, or debited again
+    exact: Floats | None  # what the table says in each of them; None where that is drawn in secret
+    changed: frozenset[int]  # rounds whose question got another answer when it was asked again
+    charged: frozenset[int]  # rounds that were not debited as agreed, or debited again
+    statement: AccountStatement  # where the books stood after the last answer
 
 
 def audit_served(
     terms: Terms,
     name: str,
     folder: Path,
-    tables: int = 1,
+    tables: int = FEWEST,
     program: Sequence[str] = PROGRAM,
     seed: int | None = None,
     confidence: float = 0.99,
@@ -55,10 +59,10 @@ def audit_served(
     the certified learner, each twice and the last once more after a restart, and judge what comes back.
 
     Formal guarantee: whatever the daemon does, if its answers are as private as claimed, `lower_bound` exceeds the
-    claim with probability at most 1 - confidence (`one_run_bound`); honest noise is called another with probability at
-    most `noise_law.FALSE_ALARM`.
+    claim with probability at most 1 - confidence (`one_run_bound`); honest noise is called another, or drawn before,
+    with probability at most `noise_law.FALSE_ALARM`.
     """
-    began, tables = time.perf_counter(), whole(tables, "tables")
+    began, tables = time.perf_counter(), whole(tables, "tables", least=FEWEST)
     check_confidence(terms.privacy.delta, confidence)
     planted, rng = plant(terms, name), np.random.default_rng(seed)
     if folder.exists():
@@ -111,8 +115,8 @@ def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda
     than the audit table's."""
     planted = table.planted
     part, rules = planted.setup.part(planted.name), Scrutiny(planted.setup.part(planted.name), gaps=False)
-    scores, answers, changed, charged = np.zeros(len(planted)), list[Floats](), 0, 0
-    before = _own_books(owner, table)
+    scores, answers, changed, charged = np.zeros(len(planted)), list[Floats](), set[int](), set[int]()
+    before, exact = _own_books(owner, table), list[Floats]()
     for count, number in enumerate(part.training.rounds, 1):
         query = planted.search.query(number)
         first, again = (_asked(owner, query, rules) for _ in range(2))
@@ -120,19 +124,29 @@ def attack(table: ServedTable, owner: Peer, done: Callable[[int], None] = lambda
         for reply in (first, again) if fresh else (first,):
             scores += planted.speaks(query, reply.answer.value)
         answers.append(first.answer.value)
-        changed += fresh
-        charged += not _debited_once(first.statement, again.statement, number, count, before, rules)
+        exact.extend(() if (value := table.exact(query)) is None else (value,))
+        if fresh:
+            changed.add(number)
+        if not _debited_once(first.statement, again.statement, number, count, before, rules):
+            charged.add(number)
         before = first.statement
         done(count)
-    return Heard(table.coins, scores, np.array(answers), changed, charged)
+    known = np.array(exact) if exact else None
+    return Heard(table.coins, scores, np.array(answers), known, frozenset(changed), frozenset(charged), before)
 
 
 def asked_once_more(table: ServedTable, owner: Peer, heard: Heard) -> Heard:
-    """The same with the last question asked once more, of a daemon that was started anew: its answer was stored."""
+    """The same with the last question asked once more, of a daemon that was started anew: its answer was stored, and
+    its books must stand where they stood."""
     part = table.planted.setup.part(table.planted.name)
-    query = table.planted.search.query(part.training.rounds[-1])
-    again = _asked(owner, query, Scrutiny(part, gaps=False)).answer.value
-    return replace(heard, changed=heard.changed + (again.tobytes() != heard.answers[-1].tobytes()))
+    number = part.training.rounds[-1]
+    again = _asked(owner, table.planted.search.query(number), Scrutiny(part, gaps=False))
+    fresh = again.answer.value.tobytes() != heard.answers[-1].tobytes()
+    return replace(
+        heard,
+        changed=heard.changed | ({number} if fresh else set()),
+        charged=heard.charged | (set() if again.statement == heard.statement else {number}),
+    )
 
 
 def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
@@ -195,11 +209,21 @@ def judge(
         confidence=confidence,
         tables=len(heard),
         rounds=sum(len(each.answers) for each in heard),
-        changed=sum(each.changed for each in heard),
-        charged=sum(each.charged for each in heard),
+        changed=sum(len(each.changed) for each in heard),
+        charged=sum(len(each.charged) for each in heard),
         noise=noise,
+        repeats=_repeats(part, heard),
         seconds=seconds,
     )
+
+
+def _repeats(part: Part, heard: Sequence[Heard]) -> RepeatVerdict | None:
+    """Whether noise of any answer came before, in the same table or in another, where it is known."""
+    left = [each.answers - each.exact for each in heard if each.exact is not None]
+    if not left:
+        return None
+    largest = max(float(np.abs(each.exact).max()) for each in heard if each.exact is not None)
+    return find_repeats(np.concatenate(left), part.training.series.mechanism, largest)
 
 
 def _within(progress: Progress, before: int, total: int) -> Callable[[int], None]:

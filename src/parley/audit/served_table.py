@@ -4,6 +4,7 @@ consortium of two, the owner and who attacks it."""
 import json
 import shutil
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from parley.audit.one_run import Coins, flipped
 from parley.audit.planted import PlantedPairs
+from parley.audit.runs import AuditedOwner
 from parley.durable import create, make_folder
 from parley.errors import SettingError, TermsError
 from parley.network.identity.certificate_authority import issue, make_authority
@@ -20,8 +22,9 @@ from parley.network.serving.offer import consider
 from parley.network.serving.opening import open_ledger
 from parley.owner.acceptance_summary import require_ledger
 from parley.owner.ledger.account import Head
+from parley.protocol.queries import Query, Tables
 from parley.terms import Terms
-from parley.validate import upper
+from parley.validate import Floats, upper
 
 DAYS = 60  # that its certificates are good for
 FORMAT = "parley-audit-1"
@@ -53,6 +56,16 @@ class ServedTable:
         name = self.planted.setup.terms.learning.learner
         return Identity(authority=folder / "ca.crt", certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
 
+    def exact(self, query: Query) -> Floats | None:
+        """What the table says to a question of training, without noise [size]; None where rows are drawn in secret."""
+        question = self.planted.setup.part(self.planted.name).training.question
+        return None if question.draws else question.bounded(query, self._prepared).value.reshape(-1)
+
+    @cached_property
+    def _prepared(self) -> Tables:
+        owner = AuditedOwner(self.planted.name, self.planted.table(self.coins))
+        return owner.prepare(self.planted.setup).tables
+
 
 def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.Generator) -> ServedTable:
     """A new audit table with its books in a folder that must not exist: its coins are thrown, and its terms accepted.
@@ -70,7 +83,7 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
     planted.table(coins).to_parquet(owner / "table.parquet")
     _certify(folder, {name: owner, terms.learning.learner: folder / "learner"})
     lifetime = upper(terms.promised_epsilon(name)), terms.privacy.delta
-    settings = open_ledger(owner, name, owner / "table.parquet", *lifetime, listen)
+    settings = open_ledger(owner, name, owner / "table.parquet", *lifetime, listen, movable=True)
     offer = consider(terms, settings, folder / "learner" / f"{terms.learning.learner}.crt")
     offer.accept()
     ledger = require_ledger(offer.owner)

@@ -5,6 +5,7 @@ from typing import Any
 
 from parley.audit.noise_law import NoiseVerdict
 from parley.audit.one_run import Guesses
+from parley.audit.repeats import RepeatVerdict
 
 
 @dataclass(frozen=True)
@@ -16,11 +17,12 @@ class ServedVerdict:
     delta: float
     guesses: Guesses
     confidence: float
-    tables: int
+    tables: int  # each served by a start of its own
     rounds: int  # answered, in all tables together
     changed: int
     charged: int
     noise: NoiseVerdict | None  # None: no two answers differ by their noise alone
+    repeats: RepeatVerdict | None  # None: rows are drawn in secret, so that the noise is not known
     seconds: float
 
     @property
@@ -42,8 +44,9 @@ class ServedVerdict:
             "answers are not debited as agreed, once each": self.charged > 0,
             "there is less noise than claimed": self.noise is not None and self.noise.too_small,
         }
-        if not any(found.values()) and self.noise is not None and not self.noise.holds:
-            return ("the noise is not of the claimed law",)
+        if not any(found.values()):
+            found["the noise is not of the claimed law"] = self.noise is not None and not self.noise.holds
+        found["noise that was drawn before comes again"] = self.repeats is not None and not self.repeats.holds
         return tuple(sentence for sentence, is_so in found.items() if is_so)
 
     @property
@@ -67,6 +70,7 @@ class ServedVerdict:
             "retries_changed": self.changed,
             "debits_wrong": self.charged,
             "noise": None if self.noise is None else self.noise.to_json(),
+            "repeats": None if self.repeats is None else self.repeats.to_json(),
             "faults": list(self.faults),
             "holds": self.holds,
             "seconds": self.seconds,

@@ -77,7 +77,7 @@ def audit_command(
             "new folder.",
         ),
     ] = None,
-    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more of them prove more. [1]")] = None,
+    tables: Annotated[int | None, typer.Option(help="--served: audit tables; more of them prove more. [2]")] = None,
     program: Annotated[
         str | None, typer.Option(metavar="COMMAND", help="--served: the parley that serves production; else this one.")
     ] = None,

@@ -55,7 +55,7 @@ def audit_a_daemon(
             verdict = served.audit_address(terms, name, folder, options.address, progress=progress)
         else:
             program = PROGRAM if options.program is None else shlex.split(options.program)
-            tables = 1 if options.tables is None else options.tables
+            tables = served.FEWEST if options.tables is None else options.tables
             verdict = served.audit_served(terms, name, folder, tables, program, seed, progress=progress)
     _show(terms, verdict, report, as_json)
     if not verdict.holds:

@@ -18,9 +18,10 @@ from parley.terms import Terms
 
 MANY = 12  # owners with one promise that are named one by one
 NOT_TRIED = (
-    "Not tried: runs on other pairs of tables than the one that was found, the digits of the exact samplers, the "
-    "network and the time that answers take. A lower bound that is small proves nothing; that noise covers "
-    "every pair of tables is what the proofs say (docs/guarantee.md)."
+    "Not tried: runs on other pairs of tables than the one that was found, the digits of the exact samplers, the score "
+    "in runs, and the time that answers take. An owner's daemon and the network between are tried by "
+    "parley audit TERMS --served DIR, and what a host sees here, where terms name hosts. A lower bound that is small "
+    "proves nothing; that noise covers every pair of tables is what the proofs say (docs/guarantee.md)."
 )
 EXACT = (
     "Where noise is Laplace's, what one answer tells was also computed, over all draws of rows and all values of the "

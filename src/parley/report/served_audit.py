@@ -29,6 +29,10 @@ def served_rows(verdict: ServedVerdict) -> list[list[str]]:
             ["scale of the noise", number(noise.scale), seen, _yes(noise.lowest <= noise.scale <= noise.highest)]
         )
         rows.append(["law of the noise", "as agreed", f"p = {number(noise.p_value)}", _yes(noise.shaped)])
+    if verdict.repeats is not None:
+        again = verdict.repeats
+        seen = f"{again.answers:,} of {again.of_answers:,} answers, {again.numbers:,} of {again.of_numbers:,} numbers"
+        rows.append(["noise again", "by chance alone", seen, _yes(again.holds)])
     asked = f"{verdict.rounds:,} questions"
     rows.append(["asked again", "the same answer", f"another: {verdict.changed} of {asked}", _yes(not verdict.changed)])
     rows.append(["debits", "once each", f"wrong: {verdict.charged} of {asked}", _yes(not verdict.charged)])
@@ -56,6 +60,17 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
             f"{verdict.noise.numbers:,} differences of answers to one question are noise and nothing else. Honest "
             f"noise is called another once in {1 / FALSE_ALARM:,.0f} audits, and noise of less than "
             f"{verdict.noise.noticed:.0%} of the claimed scale would have been noticed."
+        )
+    if verdict.repeats is None:
+        found.append("Rows are drawn in secret, so whether noise comes again was not looked at.")
+    else:
+        found.append(
+            f"The noise of {verdict.repeats.of_answers:,} answers, which the known table leaves of them, was compared "
+            "with all that came before it, at other coordinates, in other rounds and at other starts of the daemon."
+        )
+    if verdict.tables == 1:
+        found.append(
+            "One start was seen: noise that comes again at every start, and books after a restart, were not looked at."
         )
     return found
 

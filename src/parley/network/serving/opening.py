@@ -40,9 +40,17 @@ revoked = "ca.crl"            # what the authority took back: put every new list
 
 
 def open_ledger(
-    folder: Path, name: str, table: Path, lifetime: float, lifetime_delta: float, listen: str, rule: Rule = "simple"
+    folder: Path,
+    name: str,
+    table: Path,
+    lifetime: float,
+    lifetime_delta: float,
+    listen: str,
+    rule: Rule = "simple",
+    movable: bool = False,
 ) -> OwnerSettings:
-    """Write the settings and make the ledger, or neither."""
+    """Write the settings and make the ledger, or neither; `movable`: the table lies in the folder and is moved with
+    it."""
     path = folder / "owner.toml"
     if path.exists():
         raise SettingError(f"{path}: exists already; a table has one set of books")
@@ -50,7 +58,8 @@ def open_ledger(
         raise SettingError(f"{table}: no such table")
     require_sole_ledger(folder, name, table)
     make_folder(folder)
-    quoted, where, address = (json.dumps(text) for text in (name, str(table.resolve()), listen))
+    place = table.resolve().relative_to(folder.resolve()) if movable else table.resolve()
+    quoted, where, address = (json.dumps(text) for text in (name, str(place), listen))
     create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=address).encode())
     try:
         settings = load_owner(path)
