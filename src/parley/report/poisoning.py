@@ -18,12 +18,14 @@ def sentences(found: Damage) -> list[str]:
     """What the table means, what cannot be noticed, and what a learner gains that lies."""
     who = ", ".join(found.liars)
     said = [
-        f"If {who} ({percent(found.share)} of the records) lied: sizes are of the combined answer of one round, in L2, "
-        "where honest owners agree but for their noise. Where they differ, a liar has that much more room under "
-        "every rule but the mean.",
-        "Undetectable: answers within the bound, with a turned sign or of exchanged labels, are those of an honest "
-        f"owner of another law. Under the mean they move a round's answer by at most {number(found.undetectable, 3)} "
-        f"({found.norm.upper()}): the liars' share, times from one end of the bound to the other.",
+        f"If {who} ({percent(found.share)} of the records of the lightest round that the terms allow) lied: sizes are "
+        "of the combined answer of such a round, in L2, where honest owners agree but for their noise. Where they "
+        "differ, a liar has that much more room under every rule but the mean.",
+        "Undetectable: exact answers within the bound, with a turned sign or of exchanged labels, are those of an "
+        "honest owner of another law. Under the mean they move a round's answer by at most "
+        f"{number(found.undetectable, 3)} ({found.norm.upper()}): the liars' share, times from one end of the bound to "
+        "the other. Who lies within what noise hides as well, in every round, is not named for it either: by at most "
+        f"{number(found.unnoticed, 3)} on average.",
         f"Answers beyond bound and noise are named in the result; of honest runs at most one in "
         f"{1 / found.false_alarms:,.0f} names anybody.",
     ]

@@ -60,18 +60,19 @@ class Watch:
 
     Formal guarantee: where all owners keep to the terms, any is named with probability at most `FALSE_ALARMS` in a run,
     whatever their tables and whatever was asked. Each test has a third of it. (1) A single answer outside of what bound
-    and noise explain: the union bound over all answers (`reaches`). (2) Exact answers measure at most the bound, so
-    what answers measure beyond it is at most what their noise does, whose norm over all rounds together is that of one
-    long vector. (3) With a stated spread s, the sum over rounds of two honest owners' differences is at most T s, in
-    any number, and the sum of their noises, of which the tail is exact (normal) or Chernoff's (Laplace). Who lies
-    farther than that from more others than may lie is named: an honest owner is not, whatever the liars say, for it
-    agrees with all other honest ones.
+    and noise explain: the union bound over all answers (`reaches`). (2) Exact answers measure at most the bound (of
+    rows drawn in secret: but for half of the share), so what answers measure beyond it is at most what their noise
+    does, whose norm over all rounds together is that of one long vector. (3) With a stated spread s, the sum over
+    rounds of two honest owners' differences is at most T s, in any number, and the sum of their noises, of which the
+    tail is exact (normal) or Chernoff's (Laplace). Who lies farther than that from more others than may lie is named:
+    an honest owner is not, whatever the liars say, for it agrees with all other honest ones.
     """
 
     def __init__(self, setup: Setup) -> None:
         self._stages = {name: setup.part(name).training for name in setup.schedule.names}
         single = not setup.terms.noise.summed
         self._extents = reaches(setup, FALSE_ALARMS / TESTS) if single else {}
+        self._bounds = {name: exact_extent(setup, name).size for name in self._extents}
         self._outside: dict[str, NDArray[np.bool_]] = {}
         self._beyond: dict[str, Floats] = {}
         self._answers = dict.fromkeys(self._stages, 0)
@@ -87,7 +88,7 @@ class Watch:
             name, question = answer.owner, self._stages[answer.owner].question
             with np.errstate(over="ignore"):
                 sizes = np.linalg.norm(answer.value, 1 if question.norm == "l1" else 2, axis=-1)
-                beyond = np.maximum(sizes - question.extent.size, 0.0) ** (1 if question.norm == "l1" else 2)
+                beyond = np.maximum(sizes - self._bounds[name], 0.0) ** (1 if question.norm == "l1" else 2)
             self._outside[name] = self._outside.get(name, False) | ~self._extents[name].inside(answer.value)
             self._beyond[name] = self._beyond.get(name, 0.0) + beyond
             self._answers[name] += 1
@@ -135,19 +136,27 @@ class Watch:
         return sum_tail(laws, rounds, share / size, size) + rounds * sum(law.rounding(size) for law in laws)
 
 
+def exact_extent(setup: Setup, name: str) -> Extent:
+    """Where an owner's exact answers lie in all rounds of a run; of rows drawn in secret but for half of the owner's
+    share of the false alarms."""
+    stage, owners = setup.part(name).training, len(setup.schedule.names)
+    return stage.question.likely_extent(FALSE_ALARMS / TESTS / owners / 2 / len(stage.rounds))
+
+
 def unnoticed(setup: Setup, name: str) -> Extent:
     """Where an owner's answers may lie in every round of a run without its being named for their size."""
     stage = setup.part(name).training
     rounds, reach = len(stage.rounds), reaches(setup, FALSE_ALARMS / TESTS)[name]
     often = rounds if stage.question.norm == "l1" else math.sqrt(rounds)
-    whole = stage.question.extent.size + _run_noise(stage, rounds, len(setup.schedule.names)) / often
+    whole = exact_extent(setup, name).size + _run_noise(stage, rounds, len(setup.schedule.names)) / often
     return replace(reach, size=min(reach.size, whole))
 
 
 def _run_noise(stage: Stage, answers: int, owners: int) -> float:
     """How much the noise of so many answers of one of the owners measures together, but for its share of the false
     alarms."""
-    law, size, share = stage.series.mechanism, stage.question.size, FALSE_ALARMS / TESTS / owners
+    law, size = stage.series.mechanism, stage.question.size
+    share = FALSE_ALARMS / TESTS / owners / (2 if stage.question.draws else 1)
     if isinstance(law, KNOWN):
         return norm_tail(law, share, size * answers) + 2 * answers * law.rounding(size)
     return (answers if law.norm == "l1" else math.sqrt(answers)) * law.norm_tail(share / answers, size)

@@ -18,7 +18,7 @@ from parley.protocol.aggregation.median import weighted_median
 from parley.protocol.aggregation.price import noise_price
 from parley.protocol.aggregation.trimmed_mean import trimmed_mean
 from parley.protocol.queries import Answer
-from parley.protocol.stages import Resolver
+from parley.protocol.stages import Resolver, Stage
 from parley.validate import Floats, Integers
 
 Rule = Callable[[Floats, Integers, int], Floats]  # answers [..., N, p], records [N], how many may lie: [..., p]
@@ -101,8 +101,11 @@ def reaches(setup: Resolver, probability: float) -> dict[str, Extent]:
     stages = {name: setup.part(name).training for name in setup.schedule.names}
     share = probability / sum(len(stage.rounds) for stage in stages.values())
     alike = {id(stage): stage for stage in stages.values()}  # owners of whom the terms say the same have one stage
-    found = {
-        key: stage.question.extent.noisy(stage.series.mechanism, stage.question.size, share)
-        for key, stage in alike.items()
-    }
+    found = {key: _reach(stage, share) for key, stage in alike.items()}
     return {name: found[id(stage)] for name, stage in stages.items()}
+
+
+def _reach(stage: Stage, probability: float) -> Extent:
+    """Where one answer lies but for this probability: half of it for a secret draw, where there is one."""
+    question, share = stage.question, probability / (2 if stage.question.draws else 1)
+    return question.likely_extent(share).noisy(stage.series.mechanism, question.size, share)
