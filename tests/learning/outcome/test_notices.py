@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -98,6 +99,25 @@ def test_a_turned_sign_within_the_bound_is_named_only_where_a_spread_is_stated(o
     stated = terms.changed(aggregation={"rule": "median", "byzantine": 1, "spread": 0.1})
     found = poisoned_run(stated, owners, lie, "abce", 20, 0).notices
     assert [(notice.owner, notice.reason) for notice in found] == [("d", "spread")]
+
+
+def test_lies_that_cancel_over_the_rounds_are_named_for_the_largest(owners):
+    """Up in one round, down in the next, within the bound: the sum over eight rounds is that of the truth."""
+    signs = cycle((1.0, -1.0))
+    stated = five({"rule": "median", "byzantine": 1, "spread": 0.1}).changed(everyone={"epsilon": 400.0})
+    lie = {"d": lambda value: value + 0.5 * next(signs) * np.eye(value.shape[-1])[0]}
+    found = poisoned_run(stated, owners, lie, "abce", 20, 0).notices
+    assert [(notice.owner, notice.reason, notice.runs) for notice in found] == [("d", "spread", 20)]
+
+
+@pytest.mark.parametrize("extreme", [1e308, np.inf, np.nan])
+def test_no_number_hides_behind_its_own_size(extreme, owners):
+    """Infinities of both signs that would cancel to nothing, and what is no number, are named all the same."""
+    signs = cycle((extreme, -extreme))
+    stated = five({"rule": "median", "byzantine": 1, "spread": 0.1}).changed(everyone={"epsilon": 400.0})
+    found = poisoned_run(stated, owners, {"d": lambda value: np.full_like(value, next(signs))}, "abce", 2, 0).notices
+    assert {notice.owner for notice in found} == {"d"}
+    assert "an answer" in {notice.reason for notice in found}
 
 
 def test_a_liar_cannot_have_an_honest_owner_named(owners):

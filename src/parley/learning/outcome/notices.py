@@ -64,8 +64,10 @@ class Watch:
     rows drawn in secret: but for half of the share), so what answers measure beyond it is at most what their noise
     does, whose norm over all rounds together is that of one long vector. (3) With a stated spread s, the sum over
     rounds of two honest owners' differences is at most T s, in any number, and the sum of their noises, of which the
-    tail is exact (normal) or Chernoff's (Laplace). Who lies farther than that from more others than may lie is named:
-    an honest owner is not, whatever the liars say, for it agrees with all other honest ones.
+    tail is exact (normal) or Chernoff's (Laplace); so it is of one round, in all of which together no difference is
+    larger but for as much (the union bound). Who lies farther than either from more others than may lie is named: an
+    honest owner is not, whatever the liars say, for it agrees with all other honest ones. What lies outside of what
+    explains an answer names its owner, and counts as if it were at the edge.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -79,23 +81,24 @@ class Watch:
         section = setup.terms.aggregation
         self._spread = None if section is None else section.spread
         self._liars = 0 if section is None else section.byzantine
-        self._apart: dict[tuple[str, str], tuple[int, Floats]] = {}
+        self._apart: dict[tuple[str, str], _Apart] = {}
 
     def hear(self, answers: Sequence[Answer]) -> None:
         """Take in what a round brought; sums of several owners' answers say nothing of one."""
-        single = [answer for answer in answers if answer.owner in self._extents]
-        for answer in single:
-            name, question = answer.owner, self._stages[answer.owner].question
-            with np.errstate(over="ignore"):
-                sizes = np.linalg.norm(answer.value, 1 if question.norm == "l1" else 2, axis=-1)
-                beyond = np.maximum(sizes - self._bounds[name], 0.0) ** (1 if question.norm == "l1" else 2)
-            self._outside[name] = self._outside.get(name, False) | ~self._extents[name].inside(answer.value)
-            self._beyond[name] = self._beyond.get(name, 0.0) + beyond
-            self._answers[name] += 1
+        heard: dict[str, Floats] = {}
+        for answer in answers:
+            if (name := answer.owner) in self._extents:
+                outside = ~self._extents[name].inside(answer.value)
+                heard[name] = self._extents[name].nearest(answer.value) if outside.any() else answer.value
+                order = 1 if self._stages[name].question.norm == "l1" else 2
+                sizes = np.linalg.norm(heard[name], order, axis=-1)
+                self._outside[name] = self._outside.get(name, False) | outside
+                self._beyond[name] = self._beyond.get(name, 0.0) + np.maximum(sizes - self._bounds[name], 0.0) ** order
+                self._answers[name] += 1
         if self._spread is not None:
-            for one, other in combinations(single, 2):
-                rounds, sums = self._apart.get((one.owner, other.owner), (0, np.zeros_like(one.value)))
-                self._apart[one.owner, other.owner] = rounds + 1, sums + (one.value - other.value)
+            for one, other in combinations(heard, 2):
+                before = self._apart.get((one, other), _Apart(0, np.zeros(()), np.zeros(())))
+                self._apart[one, other] = before.later(heard[one] - heard[other])
 
     def notices(self) -> tuple[Notice, ...]:
         """Who is named, and why, in the order of the terms."""
@@ -120,20 +123,40 @@ class Watch:
     def _too_far(self, name: str) -> NDArray[np.bool_]:
         """In which replicates it lies too far from more others than may lie."""
         disagrees = np.zeros(self._beyond[name].shape, dtype=int)
-        for pair, (rounds, sums) in self._apart.items():
+        for pair, apart in self._apart.items():
             if name in pair and self._spread is not None:
-                limit = rounds * self._spread + self._difference(pair, rounds)
-                disagrees += np.abs(sums).max(axis=-1) > limit
+                turns = min(len(self._stages[each].rounds) for each in pair)
+                whole = apart.rounds * self._spread + self._difference(pair, apart.rounds, 1)
+                disagrees += (apart.total > whole) | (apart.largest > self._spread + self._difference(pair, 1, turns))
         return disagrees > self._liars
 
-    def _difference(self, pair: tuple[str, str], rounds: int) -> float:
-        """How far the sum of two owners' noises, over so many rounds, goes in its worst number, but for a share of the
-        false alarms."""
+    def _difference(self, pair: tuple[str, str], rounds: int, times: int) -> float:
+        """How far the sum of two owners' noises, over so many rounds, goes in its worst number, in so many such sums,
+        but for a share of the false alarms."""
         stages, owners = [self._stages[name] for name in pair], len(self._stages)
         size = stages[0].question.size
-        share = FALSE_ALARMS / TESTS / (owners * (owners - 1) / 2)
+        share = FALSE_ALARMS / TESTS / 2 / (owners * (owners - 1) / 2) / times
         laws = [stage.series.mechanism for stage in stages]
         return sum_tail(laws, rounds, share / size, size) + rounds * sum(law.rounding(size) for law in laws)
+
+
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """How far two owners' answers were apart, in rounds that heard both: added up [..., p], and the largest number of
+    any round [...]."""
+
+    rounds: int
+    sums: Floats
+    largest: Floats
+
+    @property
+    def total(self) -> Floats:
+        """The largest number of the sum [...]."""
+        return np.asarray(np.abs(self.sums).max(axis=-1))
+
+    def later(self, apart: Floats) -> "_Apart":
+        """After one more round [..., p]."""
+        return _Apart(self.rounds + 1, self.sums + apart, np.maximum(self.largest, np.abs(apart).max(axis=-1)))
 
 
 def exact_extent(setup: Setup, name: str) -> Extent:
