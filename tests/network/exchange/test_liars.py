@@ -112,7 +112,7 @@ def test_a_liar_that_the_terms_reckon_with_does_not_end_the_run_and_is_named(tmp
     assert said.count("b: an answer of it is larger than the agreed bound and noise can make it") == 1
     assert {notice["owner"] for notice in result["notices"]} == {"b"}
     assert (tmp_path / "model.json").exists()
-    assert again["theta"] == result["theta"]
+    assert (again["theta"], again["notices"]) == (result["theta"], result["notices"])
     assert np.abs(result["theta"]).max() <= 5
     pooled = result["scores"]["pooled"]["figures"]
     assert all(figure is None or abs(figure["value"]) < 1e6 for figure in pooled.values())

@@ -7,7 +7,7 @@ nobody is named for them, and what they can do is bounded instead (`parley audit
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -70,7 +70,8 @@ class Watch:
     explains an answer names its owner, and counts as if it were at the edge.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, before: Mapping[str, Floats] | None = None) -> None:
+        """A watch that heard nothing yet, or `before` (`memory`), of one run."""
         self._stages = {name: setup.part(name).training for name in setup.schedule.names}
         single = not setup.terms.noise.summed
         self._extents = reaches(setup, FALSE_ALARMS / TESTS) if single else {}
@@ -82,6 +83,8 @@ class Watch:
         self._spread = None if section is None else section.spread
         self._liars = 0 if section is None else section.byzantine
         self._apart: dict[tuple[str, str], _Apart] = {}
+        if before:
+            self._remember(before)
 
     def hear(self, answers: Sequence[Answer]) -> None:
         """Take in what a round brought; sums of several owners' answers say nothing of one."""
@@ -99,6 +102,32 @@ class Watch:
             for one, other in combinations(heard, 2):
                 before = self._apart.get((one, other), _Apart(0, np.zeros(()), np.zeros(())))
                 self._apart[one, other] = before.later(heard[one] - heard[other])
+
+    def memory(self) -> dict[str, Floats]:
+        """What was heard in one run: of every owner how many answers, whether any was outside, and how much lay beyond
+        [N, 3]; with a stated spread of every pair its rounds, largest and summed differences [N (N - 1)/2, 2 + p]."""
+        if not self._extents:
+            return {}
+        rows = [
+            [float(count), float(self._outside.get(name, False)), float(self._beyond.get(name, 0.0))]
+            for name, count in self._answers.items()
+        ]
+        found = {"owners": np.array(rows)}
+        if self._spread is not None:
+            nothing = _Apart(0, np.zeros(next(iter(self._stages.values())).question.size), np.zeros(()))
+            pairs = [self._apart.get(pair, nothing) for pair in combinations(self._stages, 2)]
+            rows = [[float(pair.rounds), float(pair.largest), *pair.sums.tolist()] for pair in pairs]
+            found["pairs"] = np.array(rows).reshape(len(pairs), 2 + nothing.sums.size)
+        return found
+
+    def _remember(self, before: Mapping[str, Floats]) -> None:
+        for name, (count, outside, beyond) in zip(self._stages, before["owners"], strict=True):
+            self._answers[name] = int(count)
+            if count:
+                self._outside[name], self._beyond[name] = np.asarray(outside > 0), np.asarray(beyond)
+        for pair, row in zip(combinations(self._stages, 2), before.get("pairs", ()), strict=False):
+            if row[0]:
+                self._apart[pair] = _Apart(int(row[0]), row[2:], row[1])
 
     def notices(self) -> tuple[Notice, ...]:
         """Who is named, and why, in the order of the terms."""
