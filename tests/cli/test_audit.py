@@ -90,11 +90,22 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
 
 def test_what_liars_can_do_is_printed(folder):
     write_terms(make_terms(100, 80, 90, learning__horizon=1, model__features=["x0"]), folder / "terms.toml")
-    run = typed("audit", "terms.toml", "--poison")
+    run = typed("audit", "terms.toml", "--poison", "--report", "p.html")
     assert run.code == 0
+    page = (folder / "p.html").read_text(encoding="utf-8")
+    assert "Undetectable" in page
+    assert "mean (agreed)" in page
     assert "mean (agreed)" in run.out
     assert "Undetectable" in run.out
     content = json.loads(typed("audit", "terms.toml", "--poison", "--json").out)
     assert content["inside"] is False
     assert {"mean", "median", "trimmed-mean", "geometric-median"} == {rule["rule"] for rule in content["rules"]}
     assert content["undetectable"] > 0
+
+
+@pytest.mark.parametrize("option", [("--plot", "p.png"), ("--served", "there")])
+def test_options_that_would_do_nothing_beside_lies_are_refused(folder, option):
+    run = typed("audit", "terms.toml", "--poison", *option)
+    assert run.code == 2
+    assert "--poison: expected beside terms, without --served and --plot" in run.said
+    assert not (folder / option[1]).exists()
