@@ -27,9 +27,10 @@ def sentences(found: Damage) -> list[str]:
         "differ, a liar has that much more room under every rule but the mean.",
         "Undetectable: exact answers within the bound, with a turned sign or of exchanged labels, are those of an "
         "honest owner of another law. Under the mean they move a round's answer by at most "
-        f"{number(found.undetectable, 3)} ({found.norm.upper()}): the liars' share, times from one end of the bound to "
-        "the other. Who lies within what noise hides as well, in every round, is not named for it either: by at most "
-        f"{number(found.unnoticed, 3)} on average.",
+        f"{number(found.undetectable, side='above')} ({found.norm.upper()}): the liars' share, times from one "
+        "end of the bound to the other. Who lies within what noise hides as well, in every "
+        "round, is not named for it either and moves it by at most "
+        f"{number(found.unnoticed, side='above')} on average.",
         f"Answers beyond bound and noise are named in the result; of honest runs at most one in "
         f"{1 / found.false_alarms:,.0f} names anybody.",
     ]
