@@ -18,11 +18,12 @@ from parley.audit.poisoning import (
     with_trigger,
 )
 from parley.errors import TermsError
-from parley.protocol.aggregation.robust import RULES
+from parley.protocol.aggregation.robust import RULES, plain_mean
 from parley.protocol.setup import resolve
 
 ROBUST = [rule for rule in RULES if rule != "mean"]
 ROWS = 600
+GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
 BOUNDS = {f"x{j}": [-4.0, 4.0] for j in range(3)}
 
 
@@ -95,7 +96,7 @@ def test_labels_are_turned_around():
     assert (flipped_labels(numbers, "y").y == 9 - np.arange(10.0)).all()
 
 
-@pytest.mark.parametrize("law", [{}, {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}])
+@pytest.mark.parametrize("law", [{}, GAUSSIAN])
 def test_the_damage_of_a_round_is_bounded(law, monkeypatch):
     monkeypatch.setattr("parley.audit.damage.MOST", 300)
     found = damage(terms(**law))
@@ -112,6 +113,44 @@ def test_the_damage_of_a_round_is_bounded(law, monkeypatch):
     bounded = damage(terms(**law).changed(aggregation={"rule": "mean", "byzantine": 1})).rules[0]
     assert bounded.agreed
     assert bounded.shift <= bounded.outside < found.undetectable  # half of it is the honest noise's
+
+
+FEWER = {
+    "participation": ({"learning__participation": 0.4}, 2),
+    "quorum": ({"learning__quorum": 3, "learning__straggler": "skip"}, 3),
+    "everybody": ({}, 5),
+}
+
+
+@pytest.mark.parametrize("fewer", FEWER)
+def test_the_bound_is_that_of_the_round_that_hears_fewest(fewer, monkeypatch):
+    """An honest answer at one end of the bound, turned around, moves the mean of the lightest round by the bound
+    itself, and what noise hides is within the other."""
+    monkeypatch.setattr("parley.audit.damage.MOST", 300)
+    overrides, heard = FEWER[fewer]
+    agreed = make_terms(200, 100, 100, 100, 100, epsilon=0.1, **overrides)
+    found = damage(agreed)
+    edge = np.eye(3)[0] * found.bound
+    records, values = np.array([200, *(100,) * (heard - 1)]), np.zeros((heard, 3))
+    moved = [plain_mean(np.vstack([sign * edge, values[1:]]), records) for sign in (1, -1)]
+    assert found.undetectable == pytest.approx(np.abs(moved[0] - moved[1]).sum())
+    assert found.undetectable < found.rules[0].shift <= found.unnoticed  # noise hides more, and not more than said
+    assert found.to_json()["unnoticed"] == found.unnoticed
+
+
+def test_where_rows_are_drawn_in_secret_the_bound_is_that_of_a_likely_draw(monkeypatch):
+    """20 batches of 2,000 rows: all of them may be drawn, and never are."""
+    monkeypatch.setattr("parley.audit.damage.MOST", 200)
+    drawn = {"algorithm": "private-sgd", "batches": 20, "horizon": 40, "sampling": "poisson", "decay": None}
+    agreed = terms(2000, **{f"learning__{key}": value for key, value in drawn.items()})
+    found, question = damage(agreed), resolve(agreed).part("a").training.question
+    assert question.extent.size == pytest.approx(20 * 3.0)
+    assert 3.0 < found.bound < 2 * 3.0
+    rows = np.random.default_rng(0).binomial(2000, 1 / 20, 100_000)
+    for share in (0.1, 1e-3):
+        most = question.likely_extent(share).size / 3.0 * 2000 / 20
+        assert np.mean(rows > most) <= share
+        assert np.mean(rows > most - 3) > share / 4  # and it is not far away
 
 
 def test_rules_that_owners_cannot_agree_on_are_left_out():

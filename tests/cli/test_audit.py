@@ -55,7 +55,7 @@ def test_hosts_are_looked_at_where_they_draw_one_noise(folder):
     write_terms(OTHERWISE["one noise for all"], folder / "hosted.toml")
     run = typed("audit", "hosted.toml", "--runs", "100", "--seed", "1", "--tries", "0")
     assert run.code == 0
-    assert "host, with the learner" in run.out
+    assert "one host and the learner" in run.out
 
 
 def test_mistakes_are_a_sentence(folder):
@@ -126,11 +126,22 @@ def test_what_belongs_to_terms_is_asked_of_them(words):
 
 def test_what_liars_can_do_is_printed(folder):
     write_terms(make_terms(100, 80, 90, learning__horizon=1, model__features=["x0"]), folder / "terms.toml")
-    run = typed("audit", "terms.toml", "--poison")
+    run = typed("audit", "terms.toml", "--poison", "--report", "p.html")
     assert run.code == 0
+    page = (folder / "p.html").read_text(encoding="utf-8")
+    assert "Undetectable" in page
+    assert "mean (agreed)" in page
     assert "mean (agreed)" in run.out
     assert "Undetectable" in run.out
     content = json.loads(typed("audit", "terms.toml", "--poison", "--json").out)
     assert content["inside"] is False
     assert {"mean", "median", "trimmed-mean", "geometric-median"} == {rule["rule"] for rule in content["rules"]}
     assert content["undetectable"] > 0
+
+
+@pytest.mark.parametrize("option", [("--plot", "p.png"), ("--served", "there")])
+def test_options_that_would_do_nothing_beside_lies_are_refused(folder, option):
+    run = typed("audit", "terms.toml", "--poison", *option)
+    assert run.code == 2
+    assert "--poison: expected beside terms, without --served and --plot" in run.said
+    assert not (folder / option[1]).exists()

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from parley.audit.adversarial_learner import AdversarialLearner, adversarial_learner
 from parley.errors import TermsError
-from parley.learning.outcome.notices import FALSE_ALARMS, unnoticed
+from parley.learning.outcome.notices import FALSE_ALARMS, exact_extent, unnoticed
 from parley.privacy.mechanisms import Bounded, FastNoise
 from parley.protocol.aggregation.robust import RULES, TOUCHED, reaches
 from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
+from parley.terms.aggregation import fewest_answers
 from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats, Integers
 
@@ -47,8 +48,9 @@ class Damage:
 
     terms_hash: str
     liars: tuple[str, ...]  # those with most records
-    share: float  # of all records
+    share: float  # of the records of the lightest round
     bound: float  # how much an honest owner's exact answer measures at most, in `norm`
+    reach: float  # how much a liar's answers measure at most where it lies in every round and is not named for it
     norm: str
     false_alarms: float
     rules: tuple[RuleDamage, ...]
@@ -61,18 +63,32 @@ class Damage:
         bound to the other."""
         return 2 * self.share * self.bound
 
+    @property
+    def unnoticed(self) -> float:
+        """How far lies that noise hides move the mean at most, on average over noise and rounds: the liars' share,
+        times from one end of the bound to the other end of bound and noise."""
+        return self.share * (self.reach + self.bound)
+
     def to_json(self) -> dict[str, Any]:
         """The object that `parley audit --poison --json` prints."""
         rules, asker = [rule.to_json() for rule in self.rules], None if self.learner is None else vars(self.learner)
-        return {**vars(self), "undetectable": self.undetectable, "rules": rules, "learner": asker}
+        return {
+            **vars(self),
+            "undetectable": self.undetectable,
+            "unnoticed": self.unnoticed,
+            "rules": rules,
+            "learner": asker,
+        }
 
 
 def damage(terms: Terms, seed: int = 0) -> Damage:
     """What the owners that may lie (one, where the terms do not say) can do by these terms. No table is read.
 
     The shift is that of honest owners who agree but for their noise: where they differ, a liar has that much more room
-    in every rule but the mean, where the bound `undetectable` holds whatever the tables. Lies that were tried lie in
-    one number or in all alike, at distances up to what goes unnoticed, and at a million times as much.
+    in every rule but the mean, where the bounds `undetectable` and `unnoticed` hold whatever the tables. The round is
+    the lightest that the terms allow: the liars, and of the others no more than must be heard, those with the fewest
+    records. Lies that were tried lie in one number or in all alike, at distances up to what goes unnoticed, and at a
+    million times as much.
     """
     began = time.perf_counter()
     if (
@@ -88,23 +104,24 @@ def damage(terms: Terms, seed: int = 0) -> Damage:
     setup, count = resolve(terms), 1 if terms.aggregation is None else terms.aggregation.byzantine
     names = sorted(setup.schedule.names, key=lambda name: -setup.part(name).training.question.records)
     liars, rows = tuple(names[:count]), {name: setup.part(name).training.question.records for name in names}
-    training = setup.part(liars[0]).training.question
+    heard = (*liars, *names[len(names) - fewest_answers(terms) + count :])
     return Damage(
         terms_hash=terms.hash,
         liars=liars,
-        share=sum(rows[name] for name in liars) / sum(rows.values()),
-        bound=training.extent.size,
-        norm=training.norm,
+        share=sum(rows[name] for name in liars) / sum(rows[name] for name in heard),
+        bound=max(exact_extent(setup, name).size for name in names),
+        reach=max(unnoticed(setup, name).size for name in liars),
+        norm=setup.part(liars[0]).training.question.norm,
         false_alarms=FALSE_ALARMS,
-        rules=tuple(_rules(setup, liars, seed)),
+        rules=tuple(_rules(setup, liars, heard, seed)),
         learner=adversarial_learner(setup, liars[0], seed),
         seconds=time.perf_counter() - began,
     )
 
 
-def _rules(setup: Setup, liars: Collection[str], seed: int) -> Iterator[RuleDamage]:
-    """Every rule that these owners may agree on."""
-    terms, names = setup.terms, setup.schedule.names
+def _rules(setup: Setup, liars: Collection[str], names: Collection[str], seed: int) -> Iterator[RuleDamage]:
+    """Every rule that these owners may agree on, of a round that hears those of these names."""
+    terms = setup.terms
     agreed = "mean" if terms.aggregation is None else terms.aggregation.rule
     stages = [setup.part(name).training for name in names]
     size, laws = stages[0].question.size, [stage.series.mechanism for stage in stages]

@@ -104,6 +104,8 @@ def audit_command(
 
     Example:  parley audit model.json --terms terms.toml --owner bank-a --report membership.html
     """
+    if poison and (plot is not None or served is not None):
+        raise SettingError("--poison: expected beside terms, without --served and --plot; --report writes a page")
     if is_model(terms_file):
         require_of_a_model(runs, poison, served, tables, program, at)
         if not audit_model_file(terms_file, by, owner, data, population, models, largest, seed, plot, report, as_json):
@@ -123,7 +125,7 @@ def audit_command(
         audit_a_daemon(terms, options, served, seed, report, as_json)
         return
     if poison:
-        show_poisoning(terms, seed or 0, as_json)
+        show_poisoning(terms, seed or 0, report, as_json)
         return
     for file in (plot, report):
         require_folder(file)
@@ -172,13 +174,16 @@ def require_of_a_model(
         raise SettingError(f"{named}: expected terms to audit, not a model")
 
 
-def show_poisoning(terms: Terms, seed: int, as_json: bool) -> None:
-    """Print what owners that lie can do by these terms."""
+def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) -> None:
+    """Print what owners that lie can do by these terms, and write its page."""
     from parley.audit.damage import damage
     from parley.report import poisoning as words
 
+    require_folder(report)
     with progress_bar("lying"):
         found = damage(terms, seed)
+    if report is not None:
+        report.write_text(words.poisoning_page(found, terms), encoding="utf-8")
     if as_json:
         print_json(found.to_json(), inside=False)
         return

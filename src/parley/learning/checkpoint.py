@@ -5,9 +5,10 @@ owners' ledgers alone do not say who was in time, so the state that follows is s
 asked. From then on the next question is fixed; a crash before that moment has asked nothing that depends on who was in
 time. A checkpoint is as long after the last round as after the first.
 
-It also keeps the end of every owner's ledger as last seen, by which an older copy of that ledger is told. Its own
-checksum tells accidents: a byte that changed on the disk, a number that somebody edited. Who means to forge a
-checkpoint can compute it anew.
+It also keeps the end of every owner's ledger as last seen, by which an older copy of that ledger is told, and what was
+heard of every owner's answers, by which liars are named at the end (`outcome.notices`). Its own checksum tells
+accidents: a byte that changed on the disk, a number that somebody edited. Who means to forge a checkpoint can compute
+it anew.
 """
 
 import hashlib
@@ -38,7 +39,8 @@ class Checkpoint:
     """The state before round `state.round` of the agreement with this hash.
 
     `answers` says how many answers of each owner went into it, `spent` what the owner had spent by its own last word,
-    `heads` where its ledger ended then.
+    `heads` where its ledger ended then; `watched` is what a watch heard until then, and empty in files of versions that
+    did not keep it.
     """
 
     terms_hash: str
@@ -46,6 +48,7 @@ class Checkpoint:
     answers: Mapping[str, int]
     spent: Mapping[str, float]
     heads: Mapping[str, Head] = field(default_factory=dict)
+    watched: Mapping[str, Floats] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Durably, in the place of the one before. Numbers are written so that they read back to the bit."""
@@ -59,18 +62,21 @@ class Checkpoint:
             "spent": dict(self.spent),
             "heads": {name: [head.entries, head.hash] for name, head in self.heads.items()},
         }
+        if self.watched:
+            content["watched"] = {name: array.tolist() for name, array in self.watched.items()}
         text = _canonical(content)
         replace_text(path, f'{text[:-1]}, "checksum": "{_checksum(text)}"}}\n')
 
 
-def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
-    """Read what `save` wrote for these terms; `start` says what shape their states have. Anything else is refused."""
+def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str, Floats] | None = None) -> Checkpoint:
+    """Read what `save` wrote for these terms; `start` says what shape their states have, `watched` what a watch heard
+    (left out: that is not read). Anything else is refused."""
     expected = terms.hash
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         checksum = content.pop("checksum", None)
         whole = checksum == (None if content["format"] == EARLIER else _checksum(_canonical(content)))
-        found = None if not whole or content["terms"] != expected else _read(content, terms, start)
+        found = None if not whole or content["terms"] != expected else _read(content, terms, start, watched or {})
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise SettingError(
             f"{path}: not a checkpoint that Parley wrote; put that of the run back, or move it away to begin again"
@@ -85,7 +91,7 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
     return found
 
 
-def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
+def _read(content: dict[str, Any], terms: Terms, start: State, like: Mapping[str, Floats]) -> Checkpoint:
     """The checkpoint, if a run by these terms can have stood there (ValueError)."""
     memory = content["memory"]
     # as it once was: one array without a name; algorithms that need none kept a second copy of theta
@@ -96,6 +102,7 @@ def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
     remembered = {name: _numbers(memory[name], like) for name, like in start.memory.items()}
     state = State(content["round"], _numbers(content["theta"], start.theta), remembered)
     answers, spent = dict(content["answers"]), {name: float(epsilon) for name, epsilon in content["spent"].items()}
+    watched = {name: _numbers(content["watched"][name], shape) for name, shape in like.items() if "watched" in content}
     heads = {name: Head(entries, end) for name, (entries, end) in content.get("heads", {}).items()}
     sound = (
         content["format"] in (FORMAT, EARLIER)
@@ -108,7 +115,7 @@ def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
     )
     if not sound:
         raise ValueError
-    return Checkpoint(terms.hash, state, answers, spent, heads)
+    return Checkpoint(terms.hash, state, answers, spent, heads, watched)
 
 
 def _canonical(content: dict[str, Any]) -> str:

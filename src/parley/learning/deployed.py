@@ -68,7 +68,7 @@ class DeployedRun:
             return Checkpoint(self.setup.hash, self.start, {}, {})
         if not resume:
             raise SettingError(f"{self.checkpoint}: a run by these terms was begun; --resume goes on with it")
-        return load_checkpoint(self.checkpoint, self.setup.terms, self.start)
+        return load_checkpoint(self.checkpoint, self.setup.terms, self.start, Watch(self.setup).memory())
 
     def finished(self, begin: Checkpoint) -> bool:
         """Whether nobody has to be asked any more: all rounds are done, and no score was agreed on."""
@@ -91,7 +91,7 @@ class KeptRun:
         self._deployed, self._peers, self._begin = deployed, peers, begin
         self.used = Counter(begin.answers)  # how many answers of each owner went into the state
         self.aborted: list[int] = []  # rounds that brought no step
-        self.watch = Watch(deployed.setup)
+        self.watch = Watch(deployed.setup, begin.watched)
 
     def rounds(self, progress: Callable[[State], None]) -> State:
         """All rounds from where it begins."""
@@ -124,9 +124,10 @@ class KeptRun:
 
     def _store(self, state: State) -> None:
         heads = {**self._begin.heads, **self._peers.heads}
-        Checkpoint(self._deployed.setup.hash, state, dict(self.used), self.last_spent(), heads).save(
-            self._deployed.checkpoint
+        kept = Checkpoint(
+            self._deployed.setup.hash, state, dict(self.used), self.last_spent(), heads, self.watch.memory()
         )
+        kept.save(self._deployed.checkpoint)
 
 
 def learn(

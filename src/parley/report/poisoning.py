@@ -2,6 +2,10 @@
 
 from parley.audit.damage import Damage
 from parley.numerals import number, percent
+from parley.report.page import Section, page
+from parley.terms import Terms
+
+LEAD = "What owners that lie can do to a joint model, from public numbers alone: no table was read."
 
 
 def rule_rows(found: Damage) -> list[list[str]]:
@@ -18,12 +22,15 @@ def sentences(found: Damage) -> list[str]:
     """What the table means, what cannot be noticed, and what a learner gains that lies."""
     who = ", ".join(found.liars)
     said = [
-        f"If {who} ({percent(found.share)} of the records) lied: sizes are of the combined answer of one round, in L2, "
-        "where honest owners agree but for their noise. Where they differ, a liar has that much more room under "
-        "every rule but the mean.",
-        "Undetectable: answers within the bound, with a turned sign or of exchanged labels, are those of an honest "
-        f"owner of another law. Under the mean they move a round's answer by at most {number(found.undetectable, 3)} "
-        f"({found.norm.upper()}): the liars' share, times from one end of the bound to the other.",
+        f"If {who} ({percent(found.share)} of the records of the lightest round that the terms allow) lied: sizes are "
+        "of the combined answer of such a round, in L2, where honest owners agree but for their noise. Where they "
+        "differ, a liar has that much more room under every rule but the mean.",
+        "Undetectable: exact answers within the bound, with a turned sign or of exchanged labels, are those of an "
+        "honest owner of another law. Under the mean they move a round's answer by at most "
+        f"{number(found.undetectable, side='above')} ({found.norm.upper()}): the liars' share, times from one "
+        "end of the bound to the other. Who lies within what noise hides as well, in every "
+        "round, is not named for it either and moves it by at most "
+        f"{number(found.unnoticed, side='above')} on average.",
         f"Answers beyond bound and noise are named in the result; of honest runs at most one in "
         f"{1 / found.false_alarms:,.0f} names anybody.",
     ]
@@ -35,3 +42,14 @@ def sentences(found: Damage) -> list[str]:
             "them, so it is never more than 100%, and epsilon stands."
         )
     return said
+
+
+def poisoning_page(found: Damage, terms: Terms) -> str:
+    """The HTML page of what liars can do."""
+    moved, undetectable, named, *learner = sentences(found)
+    sections = [
+        Section("How far do lies move a round?", [moved], rule_rows(found)),
+        Section("What is noticed, and what is not?", [undetectable, named]),
+        *([Section("And a learner that lies?", learner)] if learner else []),
+    ]
+    return page(f"Owners that lie: {terms.title or 'an agreement'}", LEAD, sections, f"Parley · terms {terms.hash}")

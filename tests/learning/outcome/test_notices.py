@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -72,6 +73,25 @@ def test_honest_owners_as_far_apart_as_stated_are_not_named(law):
     assert {notice.owner for notice in at_the_edge(quiet, 2, 0.4)} == set(NAMES)
 
 
+@pytest.mark.parametrize(("alarms", "named"), [(FALSE_ALARMS, False), (0.9, True)])
+def test_honest_draws_in_secret_are_not_named_for_their_size(alarms, named, monkeypatch):
+    """Rows that all have the largest gradient, drawn in secret, hardly any noise: what names anybody is the draw alone.
+    At the stated rate 2,000 runs name 9 or more with probability below 1e-3; a mutant, with an alarm wanted in nearly
+    every run, names many."""
+    monkeypatch.setattr(notices, "FALSE_ALARMS", alarms)
+    drawn = {"algorithm": "private-sgd", "batches": 20, "sampling": "poisson", "epochs": 1, "horizon": None}
+    terms = make_terms(*(2000,) * 5, epsilon=5e4, privacy__clip=1.0, **{f"learning__{k}": v for k, v in drawn.items()})
+    setup, rng = resolve(terms), np.random.default_rng(4)
+    watch, law = Watch(setup), setup.part("a").training.series.mechanism
+    for _ in range(20):
+        rows = rng.binomial(2000, 1 / 20, (5, RUNS))
+        exact = rows[..., None] / 100 * np.eye(3)[0]
+        said = exact + rng.laplace(0, law.noise_scale, exact.shape)
+        watch.hear([Answer("q", name, 2000, value) for name, value in zip(NAMES, said, strict=True)])
+    runs = sum(notice.runs for notice in watch.notices())
+    assert runs > 100 if named else runs <= 8
+
+
 def test_the_alarm_is_not_asleep(monkeypatch):
     """A mutant: with a false alarm wanted in every second run, honest owners at the edge are named often."""
     monkeypatch.setattr(notices, "FALSE_ALARMS", 0.5)
@@ -98,6 +118,25 @@ def test_a_turned_sign_within_the_bound_is_named_only_where_a_spread_is_stated(o
     stated = terms.changed(aggregation={"rule": "median", "byzantine": 1, "spread": 0.1})
     found = poisoned_run(stated, owners, lie, "abce", 20, 0).notices
     assert [(notice.owner, notice.reason) for notice in found] == [("d", "spread")]
+
+
+def test_lies_that_cancel_over_the_rounds_are_named_for_the_largest(owners):
+    """Up in one round, down in the next, within the bound: the sum over eight rounds is that of the truth."""
+    signs = cycle((1.0, -1.0))
+    stated = five({"rule": "median", "byzantine": 1, "spread": 0.1}).changed(everyone={"epsilon": 400.0})
+    lie = {"d": lambda value: value + 0.5 * next(signs) * np.eye(value.shape[-1])[0]}
+    found = poisoned_run(stated, owners, lie, "abce", 20, 0).notices
+    assert [(notice.owner, notice.reason, notice.runs) for notice in found] == [("d", "spread", 20)]
+
+
+@pytest.mark.parametrize("extreme", [1e308, np.inf, np.nan])
+def test_no_number_hides_behind_its_own_size(extreme, owners):
+    """Infinities of both signs that would cancel to nothing, and what is no number, are named all the same."""
+    signs = cycle((extreme, -extreme))
+    stated = five({"rule": "median", "byzantine": 1, "spread": 0.1}).changed(everyone={"epsilon": 400.0})
+    found = poisoned_run(stated, owners, {"d": lambda value: np.full_like(value, next(signs))}, "abce", 2, 0).notices
+    assert {notice.owner for notice in found} == {"d"}
+    assert "an answer" in {notice.reason for notice in found}
 
 
 def test_a_liar_cannot_have_an_honest_owner_named(owners):

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from consortium import Consortium, parley_process
+from consortium import Consortium, parley_process, toml_terms
 from rewriting_host import Host
 
 import parley
@@ -88,6 +88,34 @@ def test_an_owner_that_lies_is_named_and_ends_the_run(banks, lie, rule):
             host.close()
     assert len(rounds) == (1 if rewrite is shrunk else 0)  # refused in the first round in which it lies
     assert plan.checkpoint.exists() is (rewrite is shrunk)
+
+
+def test_a_liar_that_the_terms_reckon_with_does_not_end_the_run_and_is_named(tmp_path):
+    """Numbers out of all proportion, in every round and in the score; also to a learner that was killed and resumes."""
+    banks, file = Consortium(tmp_path, names="abc"), tmp_path / "terms.toml"
+    text = toml_terms(horizon=3, extra='[aggregation]\nrule = "median"\nbyzantine = 1')
+    text = text.replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.2")
+    file.write_text(text.replace("radius = 5.0", "radius = 5.0\nholdout = 0.2\nbounds = { y = [-5, 5] }"))
+    banks.accept(parley.load_terms(file))
+
+    def large(reply):
+        if reply.WhichOneof("outcome") == "answer":
+            values(reply, np.resize([1e300, -1e300], len(reply.answer.value.data) // 8))
+
+    hosts = [Host(banks, "a"), Host(banks, "b", large), Host(banks, "c")]
+    result = banks.learn("--save", str(tmp_path / "model.json"))
+    said = " ".join(banks.said().split())
+    again = banks.learn("--resume")
+    for host in hosts:
+        host.close()
+    banks.close()
+    assert said.count("b: an answer of it is larger than the agreed bound and noise can make it") == 1
+    assert {notice["owner"] for notice in result["notices"]} == {"b"}
+    assert (tmp_path / "model.json").exists()
+    assert (again["theta"], again["notices"]) == (result["theta"], result["notices"])
+    assert np.abs(result["theta"]).max() <= 5
+    pooled = result["scores"]["pooled"]["figures"]
+    assert all(figure is None or abs(figure["value"]) < 1e6 for figure in pooled.values())
 
 
 def test_the_command_ends_without_a_model_and_names_the_liar(banks):

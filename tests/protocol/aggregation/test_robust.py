@@ -52,6 +52,18 @@ def test_honest_answers_are_taken_as_they_are(law):
     np.testing.assert_array_equal(extent.nearest(values)[~touched], values[~touched])
 
 
+@pytest.mark.parametrize("extreme", EXTREMES)
+def test_a_score_that_nothing_explains_counts_for_no_more_than_one_at_the_edge(extreme):
+    terms = make_terms(*(50,) * 5, privacy__score_epsilon=0.2, model__holdout=0.2, model__bounds={"y": [-2, 2]})
+    setup = resolve(terms.changed(aggregation={"rule": "median", "byzantine": 1}))
+    values = np.zeros((5, setup.part("a").stages[1].question.size))
+    values[2] = extreme
+    reach = reaches(setup, TOUCHED, stage=1)["a"]
+    found = setup.aggregation.pooled(told(values))
+    edge = max(np.max(np.abs(reach.low)), np.max(np.abs(reach.high)))
+    assert np.abs(found).max() <= edge / 5 * (1 + 1e-9)
+
+
 def test_plain_terms_average_as_they_did_and_scores_are_averaged_whatever_the_rule():
     assert isinstance(resolve(make_terms(10, 10)).aggregation, EachOwner)
     robust = setup_of("median").aggregation

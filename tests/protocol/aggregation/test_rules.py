@@ -136,6 +136,13 @@ def test_the_price_of_the_median_is_that_of_its_order_statistic(owners, noise, l
     assert found != pytest.approx(other, rel=4.5 * np.sqrt(5 / 2e5)) or owners == 11
 
 
+@pytest.mark.parametrize(("law", "price"), [(Gaussian(1.0, 1.0), 3.64), (Laplace(1.0, 1.0), 3.21)])
+def test_beside_many_small_owners_the_median_is_the_large_one_noise_and_all(law, price):
+    """49 records beside 51 owners with one: nearly 4, what half of the weight would have."""
+    records = (49, *(1,) * 51)
+    assert noise_price(weighted_median, (law,) * 52, records, 1, 1) == pytest.approx(price, rel=0.05)
+
+
 def test_prices_of_the_other_rules():
     """The mean's is 1; of many equal owners the median's is pi/2 and Krum's nearly their number; trimming lies
     between."""

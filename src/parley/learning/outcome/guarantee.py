@@ -15,9 +15,11 @@ RELEASE = (
 )
 BY_THEIR_WORD = (
     "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the "
-    "cost that the terms say, and no answer was larger than the agreed bound and noise can make it. What an owner "
-    "computed it from, and with which noise, only its own people can see."
+    "cost that the terms say, and {}. What an owner computed it from, and with which noise, only its own people can "
+    "see."
 )
+WITHIN = "no answer was larger than the agreed bound and noise can make it"
+BROUGHT_WITHIN = "answers larger than the agreed bound and noise can make them were brought within these"
 SHARED_BY_WORD = (
     "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before "
     "its shares left, and the three hosts opened the same sums, none larger than the agreed bounds and the noise "
@@ -33,7 +35,8 @@ def kind_of_run(result: Result) -> str:
     """Whether it was a simulation, a release, or a release by the word of owners elsewhere."""
     shared = result.terms.noise.summed
     if result.by_word:
-        return SHARED_BY_WORD if shared else BY_THEIR_WORD
+        sizes = WITHIN if result.terms.aggregation is None else BROUGHT_WITHIN
+        return SHARED_BY_WORD if shared else BY_THEIR_WORD.format(sizes)
     if result.released:
         return SHARED_HERE if shared else RELEASE
     return SIMULATION

@@ -7,7 +7,7 @@ nobody is named for them, and what they can do is bounded instead (`parley audit
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -60,41 +60,74 @@ class Watch:
 
     Formal guarantee: where all owners keep to the terms, any is named with probability at most `FALSE_ALARMS` in a run,
     whatever their tables and whatever was asked. Each test has a third of it. (1) A single answer outside of what bound
-    and noise explain: the union bound over all answers (`reaches`). (2) Exact answers measure at most the bound, so
-    what answers measure beyond it is at most what their noise does, whose norm over all rounds together is that of one
-    long vector. (3) With a stated spread s, the sum over rounds of two honest owners' differences is at most T s, in
-    any number, and the sum of their noises, of which the tail is exact (normal) or Chernoff's (Laplace). Who lies
-    farther than that from more others than may lie is named: an honest owner is not, whatever the liars say, for it
-    agrees with all other honest ones.
+    and noise explain: the union bound over all answers (`reaches`). (2) Exact answers measure at most the bound (of
+    rows drawn in secret: but for half of the share), so what answers measure beyond it is at most what their noise
+    does, whose norm over all rounds together is that of one long vector. (3) With a stated spread s, the sum over
+    rounds of two honest owners' differences is at most T s, in any number, and the sum of their noises, of which the
+    tail is exact (normal) or Chernoff's (Laplace); so it is of one round, in all of which together no difference is
+    larger but for as much (the union bound). Who lies farther than either from more others than may lie is named: an
+    honest owner is not, whatever the liars say, for it agrees with all other honest ones. What lies outside of what
+    explains an answer names its owner, and counts as if it were at the edge.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, before: Mapping[str, Floats] | None = None) -> None:
+        """A watch that heard nothing yet, or `before` (`memory`), of one run."""
         self._stages = {name: setup.part(name).training for name in setup.schedule.names}
         single = not setup.terms.noise.summed
         self._extents = reaches(setup, FALSE_ALARMS / TESTS) if single else {}
+        self._bounds = {name: exact_extent(setup, name).size for name in self._extents}
         self._outside: dict[str, NDArray[np.bool_]] = {}
         self._beyond: dict[str, Floats] = {}
         self._answers = dict.fromkeys(self._stages, 0)
         section = setup.terms.aggregation
         self._spread = None if section is None else section.spread
         self._liars = 0 if section is None else section.byzantine
-        self._apart: dict[tuple[str, str], tuple[int, Floats]] = {}
+        self._apart: dict[tuple[str, str], _Apart] = {}
+        if before:
+            self._remember(before)
 
     def hear(self, answers: Sequence[Answer]) -> None:
         """Take in what a round brought; sums of several owners' answers say nothing of one."""
-        single = [answer for answer in answers if answer.owner in self._extents]
-        for answer in single:
-            name, question = answer.owner, self._stages[answer.owner].question
-            with np.errstate(over="ignore"):
-                sizes = np.linalg.norm(answer.value, 1 if question.norm == "l1" else 2, axis=-1)
-                beyond = np.maximum(sizes - question.extent.size, 0.0) ** (1 if question.norm == "l1" else 2)
-            self._outside[name] = self._outside.get(name, False) | ~self._extents[name].inside(answer.value)
-            self._beyond[name] = self._beyond.get(name, 0.0) + beyond
-            self._answers[name] += 1
+        heard: dict[str, Floats] = {}
+        for answer in answers:
+            if (name := answer.owner) in self._extents:
+                outside = ~self._extents[name].inside(answer.value)
+                heard[name] = self._extents[name].nearest(answer.value) if outside.any() else answer.value
+                order = 1 if self._stages[name].question.norm == "l1" else 2
+                sizes = np.linalg.norm(heard[name], order, axis=-1)
+                self._outside[name] = self._outside.get(name, False) | outside
+                self._beyond[name] = self._beyond.get(name, 0.0) + np.maximum(sizes - self._bounds[name], 0.0) ** order
+                self._answers[name] += 1
         if self._spread is not None:
-            for one, other in combinations(single, 2):
-                rounds, sums = self._apart.get((one.owner, other.owner), (0, np.zeros_like(one.value)))
-                self._apart[one.owner, other.owner] = rounds + 1, sums + (one.value - other.value)
+            for one, other in combinations(heard, 2):
+                before = self._apart.get((one, other), _Apart(0, np.zeros(()), np.zeros(())))
+                self._apart[one, other] = before.later(heard[one] - heard[other])
+
+    def memory(self) -> dict[str, Floats]:
+        """What was heard in one run: of every owner how many answers, whether any was outside, and how much lay beyond
+        [N, 3]; with a stated spread of every pair its rounds, largest and summed differences [N (N - 1)/2, 2 + p]."""
+        if not self._extents:
+            return {}
+        rows = [
+            [float(count), float(self._outside.get(name, False)), float(self._beyond.get(name, 0.0))]
+            for name, count in self._answers.items()
+        ]
+        found = {"owners": np.array(rows)}
+        if self._spread is not None:
+            nothing = _Apart(0, np.zeros(next(iter(self._stages.values())).question.size), np.zeros(()))
+            pairs = [self._apart.get(pair, nothing) for pair in combinations(self._stages, 2)]
+            rows = [[float(pair.rounds), float(pair.largest), *pair.sums.tolist()] for pair in pairs]
+            found["pairs"] = np.array(rows).reshape(len(pairs), 2 + nothing.sums.size)
+        return found
+
+    def _remember(self, before: Mapping[str, Floats]) -> None:
+        for name, (count, outside, beyond) in zip(self._stages, before["owners"], strict=True):
+            self._answers[name] = int(count)
+            if count:
+                self._outside[name], self._beyond[name] = np.asarray(outside > 0), np.asarray(beyond)
+        for pair, row in zip(combinations(self._stages, 2), before.get("pairs", ()), strict=False):
+            if row[0]:
+                self._apart[pair] = _Apart(int(row[0]), row[2:], row[1])
 
     def notices(self) -> tuple[Notice, ...]:
         """Who is named, and why, in the order of the terms."""
@@ -119,20 +152,47 @@ class Watch:
     def _too_far(self, name: str) -> NDArray[np.bool_]:
         """In which replicates it lies too far from more others than may lie."""
         disagrees = np.zeros(self._beyond[name].shape, dtype=int)
-        for pair, (rounds, sums) in self._apart.items():
+        for pair, apart in self._apart.items():
             if name in pair and self._spread is not None:
-                limit = rounds * self._spread + self._difference(pair, rounds)
-                disagrees += np.abs(sums).max(axis=-1) > limit
+                turns = min(len(self._stages[each].rounds) for each in pair)
+                whole = apart.rounds * self._spread + self._difference(pair, apart.rounds, 1)
+                disagrees += (apart.total > whole) | (apart.largest > self._spread + self._difference(pair, 1, turns))
         return disagrees > self._liars
 
-    def _difference(self, pair: tuple[str, str], rounds: int) -> float:
-        """How far the sum of two owners' noises, over so many rounds, goes in its worst number, but for a share of the
-        false alarms."""
+    def _difference(self, pair: tuple[str, str], rounds: int, times: int) -> float:
+        """How far the sum of two owners' noises, over so many rounds, goes in its worst number, in so many such sums,
+        but for a share of the false alarms."""
         stages, owners = [self._stages[name] for name in pair], len(self._stages)
         size = stages[0].question.size
-        share = FALSE_ALARMS / TESTS / (owners * (owners - 1) / 2)
+        share = FALSE_ALARMS / TESTS / 2 / (owners * (owners - 1) / 2) / times
         laws = [stage.series.mechanism for stage in stages]
         return sum_tail(laws, rounds, share / size, size) + rounds * sum(law.rounding(size) for law in laws)
+
+
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """How far two owners' answers were apart, in rounds that heard both: added up [..., p], and the largest number of
+    any round [...]."""
+
+    rounds: int
+    sums: Floats
+    largest: Floats
+
+    @property
+    def total(self) -> Floats:
+        """The largest number of the sum [...]."""
+        return np.asarray(np.abs(self.sums).max(axis=-1))
+
+    def later(self, apart: Floats) -> "_Apart":
+        """After one more round [..., p]."""
+        return _Apart(self.rounds + 1, self.sums + apart, np.maximum(self.largest, np.abs(apart).max(axis=-1)))
+
+
+def exact_extent(setup: Setup, name: str) -> Extent:
+    """Where an owner's exact answers lie in all rounds of a run; of rows drawn in secret but for half of the owner's
+    share of the false alarms."""
+    stage, owners = setup.part(name).training, len(setup.schedule.names)
+    return stage.question.likely_extent(FALSE_ALARMS / TESTS / owners / 2 / len(stage.rounds))
 
 
 def unnoticed(setup: Setup, name: str) -> Extent:
@@ -140,14 +200,15 @@ def unnoticed(setup: Setup, name: str) -> Extent:
     stage = setup.part(name).training
     rounds, reach = len(stage.rounds), reaches(setup, FALSE_ALARMS / TESTS)[name]
     often = rounds if stage.question.norm == "l1" else math.sqrt(rounds)
-    whole = stage.question.extent.size + _run_noise(stage, rounds, len(setup.schedule.names)) / often
+    whole = exact_extent(setup, name).size + _run_noise(stage, rounds, len(setup.schedule.names)) / often
     return replace(reach, size=min(reach.size, whole))
 
 
 def _run_noise(stage: Stage, answers: int, owners: int) -> float:
     """How much the noise of so many answers of one of the owners measures together, but for its share of the false
     alarms."""
-    law, size, share = stage.series.mechanism, stage.question.size, FALSE_ALARMS / TESTS / owners
+    law, size = stage.series.mechanism, stage.question.size
+    share = FALSE_ALARMS / TESTS / owners / (2 if stage.question.draws else 1)
     if isinstance(law, KNOWN):
         return norm_tail(law, share, size * answers) + 2 * answers * law.rounding(size)
     return (answers if law.norm == "l1" else math.sqrt(answers)) * law.norm_tail(share / answers, size)

@@ -9,6 +9,8 @@ caller stores it before it asks the next round.
 Every word is held against the terms and against what the same owner said before (`scrutiny.py`); an owner that
 contradicts them is named and ends the run under any of the three rules. So does a ledger that was rolled back: where
 the end of its chain does not plainly follow from the one last seen, the owner is asked for the hash at that length.
+Numbers that are merely too large do not where the terms say that owners may lie (`[aggregation]`): the rule brings them
+within what explains an answer.
 """
 
 import threading
@@ -36,7 +38,7 @@ from parley.network.exchange.remote import Peer
 from parley.owner.ledger.account import Head
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup
-from parley.validate import upper
+from parley.validate import Floats, upper
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
 CATCH_UP = 10.0  # seconds, at the end, for owners that were late
@@ -195,7 +197,7 @@ class Federation:
                 self._statement(peer, self._deadline)
             raise
         seconds, statement = time.perf_counter() - began, reply.statement
-        rules.check_value(query, reply.answer.value)
+        self._check_value(rules, query, reply.answer.value)
         rules.check_head(
             statement.head, before, grown=known is not None and statement.answered > known.statement.answered
         )
@@ -208,6 +210,19 @@ class Federation:
             statement, query.round, self._answers[peer.name] + 1, None if known is None else known.statement
         )
         return seconds, reply
+
+    def _check_value(self, rules: Scrutiny, query: Query, value: Floats) -> None:
+        """Refuse an answer that its bound and its noise cannot have made. Where the terms say that owners may lie, it
+        is told once of an owner: the rule brings it within them, and no liar ends the run by saying a large number."""
+        try:
+            rules.check_value(query, value)
+        except ContradictionError:
+            if self._terms.aggregation is None:
+                raise
+            self._warn_once(
+                f"{rules.owner}: an answer of it is larger than the agreed bound and noise can make it; it is brought "
+                "within them, and the run goes on, because these terms say that owners may lie"
+            )
 
     def _statement(self, peer: Peer, timeout: float) -> AccountStatement:
         """Where the agreement stands at one owner, if its ledger still holds what it held when it was last seen."""

@@ -12,8 +12,9 @@ def weighted_median(values: Floats, weights: Integers, liars: int = 0) -> Floats
     Owners with less than half of the weight, wherever they say they are, leave it between two honest answers.
 
     Where it fails: of owners of different laws it is nobody's mean, and in a skewed crowd of them it leans towards
-    where most lie; noise counts up to pi/2 times as much as in the mean; in many coordinates at once a liar in each of
-    them just beside the middle is never conspicuous.
+    where most lie; normal noise of equal owners counts up to pi/2 times as much as in the mean, of unequal ones more
+    (of one with nearly half of the weight beside many small ones it is the one's own, 4 times as much); in many
+    coordinates at once a liar in each of them just beside the middle is never conspicuous.
 
     >>> weighted_median(np.array([[1.0], [2.0], [9.0]]), np.array([1, 1, 1]))
     array([2.])

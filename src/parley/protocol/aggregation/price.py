@@ -26,7 +26,8 @@ def noise_price(
     The rule itself is run on noise that is drawn by a fixed seed: any law, unequal owners and rules that look at all
     numbers at once are one case. It errs by about root(2/(draws x size)), under 1 % of few owners' answers. Known
     values: the median of many equal owners' normal noise costs pi/2, of three 1.35, of many owners' Laplace noise 1/2:
-    there it is better than the mean.
+    there it is better than the mean. Of one owner with 49 records beside 51 with one, and noise of one size, it
+    costs 3.6 and 3.2.
     """
     draws = int(np.clip(NUMBERS // (len(laws) * size), FEWEST, MOST))
     noise, nothing = FastNoise(0), np.zeros((draws, size))

@@ -18,7 +18,7 @@ from parley.protocol.aggregation.median import weighted_median
 from parley.protocol.aggregation.price import noise_price
 from parley.protocol.aggregation.trimmed_mean import trimmed_mean
 from parley.protocol.queries import Answer
-from parley.protocol.stages import Resolver
+from parley.protocol.stages import Resolver, Stage
 from parley.validate import Floats, Integers
 
 Rule = Callable[[Floats, Integers, int], Floats]  # answers [..., N, p], records [N], how many may lie: [..., p]
@@ -46,8 +46,8 @@ class Robust(EachOwner):
     """Every owner adds its own noise; the learner brings each answer within what bound and noise explain, and makes one
     of all by a rule that so many liars do not decide.
 
-    An honest owner's answer is changed by its bound with probability at most `TOUCHED` in a whole run, all owners
-    together. `setup`: whose bounds those are; None: answers are taken as they are.
+    An honest owner's answer is changed by its bound with probability at most `TOUCHED` in all of training, and as much
+    in the score, all owners together. `setup`: whose bounds those are; None: answers are taken as they are.
     """
 
     rule: str
@@ -61,16 +61,20 @@ class Robust(EachOwner):
 
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """What the learner makes of a round's answers."""
-        values = [self._within(answer) for answer in answers]
+        values = [self._within(answer, self._reaches) for answer in answers]
         return self.ruled(np.stack(values, axis=-2), np.array([answer.records for answer in answers]))
+
+    def pooled(self, answers: Sequence[Answer]) -> Floats:
+        """The mean over all owners' records, of scores that are brought within what explains them."""
+        return super().pooled([replace(answer, value=self._within(answer, self._score_reaches)) for answer in answers])
 
     def ruled(self, values: Floats, records: Integers) -> Floats:
         """What the rule makes of answers [..., N, p] of owners with so many records [N]."""
         return RULES[self.rule](values, records, self.liars)
 
-    def _within(self, answer: Answer) -> Floats:
+    def _within(self, answer: Answer, explained: Mapping[str, Extent]) -> Floats:
         """An answer brought within what explains it; a mean of several owners' stands as it is."""
-        reach = self._reaches.get(answer.owner)
+        reach = explained.get(answer.owner)
         return answer.value if reach is None else reach.nearest(answer.value)
 
     def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
@@ -91,18 +95,28 @@ class Robust(EachOwner):
     def _reaches(self) -> Mapping[str, Extent]:
         return {} if self.setup is None else reaches(self.setup, TOUCHED)
 
+    @cached_property
+    def _score_reaches(self) -> Mapping[str, Extent]:
+        if self.setup is None or self.setup.terms.privacy.score_epsilon is None:
+            return {}
+        return reaches(self.setup, TOUCHED, stage=1)
 
-def reaches(setup: Resolver, probability: float) -> dict[str, Extent]:
-    """Where every owner's training answers lie, by name, but for this probability in a whole run of all of them.
+
+def reaches(setup: Resolver, probability: float, stage: int = 0) -> dict[str, Extent]:
+    """Where every owner's answers of a stage (of training, or of the score) lie, by name, but for this probability in a
+    whole run of all of them.
 
     Formal guarantee: the union bound over all answers of all owners, each outside with an equal share of the
     probability at most (`Extent.noisy`), whatever its table and whatever was asked.
     """
-    stages = {name: setup.part(name).training for name in setup.schedule.names}
-    share = probability / sum(len(stage.rounds) for stage in stages.values())
-    alike = {id(stage): stage for stage in stages.values()}  # owners of whom the terms say the same have one stage
-    found = {
-        key: stage.question.extent.noisy(stage.series.mechanism, stage.question.size, share)
-        for key, stage in alike.items()
-    }
-    return {name: found[id(stage)] for name, stage in stages.items()}
+    stages = {name: setup.part(name).stages[stage] for name in setup.schedule.names}
+    share = probability / sum(len(each.rounds) for each in stages.values())
+    alike = {id(each): each for each in stages.values()}  # owners of whom the terms say the same have one stage
+    found = {key: _reach(each, share) for key, each in alike.items()}
+    return {name: found[id(each)] for name, each in stages.items()}
+
+
+def _reach(stage: Stage, probability: float) -> Extent:
+    """Where one answer lies but for this probability: half of it for a secret draw, where there is one."""
+    question, share = stage.question, probability / (2 if stage.question.draws else 1)
+    return question.likely_extent(share).noisy(stage.series.mechanism, question.size, share)

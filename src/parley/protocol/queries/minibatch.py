@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
+from scipy.stats import binom
 
 from parley.data import Design, Summable
 from parley.data.batches import Places, batch, drawn, largest_batch, shuffled
@@ -102,6 +103,18 @@ class MinibatchQuestion(Question):
     @property
     def rate(self) -> float:
         return 1 / self.batches if self.poisson else 1.0
+
+    def likely_extent(self, probability: float) -> Extent:
+        """Where exact answers lie but for this probability. A draw of k rows is a sum of at most k Xi over n/M.
+
+        Formal guarantee: more rows than the binomial tail of that probability says (and one, for its own rounding) are
+        drawn that rarely; places are drawn with 1/M at most, each by itself. `extent` is that of a draw of all rows.
+        """
+        if not self.poisson:
+            return self.extent
+        most = min(self.records, int(binom.isf(probability, self.records, self.rate)) + 1)
+        largest = self.extent.size * most / self.records
+        return Extent(-largest, largest, largest, self.norm)
 
     def words(self) -> str:
         size = f"about {self.records / self.batches:,.0f} of {self.records:,} records"

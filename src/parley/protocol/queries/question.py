@@ -121,6 +121,10 @@ class Question(ABC):
         """Whether `bounded` needs a secret seed."""
         return self.rate < 1
 
+    def likely_extent(self, probability: float) -> Extent:
+        """Where exact answers lie but for this probability: within `extent` always; less far where rows are drawn."""
+        return self.extent
+
     @property
     def own_noise(self) -> Mechanism | None:
         """The noise that covers all of the training budget, where a question brings its own; None: the terms' mechanism
