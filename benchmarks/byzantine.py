@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.audit.damage import damage
-from parley.audit.poisoning import backdoor_success, poisoned_run, poisoning_study, with_trigger
+from parley.audit.attacks.damage import damage
+from parley.audit.attacks.poisoning import backdoor_success, poisoned_run, poisoning_study, with_trigger
 from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.protocol.aggregation.robust import RULES
 from parley.report.poisoning import rule_rows

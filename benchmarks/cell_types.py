@@ -26,8 +26,8 @@ from unittest import mock
 import pyarrow as pa
 
 import parley
-from parley.audit.cell_reading import Findings, Outcomes, Reader, search_cells
-from parley.audit.declared_types import BIG, ROWS
+from parley.audit.exact.cell_reading import Findings, Outcomes, Reader, search_cells
+from parley.audit.exact.declared_types import BIG, ROWS
 from parley.data import table
 from parley.data.streamed import StreamedDesign
 from parley.protocol.task import task_of

@@ -32,10 +32,10 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.audit.enumeration import AnswerLaw
-from parley.audit.kernels import environments
-from parley.audit.pair_search import aimed_at
-from parley.audit.secret_draws import drawn_answers, every_draw, growing_draws, largest_step
+from parley.audit.exact.enumeration import AnswerLaw
+from parley.audit.exact.kernels import environments
+from parley.audit.exact.pair_search import aimed_at
+from parley.audit.exact.secret_draws import drawn_answers, every_draw, growing_draws, largest_step
 from parley.data import Design
 from parley.data.batches import drawn
 from parley.privacy.mechanisms import SafeNoise

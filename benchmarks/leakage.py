@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from parley.audit.leakage import alone, learners_gradient, read_record
-from parley.audit.several_records import leak_several
+from parley.audit.attacks.leakage import alone, learners_gradient, read_record
+from parley.audit.attacks.several_records import leak_several
 from parley.data import Design
 from parley.data.design import summation_slack
 from parley.losses import RecordBound, make

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.audit.membership import Membership, infer_members
-from parley.audit.shadow import TrainedByTerms, without_privacy
+from parley.audit.attacks.membership import Membership, infer_members
+from parley.audit.attacks.shadow import TrainedByTerms, without_privacy
 from parley.losses import make
 from parley.report import figures
 from parley.report.membership import attack_rows, membership_figure, most_area

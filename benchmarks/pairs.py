@@ -1,5 +1,5 @@
-"""The search over pairs of tables and questions (`parley.audit.pair_search`) at length: every kind of question that is
-registered, under each of the BLAS kernels and NumPy features that this processor has.
+"""The search over pairs of tables and questions (`parley.audit.exact.pair_search`) at length: every kind of question
+that is registered, under each of the BLAS kernels and NumPy features that this processor has.
 
 Wanted: no answer tells two neighbouring tables apart better than is claimed. With `--holes` two holes that were are put
 back, one after the other, and how long it takes to find each is printed.
@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from parley.audit.other_instructions import search_with_others
-from parley.audit.pair_search import PairSearch, search_owner
+from parley.audit.exact.other_instructions import search_with_others
+from parley.audit.exact.pair_search import PairSearch, search_owner
 from parley.protocol.setup import resolve
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))

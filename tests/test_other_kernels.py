@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernels import several_kernels
 
-from parley.audit.kernels import kernel_setting, plain_loops
+from parley.audit.exact.kernels import kernel_setting, plain_loops
 
 ROOT = Path(__file__).parents[1]
 # Files written on another machine; closed forms and bounds to the last digits; linear algebra that is pinned, compared,

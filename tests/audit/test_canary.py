@@ -7,7 +7,7 @@ from samples import make_terms, patients
 
 import parley
 from parley.audit.canary import CanarySearch, ends
-from parley.audit.enumeration import exact_verdicts
+from parley.audit.exact.enumeration import exact_verdicts
 from parley.audit.runs import audit_owner
 from parley.errors import TermsError
 from parley.owner.owner import Owner

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from parley.audit import Audit, Verdict
-from parley.audit.enumeration import ExactVerdict
-from parley.audit.pair_search import Searched
+from parley.audit.exact.enumeration import ExactVerdict
+from parley.audit.exact.pair_search import Searched
 from parley.privacy.adjacency import Adjacency
 from parley.report import audit as words
 from parley.terms import Terms

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from parley.audit import Audit
-from parley.audit.one_host import HostVerdict
+from parley.audit.served.one_host import HostVerdict
 from parley.report.audit import headline
 from parley.report.host_audit import host_rows
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from samples import make_terms
 
-from parley.audit.noise_law import NoiseVerdict
 from parley.audit.one_run import Guesses
-from parley.audit.repeats import RepeatVerdict
-from parley.audit.served_verdict import ServedVerdict
+from parley.audit.served.noise_law import NoiseVerdict
+from parley.audit.served.repeats import RepeatVerdict
+from parley.audit.served.verdict import ServedVerdict
 from parley.report.served_audit import served_page, served_rows, served_sentences
 
 NOISE = NoiseVerdict(250, 2.0, 1.5, 2.25, 0.67, 0.4)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from parley.audit import one_host
+from parley.audit.served import one_host
 from parley.data import parts, rowwise, table
 from parley.errors import DataError
 from parley.losses import record_bound

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from parley.audit.enumeration import ExactVerdict, exact_verdicts
-from parley.audit.one_host import HostVerdict, audit_hosts
-from parley.audit.other_instructions import search_with_others
-from parley.audit.pair_search import Searched, search_owner
+from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts
+from parley.audit.exact.other_instructions import search_with_others
+from parley.audit.exact.pair_search import Searched, search_owner
 from parley.audit.runs import audit_owner
+from parley.audit.served.one_host import HostVerdict, audit_hosts
 from parley.audit.verdict import Verdict
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress

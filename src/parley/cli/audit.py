@@ -176,7 +176,7 @@ def require_of_a_model(
 
 def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) -> None:
     """Print what owners that lie can do by these terms, and write its page."""
-    from parley.audit.damage import damage
+    from parley.audit.attacks.damage import damage
     from parley.report import poisoning as words
 
     require_folder(report)

@@ -33,7 +33,7 @@ def audit_model_file(
     as_json: bool,
 ) -> bool:
     """Attack a model, print what was found, and say whether every claim holds."""
-    from parley.audit.trained_model import LARGEST, audit_model, own_rows
+    from parley.audit.attacks.trained_model import LARGEST, audit_model, own_rows
     from parley.data import read_table
     from parley.learning.outcome import load_model
     from parley.learning.owners import table_of

@@ -14,7 +14,7 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 from parley.terms import Terms
 
 if TYPE_CHECKING:
-    from parley.audit.served_verdict import ServedVerdict
+    from parley.audit.served.verdict import ServedVerdict
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def audit_a_daemon(
     require_folder(report)
     name = terms.owners[0].name if options.owner is None else terms.owner(options.owner).name
     with extras():
-        from parley.audit import served
-        from parley.audit.served_daemon import PROGRAM
+        from parley.audit.served import attack as served
+        from parley.audit.served.daemon import PROGRAM
     if options.address is not None and not folder.exists():
         _prepare(terms, name, folder, options.address, seed)
         return
@@ -64,7 +64,7 @@ def audit_a_daemon(
 
 def _prepare(terms: Terms, name: str, folder: Path, address: str, seed: int | None) -> None:
     """An audit table for a daemon that somebody else starts."""
-    from parley.audit.served import prepare
+    from parley.audit.served.attack import prepare
 
     table = prepare(terms, name, folder, address, seed)
     console.print(f"{table.settings_file.parent}  the audit table, its ledger and its certificates", soft_wrap=True)

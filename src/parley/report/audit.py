@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 from parley.audit import Audit, Verdict
 from parley.audit.agreement import control_name
-from parley.audit.cell_pool import ALL_KINDS
-from parley.audit.written_tables import FORMS
+from parley.audit.exact.cell_pool import ALL_KINDS
+from parley.audit.exact.written_tables import FORMS
 from parley.privacy.accounting.meaning import error_tradeoff, least_total_error
 from parley.report import figures
 from parley.report.figures import ALONE, INK, LIMIT, TOGETHER, decorate

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from parley.audit.one_host import HostVerdict
+from parley.audit.served.one_host import HostVerdict
 
 HOSTS = (
     "Three hosts draw one noise for all, and none of them may know it. Each of them was given everything that one host "

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parley.audit.lira import Method
-from parley.audit.membership import RARE, Estimate, Membership
-from parley.audit.trained_model import ModelAudit
+from parley.audit.attacks.lira import Method
+from parley.audit.attacks.membership import RARE, Estimate, Membership
+from parley.audit.attacks.trained_model import ModelAudit
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number
 from parley.privacy.accounting.meaning import error_tradeoff

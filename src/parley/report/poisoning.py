@@ -1,6 +1,6 @@
 """What owners that lie can do, in a table and sentences."""
 
-from parley.audit.damage import Damage
+from parley.audit.attacks.damage import Damage
 from parley.numerals import number, percent
 from parley.report.page import Section, page
 from parley.terms import Terms

@@ -2,8 +2,8 @@
 
 import math
 
-from parley.audit.noise_law import FALSE_ALARM
-from parley.audit.served_verdict import ServedVerdict
+from parley.audit.served.noise_law import FALSE_ALARM
+from parley.audit.served.verdict import ServedVerdict
 from parley.numerals import number
 from parley.report.page import Section, page
 from parley.terms import Terms

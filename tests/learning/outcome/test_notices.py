@@ -10,7 +10,7 @@ from samples import make_terms, regression_table
 from scipy.stats import laplace, norm
 
 import parley
-from parley.audit.poisoning import poisoned_run, scaled
+from parley.audit.attacks.poisoning import poisoned_run, scaled
 from parley.learning.outcome import notices
 from parley.learning.outcome.notices import FALSE_ALARMS, Watch, sum_tail
 from parley.privacy.mechanisms import Gaussian, Laplace

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from parley.audit.reconstruction import MOMENTUM, STEP, Guess, descend, minimise, read_off, search
-from parley.audit.reservoir import Reservoir, noisy_sums, private_sums
+from parley.audit.attacks.reconstruction import MOMENTUM, STEP, Guess, descend, minimise, read_off, search
+from parley.audit.attacks.reservoir import Reservoir, noisy_sums, private_sums
 from parley.numerals import number
 from parley.papers.document import Parts, Progress, Shown, Titled
 from parley.papers.zawacki2024.settings import Trials

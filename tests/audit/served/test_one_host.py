@@ -10,8 +10,8 @@ from newcomer import typed
 from samples import make_terms
 
 import parley
-from parley.audit import one_host
-from parley.audit.one_host import HostView, audit_hosts, opened_once
+from parley.audit.served import one_host
+from parley.audit.served.one_host import HostView, audit_hosts, opened_once
 from parley.errors import TermsError
 from parley.privacy.mechanisms.recipe import draw_plainly, laplace_recipe
 from parley.terms import write_terms

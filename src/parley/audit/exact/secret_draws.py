@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parley.audit.enumeration import subsets
+from parley.audit.exact.enumeration import subsets
 from parley.data.batches import Places
 from parley.privacy.mechanisms import Norm
 from parley.protocol.queries import Query, Question, Tables

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from parley.audit.leakage import alone, leak, read_record
+from parley.audit.attacks.leakage import alone, leak, read_record
 from parley.data import Design
 from parley.errors import SettingError
 from parley.losses import RecordBound, make

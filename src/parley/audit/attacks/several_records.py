@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import least_squares, linear_sum_assignment
 
-from parley.audit.leakage import ReadRecord
+from parley.audit.attacks.leakage import ReadRecord
 from parley.data import Design
 from parley.data.design import summation_slack
 from parley.errors import SettingError

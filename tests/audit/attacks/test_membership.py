@@ -14,9 +14,9 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import parley
-from parley.audit.lira import METHODS
-from parley.audit.membership import Game, infer_members, judged, mean_ends
-from parley.audit.shadow import (
+from parley.audit.attacks.lira import METHODS
+from parley.audit.attacks.membership import Game, infer_members, judged, mean_ends
+from parley.audit.attacks.shadow import (
     Evidence,
     TrainedByTerms,
     many_optima,
@@ -25,7 +25,7 @@ from parley.audit.shadow import (
     random_tables,
     without_privacy,
 )
-from parley.audit.trained_model import audit_model
+from parley.audit.attacks.trained_model import audit_model
 from parley.data import Design
 from parley.errors import DataError, ModelError, ParleyError, SettingError
 from parley.losses import make

@@ -14,7 +14,7 @@ from newcomer import typed
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 from parley.audit.planted_runs import plant
-from parley.audit.served import (
+from parley.audit.served.attack import (
     _debited_once,
     asked_once_more,
     attack,
@@ -24,7 +24,7 @@ from parley.audit.served import (
     prepare,
     reached,
 )
-from parley.audit.served_table import make_table, open_table
+from parley.audit.served.table import make_table, open_table
 from parley.errors import ExchangeError, Refusal, SettingError, TermsError, Unavailable
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.messages import AccountStatement
@@ -34,7 +34,7 @@ from parley.owner.ledger.account import Head
 from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.terms import write_terms
 
-FAULTY = Path(__file__).parents[1] / "support" / "faulty_parley.py"
+FAULTY = Path(__file__).parents[2] / "support" / "faulty_parley.py"
 TERMS = make_terms(260, 80, model__features=[f"x{j}" for j in range(240)], learning__horizon=2)
 
 
@@ -127,7 +127,7 @@ KINDS = {  # terms, and how many differences of answers are noise alone
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_terms_can_be_attacked(kind, tmp_path, monkeypatch):
     """In process, with the samplers that owners release with: these have no seed, so false alarms are made rare."""
-    monkeypatch.setattr("parley.audit.noise_law.FALSE_ALARM", 1e-9)
+    monkeypatch.setattr("parley.audit.served.noise_law.FALSE_ALARM", 1e-9)
     terms, differences = KINDS[kind]
     made = make_table(tmp_path / "audit", plant(terms, "a"), "127.0.0.1:0", np.random.default_rng(0))
     owner = open_owner(made.settings)
@@ -181,7 +181,9 @@ AGAIN = {  # faults that the law of the noise hardly shows, and answers and numb
 
 @pytest.mark.parametrize("fault", AGAIN)
 def test_noise_that_comes_again_is_caught(fault, tmp_path, monkeypatch):
-    monkeypatch.setattr("parley.audit.served.daemon", lambda program, settings_file: served(settings_file, fault))
+    monkeypatch.setattr(
+        "parley.audit.served.attack.daemon", lambda program, settings_file: served(settings_file, fault)
+    )
     verdict = audit_served(make_terms(100, 80, learning__horizon=4), "a", tmp_path / "audit", seed=1)
     assert (verdict.repeats.answers, verdict.repeats.numbers) == AGAIN[fault]
     assert verdict.holds == (fault == "seeded")
@@ -189,7 +191,7 @@ def test_noise_that_comes_again_is_caught(fault, tmp_path, monkeypatch):
 
 
 def test_tables_are_counted_together(tmp_path, monkeypatch):
-    monkeypatch.setattr("parley.audit.served.daemon", lambda program, settings_file: served(settings_file))
+    monkeypatch.setattr("parley.audit.served.attack.daemon", lambda program, settings_file: served(settings_file))
     small, done = make_terms(100, 80, learning__horizon=2), []
     verdict = audit_served(small, "a", tmp_path / "audit", 2, seed=1, progress=lambda *at: done.append(at))
     assert (verdict.tables, verdict.rounds, verdict.guesses.places) == (2, 4, 6)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from parley.audit.shadow import Evidence, Tables
+from parley.audit.attacks.shadow import Evidence, Tables
 from parley.validate import Floats
 
 Method = Literal["online", "offline", "shadow"]

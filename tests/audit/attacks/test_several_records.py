@@ -7,8 +7,8 @@ import pytest
 from samples import class_table, make_terms
 
 import parley
-from parley.audit.leakage import alone, learners_gradient, read_record
-from parley.audit.several_records import leak_several, misread, read_records
+from parley.audit.attacks.leakage import alone, learners_gradient, read_record
+from parley.audit.attacks.several_records import leak_several, misread, read_records
 from parley.data import Design
 from parley.errors import SettingError
 from parley.losses import RecordBound, make

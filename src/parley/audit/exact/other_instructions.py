@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from parley.audit.kernels import environments
-from parley.audit.pair_search import Searched, search_owner
+from parley.audit.exact.kernels import environments
+from parley.audit.exact.pair_search import Searched, search_owner
 from parley.errors import ParleyError
 from parley.learning.algorithms.algorithm import Progress
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 
 AT_ONCE = 2  # processes
-CHILD = "from parley.audit.other_instructions import main; main()"
+CHILD = "from parley.audit.exact.other_instructions import main; main()"
 
 
 def search_with_others(

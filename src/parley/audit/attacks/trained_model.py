@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from parley.audit.blind import blind_area
-from parley.audit.lira import METHODS, Method
-from parley.audit.membership import Game, Membership, judged
-from parley.audit.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
+from parley.audit.attacks.blind import blind_area
+from parley.audit.attacks.lira import METHODS, Method
+from parley.audit.attacks.membership import Game, Membership, judged
+from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
 from parley.data.parts import counted_rows
 from parley.data.preparation import require_records
 from parley.data.sources import Table, open_table

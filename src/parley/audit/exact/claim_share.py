@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parley.audit.secret_draws import drawn_answers, every_draw, largest_step, sizes
+from parley.audit.exact.secret_draws import drawn_answers, every_draw, largest_step, sizes
 from parley.privacy.mechanisms import Bounded
 from parley.privacy.mechanisms.name_counts import NamedCounts
 from parley.protocol.queries import Query, Question, Tables

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from parley.audit.reconstruction import descend, minimise, read_off, search
-from parley.audit.reservoir import Reservoir, Sums, noisy_sums, private_sums, read_out, sums_sensitivity
+from parley.audit.attacks.reconstruction import descend, minimise, read_off, search
+from parley.audit.attacks.reservoir import Reservoir, Sums, noisy_sums, private_sums, read_out, sums_sensitivity
 from parley.errors import SettingError
 from parley.privacy.mechanisms import FastNoise
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from parley.audit.canary import cell_values, ends, outcome_cells
-from parley.audit.declared_types import TYPES
-from parley.audit.written_tables import UNWRITABLE
+from parley.audit.exact.declared_types import TYPES
+from parley.audit.exact.written_tables import UNWRITABLE
 from parley.protocol.setup import Setup
 from parley.terms.catalogue import PREDICTION
 

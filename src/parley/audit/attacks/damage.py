@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.audit.adversarial_learner import AdversarialLearner, adversarial_learner
+from parley.audit.attacks.adversarial_learner import AdversarialLearner, adversarial_learner
 from parley.errors import TermsError
 from parley.learning.outcome.notices import FALSE_ALARMS, exact_extent, unnoticed
 from parley.privacy.mechanisms import Bounded, FastNoise

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from parley.audit.noise_law import NoiseVerdict
 from parley.audit.one_run import Guesses
-from parley.audit.repeats import RepeatVerdict
+from parley.audit.served.noise_law import NoiseVerdict
+from parley.audit.served.repeats import RepeatVerdict
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ import joblib
 import numpy as np
 
 from parley.audit.canary import BEYOND
-from parley.audit.cell_pool import CellPool
-from parley.audit.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
-from parley.audit.hill_climbing import climbing
-from parley.audit.stage_questions import Asked, StageQuestions
-from parley.audit.trial import Moves, Shape, Trial, Unit
-from parley.audit.written_tables import FORMS, UNWRITABLE
+from parley.audit.exact.cell_pool import CellPool
+from parley.audit.exact.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
+from parley.audit.exact.hill_climbing import climbing
+from parley.audit.exact.stage_questions import Asked, StageQuestions
+from parley.audit.exact.trial import Moves, Shape, Trial, Unit
+from parley.audit.exact.written_tables import FORMS, UNWRITABLE
 from parley.data import Design
 from parley.data.schema import Schema
 from parley.data.sources import open_table

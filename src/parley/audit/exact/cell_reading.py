@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.audit.declared_types import ROWS, TYPES
-from parley.audit.written_tables import FORMS, UNWRITABLE, Form
+from parley.audit.exact.declared_types import ROWS, TYPES
+from parley.audit.exact.written_tables import FORMS, UNWRITABLE, Form
 from parley.data.schema import Schema
 from parley.data.sources import TableSource, open_table
 from parley.errors import DataError

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from parley.audit.black_box import check_confidence
-from parley.audit.noise_law import judge_noise
 from parley.audit.one_run import Coins, Guesses
 from parley.audit.planted_runs import plant
-from parley.audit.repeats import RepeatVerdict, find_repeats
-from parley.audit.served_daemon import HERE, PROGRAM, daemon
-from parley.audit.served_table import ServedTable, make_table, open_table
-from parley.audit.served_verdict import ServedVerdict
+from parley.audit.served.daemon import HERE, PROGRAM, daemon
+from parley.audit.served.noise_law import judge_noise
+from parley.audit.served.repeats import RepeatVerdict, find_repeats
+from parley.audit.served.table import ServedTable, make_table, open_table
+from parley.audit.served.verdict import ServedVerdict
 from parley.errors import ContradictionError, ExchangeError, SettingError, Unavailable
 from parley.learning.algorithms.algorithm import Progress
 from parley.network.exchange.answer_checks import Scrutiny

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.special import rel_entr
 from scipy.stats import t as student
 
+from parley.audit.attacks.lira import METHODS, Method, scores
+from parley.audit.attacks.shadow import Evidence, Tables, Train, random_tables
 from parley.audit.black_box import check_confidence
-from parley.audit.lira import METHODS, Method, scores
-from parley.audit.shadow import Evidence, Tables, Train, random_tables
 from parley.privacy.adjacency import Adjacency
 from parley.validate import Floats, whole
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.audit import noise_law
+from parley.audit.served import noise_law
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Mechanism
 from parley.privacy.mechanisms.exact_gaussian import BITS
 from parley.validate import Floats

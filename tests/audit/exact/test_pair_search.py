@@ -11,11 +11,11 @@ from every_kind import EVERY_KIND, NAMED, OTHERWISE, SECRET, registered_kinds
 from mutants import HOLES, missing_factor_two, no_clipping, person_limit_ignored
 from samples import make_terms
 
-from parley.audit.hill_climbing import climbing, hill_climbs
-from parley.audit.kernels import plain_loops
-from parley.audit.other_instructions import search_elsewhere
-from parley.audit.pair_search import PairSearch, Searched, aimed_at, search_owner
-from parley.audit.written_tables import FORMS
+from parley.audit.exact.hill_climbing import climbing, hill_climbs
+from parley.audit.exact.kernels import plain_loops
+from parley.audit.exact.other_instructions import search_elsewhere
+from parley.audit.exact.pair_search import PairSearch, Searched, aimed_at, search_owner
+from parley.audit.exact.written_tables import FORMS
 from parley.data import Design
 from parley.data.sources import SOURCES, open_table
 from parley.losses.objective_perturbation import PerturbedCost

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, kstest
 
-from parley.audit import noise_law
-from parley.audit.noise_law import FALSE_ALARM, difference_cdf, judge_noise, sum_cdf
+from parley.audit.served import noise_law
+from parley.audit.served.noise_law import FALSE_ALARM, difference_cdf, judge_noise, sum_cdf
 from parley.errors import TermsError
 from parley.privacy.mechanisms import Bounded, Gaussian, GridGeometric, Laplace, SafeNoise, Stable
 

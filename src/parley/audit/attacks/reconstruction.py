@@ -11,7 +11,7 @@ from itertools import chain, islice
 import numpy as np
 from scipy.optimize import minimize
 
-from parley.audit.reservoir import Reservoir, Sums
+from parley.audit.attacks.reservoir import Reservoir, Sums
 from parley.errors import SettingError
 from parley.validate import Floats
 
