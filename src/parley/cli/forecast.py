@@ -128,10 +128,11 @@ def forecast_command(
         content = result.to_json()
         progress.says("comparing kinds of noise")
         noise = compare_noise(result, known, seed).to_json()
-    proposal = None
+    proposal = planned = None
     if plan:
         with progress_bar("planning") as progress:
             proposal = make_plan(terms, known, delta, seed, progress=progress)
+            planned = proposal.to_json()
         if write is not None and proposal.best is not None:
             write_terms(proposal.terms, write, notes=NOTES)
     if plot is not None:
@@ -139,7 +140,7 @@ def forecast_command(
             figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot
         )
     if as_json:
-        print_json(content | {"noise": noise, "plan": None if proposal is None else proposal.to_json()}, inside=False)
+        print_json(content | {"noise": noise, "plan": planned}, inside=False)
         if proposal is not None:
             proposal.require_choice()
         return
@@ -147,9 +148,9 @@ def forecast_command(
     console.print()
     console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
     console.print(f"\n{kinds.decision(noise, terms.noise.common)}", markup=False)
-    if proposal is not None:
+    if proposal is not None and planned is not None:
         show_plan(proposal)
-        for sentence in kinds.plan_beside(proposal.to_json()):
+        for sentence in kinds.plan_beside(planned):
             console.print(sentence)
         proposal.require_choice()  # where there is none the job was not done
 

@@ -174,10 +174,10 @@ def init_command(
     )
     with progress_bar("planning") as progress:
         made = planned(draft(files, wishes), seed, progress)
+        plan = None if made.proposal is None else made.proposal.to_json()
     made, pins = _pinned(made, write)
     write_terms(made.terms, write, head_lines(made), NOTES)
     if as_json:
-        plan = None if made.proposal is None else made.proposal.to_json()
         places = {"written": str(write), "pinned": None if pins is None else str(pins)}
         tried = [each.to_json() for each in made.tried]
         said = {"said": list(made.said), "columns": tried, "plan": plan}
@@ -187,9 +187,9 @@ def init_command(
         console.print(sentence, markup=False)
     if len(made.tried) > 1:
         console.print(columns_line(made.tried, made.terms.model.columns), markup=False)
-    if made.proposal is not None:
+    if made.proposal is not None and plan is not None:
         show_plan(made.proposal)
-        for sentence in (*plan_beside(made.proposal.to_json()), *with_hosts(made)):
+        for sentence in (*plan_beside(plan), *with_hosts(made)):
             console.print(sentence, markup=False)
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
     if pins is not None:

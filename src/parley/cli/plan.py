@@ -55,17 +55,15 @@ def plan_command(
     known = source(pilot, moments, assume)
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)
+        content = proposal.to_json()
     if write is not None and proposal.best is not None:
         write_terms(_pinned(terms, proposal.terms, write), write, notes=NOTES)
     if as_json:
-        print_json(
-            proposal.to_json() | {"written": None if write is None or proposal.best is None else str(write)},
-            inside=False,
-        )
+        print_json(content | {"written": None if write is None or proposal.best is None else str(write)}, inside=False)
         proposal.require_choice()  # where there is none the job was not done
         return
     show_plan(proposal)
-    for sentence in kinds.plan_beside(proposal.to_json()):
+    for sentence in kinds.plan_beside(content):
         console.print(sentence)
     proposal.require_choice()
     if write is not None:

@@ -69,7 +69,8 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
     Each tree is a Newton step of the loss: of all splits it takes those that save most by the loss's second-order
     expansion, which is what a regression tree of -gradient/curvature, weighted by curvature, looks for.
     """
-    from sklearn.tree import DecisionTreeRegressor  # not for those without trees
+    from sklearn import config_context  # not for those without trees
+    from sklearn.tree import DecisionTreeRegressor
 
     rng = np.random.default_rng(size.seed)
     cells = np.ascontiguousarray(np.clip(columns, -FLOAT32, FLOAT32).T, dtype=np.float32)
@@ -87,8 +88,11 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
                 min_samples_leaf=size.smallest,
                 max_features=COLUMNS,
                 random_state=int(rng.integers(2**31)),
-            ).fit(cells[some], -slope[some] / curve[some], sample_weight=curve[some])
-            leaf, nodes = tree.apply(cells), tree.tree_.node_count
+            )
+            steps = np.ascontiguousarray((-slope[some] / curve[some])[:, None])
+            with config_context(assume_finite=True, skip_parameter_validation=True):  # a check takes as long as a tree
+                tree.fit(cells[some], steps, sample_weight=curve[some], check_input=False)
+            leaf, nodes = tree.tree_.apply(cells), tree.tree_.node_count
             total, bend = (np.bincount(leaf[some], each[some], nodes) for each in (slope, curve))
             value = -size.rate * total / (bend + PENALTY * weight.mean())
             raw[outcome] += value[leaf]

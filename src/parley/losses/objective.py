@@ -142,6 +142,15 @@ class EmpiricalRisk(Objective):
         out of reach."""
         return None
 
+    def principal_curvatures(self, design: Summable, theta: Floats) -> tuple[Floats, Floats] | None:
+        """(eigenvalues [P] of the second derivative without g1's at one parameter [P], rising, and their directions as
+        columns [P, P]); None where it is out of reach."""
+        hessian = self.hessian(design, theta)
+        if hessian is None:
+            return None
+        values, directions = np.linalg.eigh(hessian - self.regularisation * np.eye(len(theta)))
+        return values, directions
+
     def record_curvatures(self, design: Design, theta: Floats) -> Floats | None:
         """The second derivative of every record's weighted loss by its raw prediction [n] at one parameter [P], the sum
         of them where it has several; None where it is out of reach."""

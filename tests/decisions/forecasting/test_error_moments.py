@@ -5,6 +5,7 @@ from parley.decisions.forecasting.error_moments import error_moments
 from parley.learning.algorithms.averaged_subgradient import AveragedSubgradient
 from parley.learning.algorithms.gradient_descent import GradientDescent
 from parley.losses import LinearRegression, LinearSVM
+from parley.losses.objective import Origin
 
 
 def published_moments(T, c, curvature, start, variance):
@@ -28,6 +29,16 @@ def test_algorithm_2_has_the_moments_of_the_recursion(T, c):
         mean, variance = published_moments(T, c, curvature[j] + r, start[j], 1.7)
         assert moments.bias[-1, j] == pytest.approx(mean, rel=1e-10)
         assert 1.7 * moments.gain[-1, j] == pytest.approx(variance, rel=1e-10)
+
+
+def test_errors_know_nothing_of_where_a_penalty_pulls():
+    curvature, start = np.array([0.1, 1.0]), np.array([1.0, -2.0])
+    plain, pulled = (
+        error_moments(GradientDescent(LinearRegression(0.4, origin), 7, None, 0.5, decay=0.0), curvature, start)
+        for origin in (None, Origin(np.array([3.0, -5.0])))
+    )
+    assert np.array_equal(plain.bias, pulled.bias)
+    assert np.array_equal(plain.gain, pulled.gain)
 
 
 @pytest.mark.parametrize("kind", [AveragedSubgradient, GradientDescent])

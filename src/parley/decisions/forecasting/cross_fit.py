@@ -22,7 +22,7 @@ from scipy.sparse.linalg import eigsh
 from parley.data import Design
 from parley.data.fitting import PUBLIC, read_public
 from parley.data.tree_growing import grow
-from parley.decisions.forecasting.sources import Landscape, Sample
+from parley.decisions.forecasting.grown_sample import SETTLED
 from parley.errors import DataError, SettingError
 from parley.learning.start import folds
 from parley.losses import EmpiricalRisk
@@ -35,7 +35,6 @@ FOLDS = 10
 # ways of growing to choose from, slow by halves of the sample or fast by all of it, and the folds that choose
 GROWTHS, GROWTH_FOLDS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0}), 5
 TELLING = 5  # of the folds, those whose gradients are looked at: a curvature is dear
-SETTLED = 1e-3  # of the largest curvature: in flatter directions nothing is learned, whatever lies there
 HEARD = 1e-2  # of the largest curvature: r
 FLAT = 0.25  # of c, where the cost is flat
 # the c that such trees mostly have (0.7 to 1.3 on three tables), and how many measurements that counts for: one of them
@@ -67,27 +66,6 @@ class CrossFit:
         return np.concatenate([drawn, -drawn]) @ directions.T
 
 
-@dataclass(frozen=True, eq=False)
-class GrownSample(Sample):
-    """Public rows in columns that were grown on them: their own cost is too small, and most directions are too flat to
-    be learned in."""
-
-    optimism: float = 0.0  # by how much the rows cost too little
-    flatness: float = 1.0  # what their curvature is to be multiplied with
-
-    def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
-        seen = super().landscape(objective, radius, origin)
-        curvature, least = seen.curvature * self.flatness, seen.least_cost + self.optimism
-        above = 0.5 * float(np.mean(seen.starts**2 @ (curvature + objective.regularisation)))
-        return replace(seen, least_cost=least, start_cost=least + above, curvature=curvature, records=None)
-
-    def _estimation(self, hessian: Floats, spread: Floats, curvature: Floats, directions: Floats) -> float:
-        """The same in directions that are not flat."""
-        told = curvature > SETTLED * float(curvature[-1])
-        turned = np.einsum("ij,ij->j", directions[:, told], spread @ directions[:, told])
-        return float((turned / curvature[told]).sum()) / 2
-
-
 def cross_fit(setup: Setup) -> CrossFit:
     """The trees of these terms, grown anew without each fold of their public sample, which judges them."""
     loss = setup.risk.loss
@@ -99,9 +77,10 @@ def cross_fit(setup: Setup) -> CrossFit:
     costs, found, scores = list[float](), list[tuple[float, float, float]](), dict[int, float]()
     for objective, theta, design, held in _folds(setup):
         scores |= zip(np.flatnonzero(held).tolist(), objective.scores(design.X[held], theta).tolist(), strict=True)
-        costs.append(float(objective.cost(design.where(held), theta)))
+        judges = design.where(held)
+        costs.append(_cost(objective, theta, judges))
         if len(found) < TELLING:
-            found.append(_judged(objective, loss, theta, design.where(~held), design.where(held)))
+            found.append(_judged(objective, loss, theta, design.where(~held), judges))
     noises, signals, curvatures = np.array(found).T
     noise, curvature = float(noises.mean()), float(curvatures.mean())
     measured = float(signals.mean()) / noise
@@ -117,9 +96,10 @@ def with_best_growth(terms: Terms) -> Terms:
     size = {} if terms.model.trees is None else terms.model.trees.model_dump()
     tried = [terms.changed(model={"trees": {**size, **growth}}) for growth in GROWTHS]
     costs = []
+    setup = resolve(tried[0])  # but for the trees themselves all have one preparation
     for each in tried:
-        found = _folds(resolve(each), GROWTH_FOLDS)
-        costs.append(np.mean([objective.cost(rows.where(held), theta) for objective, theta, rows, held in found]))
+        found = _folds(replace(setup, terms=each), GROWTH_FOLDS)
+        costs.append(np.mean([_cost(objective, theta, rows.where(held)) for objective, theta, rows, held in found]))
     return tried[int(np.argmin(costs))]
 
 
@@ -141,16 +121,22 @@ def _folds(setup: Setup, count: int = FOLDS) -> Iterator[tuple[EmpiricalRisk, Fl
         yield objective, objective.start(there), design, held
 
 
+def _cost(objective: EmpiricalRisk, theta: Floats, rows: Design) -> float:
+    """What these rows cost at public leaf values, which no penalty pulls away."""
+    return float(np.mean(objective.record_losses(rows, theta)))
+
+
 def _judged(
     objective: EmpiricalRisk, loss: Loss, theta: Floats, grown: Design, held: Design
 ) -> tuple[float, float, float]:
     """(s, c s, curvature in units of that of the rows grown on) as the rows of one fold show them."""
-    curvature = objective.hessian(grown, theta)
-    if curvature is None:
+    bends = objective.record_curvatures(grown, theta)
+    if bends is None:
         raise SettingError(
             "model.columns: how far leaf values are from the best cannot be told of so many parameters; take fewer "
             "trees, or train without a forecast"
         )
+    curvature = grown.curved(bends) / len(grown)
     gradients, rows = objective.record_gradients(held, theta), len(held)
     ridge = HEARD * float(eigsh(curvature, 1, return_eigenvectors=False, tol=1e-2)[0])
     factor = cho_factor(curvature + ridge * np.eye(len(theta)))

@@ -71,7 +71,7 @@ def error_moments(
     >>> float(once.bias[0, 0]), float(once.gain[0, 0])
     (0.0, 0.25)
     """
-    free, T, p = replace(algorithm, radius=None), algorithm.horizon, len(curvature)
+    free, T, p = _free(algorithm), algorithm.horizon, len(curvature)
     kept, gain, point_kept, point_gain = np.empty((4, T, p))
     steps = []
     for k, after in enumerate(_rounds(free, curvature, noise, voices)):
@@ -91,8 +91,14 @@ def end_moments(algorithm: Descent, curvature: Floats) -> tuple[Floats, Floats]:
     >>> end_moments(GradientDescent(LinearRegression(), 1, None, 0.5), np.array([2.0]))
     (array([0.]), array([0.25]))
     """
-    free = replace(algorithm, radius=None)
+    free = _free(algorithm)
     return deque(_rounds(free, curvature), maxlen=1).pop().of_model(free)
+
+
+def _free(algorithm: Descent) -> Descent:
+    """The algorithm as errors go through it: without a box, and with a penalty of the error itself, wherever theta0
+    lies."""
+    return replace(algorithm, radius=None, objective=replace(algorithm.objective, origin=None))
 
 
 @dataclass(frozen=True, eq=False)

@@ -196,7 +196,7 @@ def _interval(
     expected: Expectation, mean: float, seed: int, resamples: int, progress: Progress
 ) -> tuple[Interval, list[str]]:
     """The forecast's interval from the pilot's other versions, and a word where some of them allow none."""
-    others = expected.pilot.others(np.random.default_rng(seed), resamples)
+    others = expected.pilot.others(np.random.default_rng(seed), resamples, run=expected.simulated)
     values = []
     for draw, other in enumerate(others):
         progress(draw, len(others))

@@ -8,7 +8,7 @@ import pandas as pd
 from parley.data import Preparation
 from parley.data.fitting import PUBLIC, read_public
 from parley.decisions.forecasting.assumed import AssumedSample
-from parley.decisions.forecasting.cross_fit import GrownSample
+from parley.decisions.forecasting.grown_sample import GrownSample
 from parley.decisions.forecasting.sources import Sample, Source
 from parley.errors import DataError
 from parley.protocol.setup import Setup

@@ -9,7 +9,8 @@ import numpy as np
 
 from parley.data import Design, read_table
 from parley.data.sources import Table
-from parley.decisions.forecasting.cross_fit import CrossFit, GrownSample, cross_fit
+from parley.decisions.forecasting.cross_fit import CrossFit, cross_fit
+from parley.decisions.forecasting.grown_sample import GrownSample
 from parley.decisions.forecasting.known_rows import known_rows
 from parley.decisions.forecasting.sources import Landscape, Source
 from parley.errors import DataError, SettingError
@@ -225,8 +226,12 @@ class Pilot:
             source = source.leaning(None)
         return Pilot(setup, source, make_algorithm(setup), self.apart, drawn=drawn)
 
-    def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
-        """The pilot as it might have come out; a start at its public fit too, once for each."""
+    def others(self, rng: np.random.Generator, count: int, run: bool = True) -> "list[Pilot]":
+        """The pilot as it might have come out; a start at its public fit too, once for each. `run`: whether an
+        algorithm shall run on its rows."""
+        if isinstance(self.source, GrownSample) and not run:
+            drawn = self.source.redrawn(self.objective, self.landscape(), rng, count)
+            return [replace(self, source=source, drawn=start) for source, start in drawn]
         others = self.source.others(rng, count)
         if not self.starts_publicly or self.apart:
             return [replace(self, source=source) for source in others]

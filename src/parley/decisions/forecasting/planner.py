@@ -7,7 +7,9 @@ ones.
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 from parley.data.sources import Table
@@ -100,10 +102,14 @@ class Proposal:
     expected_cost: float | None  # of the best choice's joint model on new rows, in the target's own units
     baselines: Baselines  # models for which nobody is asked
     public_fit: float | None = None  # what the public sample alone gives in these columns, on rows held back
-    shared: "Proposal | None" = (
-        None  # the same with one noise for all, if three hosts can be found; None: these terms have it, or cannot
-    )
     unjudged: tuple[Unjudged, ...] = ()  # what could not be judged, choices among it, and why
+    plan_shared: Callable[[], "Proposal"] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def shared(self) -> "Proposal | None":
+        """The same with one noise for all, if three hosts can be found, planned when somebody asks; None: these terms
+        have it, or cannot."""
+        return None if self.plan_shared is None else self.plan_shared()
 
     def require_choice(self) -> Choice:
         """The best choice; refused where nothing could be judged."""
@@ -151,23 +157,16 @@ def plan(
     is looked at.
 
     Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is
-    not the planner's to decide. Nor are hosts: where the terms name none, the plan with one noise for all stands beside
-    the other.
+    not the planner's to decide. Nor are hosts: where the terms name none, whoever asks gets the plan with one noise for
+    all beside the other.
     """
     whole(seed, "seed", least=0)
     require_rounds(terms)
     known = open_pilot(terms, pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
-    asked = 1 if terms.noise.summed or len(terms.owners) == 1 else 2
-    found = _plan(known, allowed, seed, lambda done, total: progress(done, asked * total))
-    if terms.noise.summed or len(terms.owners) == 1:
-        return found
-    hosted = _try_shared(known, allowed)
-    if hosted is None:
-        return found
-    return replace(
-        found, shared=_plan(hosted, allowed, seed, lambda done, total: progress(total + done, asked * total))
-    )
+    found = _plan(known, allowed, seed, progress)
+    hosted = None if terms.noise.summed or len(terms.owners) == 1 else _try_shared(known, allowed)
+    return found if hosted is None else replace(found, plan_shared=partial(_plan, hosted, allowed, seed, progress))
 
 
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:

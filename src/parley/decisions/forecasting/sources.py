@@ -185,31 +185,33 @@ class Sample(Source):
                 "the objective has no optimum that can be found, so there is no relative fitness to forecast"
             )
         least, first = float(objective.cost(design, theta)), float(objective.cost(design, np.zeros_like(theta)))
-        hessian, few = objective.hessian(design, theta), _few_rows(len(design), len(theta))
-        if hessian is None:
+        bent, few = objective.principal_curvatures(design, theta), _few_rows(len(design), len(theta))
+        if bent is None:
             # As for least squares, s^2 p: for other losses the same order of magnitude.
             few = (*few, "too many parameters for a curvature: what estimation costs is a guess")
             largest = np.full(len(theta), objective.curvature(design) - objective.regularisation)
             return Landscape(-theta[None], least, first, largest, None, least * len(theta), len(design), few, theta)
-        curvature, directions = np.linalg.eigh(hessian - objective.regularisation * np.eye(len(theta)))
-        gradients = objective.record_gradients(design, theta)
-        spread = gradients.T @ gradients / len(design) - np.outer(gradients.mean(axis=0), gradients.mean(axis=0))
+        curvature, directions = bent
+        turned = objective.record_gradients(design, theta) @ directions
+        spread = np.mean(turned**2, axis=0) - turned.mean(axis=0) ** 2
         return Landscape(
             starts=-theta[None] @ directions,
             least_cost=least,
             start_cost=first,
             curvature=np.maximum(curvature, 0.0),
             directions=directions,
-            estimation=self._estimation(hessian, spread, curvature, directions),
+            estimation=self._estimation(spread, curvature, objective.regularisation),
             records=len(design),
             warnings=few,
             best=theta,
             tilt=self.tilt(objective),
         )
 
-    def _estimation(self, hessian: Floats, spread: Floats, curvature: Floats, directions: Floats) -> float:
-        """c = tr(H^-1 G)/2; `curvature` of the data's part of H, along its directions."""
-        return float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2
+    def _estimation(self, spread: Floats, curvature: Floats, penalty: float) -> float:
+        """c = tr(H^-1 G)/2 from what G and the data's part of H are in each direction of the latter [p]."""
+        total = np.abs(curvature + penalty)
+        told = total > ROUNDING * len(total) * total.max()
+        return float((spread[told] / (curvature + penalty)[told]).sum()) / 2
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """Other samples: as many rows, drawn with replacement from these."""
@@ -375,6 +377,7 @@ def _gradient(objective: EmpiricalRisk, design: Design, theta: Floats) -> Floats
     return objective.mean_gradient(design, theta) + objective.penalty_gradient(theta)
 
 
+ROUNDING = 2.0**-52  # of the largest curvature, times the number of directions: what is less may be none
 ROWS_A_PARAMETER = 50  # of a sample, below which its interval is known to be too narrow
 
 

@@ -206,7 +206,9 @@ def _said(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int
         random_state=0,
     )
     weight = None if np.all(rows.weight == 1) else rows.weight
-    own = rows.columns
+    tells = (rows.columns != rows.columns[0]).any(axis=0)  # no tree asks for a column in which all rows are alike
+    tells[0] |= not tells.any()
+    own, columns = rows.columns[:, tells], columns[:, tells]
     if weight is not None:  # the library takes half a second to find where weighted columns may be cut
         own, columns = _coarse(own, own), _coarse(columns, own)
     model.fit(own, rows.y, sample_weight=weight)

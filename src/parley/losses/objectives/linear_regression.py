@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
+from parley.data.design import UNIT
 from parley.losses.moments import SufficientMoments, targets
 from parley.losses.objectives.clipped_least_squares import ClippedLeastSquares
 from parley.losses.objectives.margin import MarginObjective
@@ -57,6 +58,20 @@ class LinearRegression(MarginObjective, SufficientMoments):
     def hessian(self, design: Summable, theta: Floats) -> Floats:
         return 2 * design.statistics[0] + self.regularisation * np.eye(design.width)
 
+    def principal_curvatures(self, design: Summable, theta: Floats) -> tuple[Floats, Floats]:
+        values, directions = principal_moments(design)
+        return 2 * values, directions
+
+
+def principal_moments(design: Summable) -> tuple[Floats, Floats]:
+    """(eigenvalues [p] of X'WX / n, rising, and their eigenvectors as columns [p, p]), found once for a table."""
+
+    def found() -> tuple[Floats, Floats]:
+        values, directions = np.linalg.eigh(design.statistics[0])
+        return values, directions
+
+    return design.derived("principal moments", found)
+
 
 def best_fit(design: Summable) -> tuple[Floats, float, Floats]:
     """(theta, mean weighted squared residual, its gradient there) of least squares: where a squared loss is measured
@@ -69,8 +84,9 @@ def best_fit(design: Summable) -> tuple[Floats, float, Floats]:
 
 
 def _best_fit(design: Summable) -> tuple[Floats, float, Floats]:
-    A, b, _ = design.statistics
-    theta: Floats = np.asarray(np.linalg.lstsq(A, b, rcond=None)[0], dtype=np.float64)
+    values, directions = principal_moments(design)
+    told = np.abs(values) > UNIT * 2 * len(values) * np.abs(values).max()  # in other directions all fits are alike
+    theta = directions[:, told] @ (design.statistics[1] @ directions[:, told] / values[told])
 
     def part(block: Design) -> Floats:
         error = block.X @ theta - block.y
