@@ -82,17 +82,19 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
             slope = weight * (said[outcome] - wanted[outcome])
             curve = weight * np.maximum(said[outcome] * (1 - said[outcome]), FLATTEST) if classifies else weight
             some = rng.permutation(len(y))[: max(round(size.rows * len(y)), 1)]
-            tree = DecisionTreeRegressor(
+            grower = DecisionTreeRegressor(
                 max_leaf_nodes=size.leaves,
                 min_samples_leaf=size.smallest,
                 max_features=COLUMNS,
                 random_state=int(rng.integers(2**31)),
-            ).fit(cells[some], -slope[some] / curve[some], sample_weight=curve[some])
-            leaf, nodes = tree.apply(cells), tree.tree_.node_count
-            total, bend = (np.bincount(leaf[some], each[some], nodes) for each in (slope, curve))
+            )  # cells are finite floats, which it need not find out anew for every tree
+            steps = -slope[some] / curve[some]
+            tree = grower.fit(cells[some], steps, sample_weight=curve[some], check_input=False).tree_
+            leaf = tree.apply(cells)
+            total, bend = (np.bincount(leaf[some], each[some], tree.node_count) for each in (slope, curve))
             value = -size.rate * total / (bend + PENALTY * weight.mean())
             raw[outcome] += value[leaf]
-            grown.append((tree.tree_, value))
+            grown.append((tree, value))
     return _kept(grown, begin)
 
 
