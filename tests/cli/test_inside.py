@@ -33,12 +33,12 @@ clip = 4.0
 PRIVACY
 [[owners]]
 name = "a"
-records = 300
+records = 100
 epsilon = 1.0
 data = "a.csv"
 [[owners]]
 name = "b"
-records = 200
+records = 80
 epsilon = 1.0
 data = "b.csv"
 """
@@ -112,7 +112,7 @@ def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inside")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for name, rows, seed in (("a", 300, 1), ("b", 200, 2), ("public", 100, 3)):
+        for name, rows, seed in (("a", 100, 1), ("b", 80, 2), ("public", 100, 3)):
             regression_table(rows, seed=seed).to_csv(f"{name}.csv", index=False)
         for name, model, privacy in (
             ("terms", "", ""),

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.decisions.forecasting import cross_fit as growing
 from parley.decisions.forecasting.column_choice import open_ways
 from parley.decisions.forecasting.cross_fit import CrossFit, cross_fit
 from parley.decisions.forecasting.pilot import open_pilot
@@ -114,7 +115,9 @@ def invoke(*arguments):
 
 
 @pytest.mark.parametrize(("law", "taken"), [("steps", "trees"), ("lines", None)])
-def test_init_takes_what_public_rows_speak_for(folder, tmp_path, law, taken):
+def test_init_takes_what_public_rows_speak_for(folder, tmp_path, monkeypatch, law, taken):
+    """How fast trees grow is decided in two folds: here it is asked which columns are taken."""
+    monkeypatch.setattr(growing, "GROWTH_FOLDS", 2)
     files = (folder / f"{law}.csv", "--public", folder / f"{law}-public.csv")
     words = ("--target", "y", "--features", "a,b,d", "--delta", 0, "--yes", "--write", tmp_path / "terms.toml")
     run = invoke("init", *files, *words, "--json")

@@ -159,11 +159,10 @@ def test_a_start_at_the_public_fit_is_taken_where_it_pays_and_not_where_it_does_
 def test_whitening_is_proposed_only_where_it_leaves_the_model_the_same(tmp_path):
     """A box that limits the public fit, in these coordinates or in those, is another in other coordinates."""
     terms = regression_terms(tmp_path, 1.0)
-    for changes in ({"radius": 0.1}, {"regularisation": 0.1}):
-        proposal = parley.plan(terms.changed(model=changes))
+    tight, pulled = (parley.plan(terms.changed(model=each)) for each in ({"radius": 0.1}, {"regularisation": 0.1}))
+    for proposal in (tight, pulled):
         assert all(choice.whitening is None for choice in proposal.choices)
-    assert proposal.terms.model.whitening is None
-    tight = parley.plan(terms.changed(model={"radius": 0.1}))
+        assert proposal.terms.model.whitening is None
     assert any("model.radius" in each.why for each in tight.unjudged if "whitened" in each.label)
     wide = parley.plan(terms.changed(model={"radius": 5.0}))
     assert any(choice.whitening == "public" for choice in wide.choices)

@@ -1,6 +1,7 @@
 """Personal models: the joint model, corrected by own rows as far as they bear it out."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -22,13 +23,16 @@ SEEDS = 20
 LINEAR, LOGISTIC = "linear-regression", "logistic-regression"
 
 
-@pytest.fixture
-def quick(monkeypatch):
+@pytest.fixture(scope="module")
+def quick():
     """One kind of trees, and few of them."""
-    monkeypatch.setattr(correction, "DEPTHS", (2,))
-    monkeypatch.setattr(correction, "ITERATIONS", (10,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(correction, "DEPTHS", (2,))
+        patch.setattr(correction, "ITERATIONS", (10,))
+        yield
 
 
+@cache
 def preparation(kind: str):
     table = regression_table(10) if kind == LINEAR else class_table(10)
     return parley.Owner("a", table).prepare(make_terms(10, model__kind=kind)).setup.preparation
@@ -110,15 +114,16 @@ def bent(rows: int, seed: int, classes: bool = False) -> pd.DataFrame:
     return table.assign(y=(chance < 1 / (1 + np.exp(-2 * said))).astype(int) if classes else table["y"] / 3 + said / 2)
 
 
-@pytest.fixture(params=["plain", "bins", "components", "classes"])
-def refined(request, quick, tmp_path):
-    """(the personal model, terms, its owner), of an owner whose rows bend."""
+@pytest.fixture(scope="module", params=["plain", "bins", "components", "classes"])
+def refined(request, quick, tmp_path_factory):
+    """(the personal model, how it was chosen, terms, its owner), of an owner whose rows bend."""
     classes = request.param == "classes"
-    regression_table(200, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    public = tmp_path_factory.mktemp("refined") / "public.csv"
+    regression_table(200, seed=9).to_csv(public, index=False)
     extra = {
         "plain": {},
         "bins": {"model__columns": "bins", "model__bins": 3},
-        "components": {"model__public": str(tmp_path / "public.csv"), "model__components": 2},
+        "components": {"model__public": str(public), "model__components": 2},
         "classes": {"model__kind": LOGISTIC},
     }[request.param]
     terms = make_terms(500, model__holdout=0.2, model__bounds=None if classes else BOUNDS, **extra)
@@ -156,6 +161,18 @@ def test_what_was_refined_with_trees_is_not_refined_again(refined):
         refine(own, terms, owner)
 
 
+@pytest.fixture(scope="module")
+def saved(quick, tmp_path_factory):
+    """What the file of a personal model with trees says."""
+    terms, owner = make_terms(300), parley.Owner("a", bent(300, 1))
+    setup = owner.prepare(terms).setup
+    own, _ = refine(make_model(setup.preparation, np.zeros(3), terms.hash, released=True), terms, owner)
+    file = tmp_path_factory.mktemp("saved") / "own.json"
+    own.save(file)
+    load_model(file)
+    return file.read_text()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -171,13 +188,8 @@ def test_what_was_refined_with_trees_is_not_refined_again(refined):
         lambda c: c.pop("trees"),
     ],
 )
-def test_trees_that_were_tampered_with_are_refused(change, quick, tmp_path):
-    terms, owner = make_terms(300), parley.Owner("a", bent(300, 1))
-    setup = owner.prepare(terms).setup
-    own, _ = refine(make_model(setup.preparation, np.zeros(3), terms.hash, released=True), terms, owner)
-    file = tmp_path / "own.json"
-    own.save(file)
-    content = json.loads(file.read_text())
+def test_trees_that_were_tampered_with_are_refused(change, saved, tmp_path):
+    file, content = tmp_path / "own.json", json.loads(saved)
     change(content)
     file.write_text(json.dumps(content))
     with pytest.raises(ModelError):

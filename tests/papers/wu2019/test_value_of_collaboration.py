@@ -17,18 +17,18 @@ from parley.papers.wu2019.value_of_collaboration import HEADLINE, Markets, noise
 
 @pytest.fixture
 def small(monkeypatch):
-    """Synthetic markets of 12,000 loans or cards, and 25 rounds: enough to walk every path."""
+    """Synthetic markets of 6,000 loans or cards, and 15 rounds: enough to walk every path."""
     monkeypatch.setattr(markets, "PILOT", 3000)
     market = markets._market
 
     def hurried(*settings):
         made = market(*settings)
-        return replace(made, terms=made.terms.changed(learning={"horizon": 25}))
+        return replace(made, terms=made.terms.changed(learning={"horizon": 15}))
 
     monkeypatch.setattr(markets, "_market", hurried)
     book, cards = markets.synthetic_lending, markets._synthetic_cards
-    monkeypatch.setattr(markets, "synthetic_lending", lambda n, seed: book(15_000, seed))
-    monkeypatch.setattr(markets, "_synthetic_cards", lambda n: cards(15_000))
+    monkeypatch.setattr(markets, "synthetic_lending", lambda n, seed: book(9_000, seed))
+    monkeypatch.setattr(markets, "_synthetic_cards", lambda n: cards(9_000))
 
 
 def figures(*numbers, folder, **settings):
