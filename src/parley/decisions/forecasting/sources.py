@@ -176,8 +176,7 @@ class Sample(Source):
 
     def _around(self, objective: EmpiricalRisk, radius: float | None, starts: Floats | None) -> Landscape:
         """The landscape from a start at zero, searched from the first of `starts`."""
-        design = self.design
-        theta = self.towards
+        design, theta = self.design, self.towards
         if theta is None:
             theta = objective.optimum([design], radius, precision=1e-5, start=None if starts is None else starts[0])
         if theta is None:
@@ -192,8 +191,7 @@ class Sample(Source):
             largest = np.full(len(theta), objective.curvature(design) - objective.regularisation)
             return Landscape(-theta[None], least, first, largest, None, least * len(theta), len(design), few, theta)
         curvature, directions = bent
-        turned = objective.record_gradients(design, theta) @ directions
-        spread = np.mean(turned**2, axis=0) - turned.mean(axis=0) ** 2
+        spread = np.var(objective.record_gradients(design, theta) @ directions, axis=0)
         return Landscape(
             starts=-theta[None] @ directions,
             least_cost=least,
@@ -209,9 +207,9 @@ class Sample(Source):
 
     def _estimation(self, spread: Floats, curvature: Floats, penalty: float) -> float:
         """c = tr(H^-1 G)/2 from what G and the data's part of H are in each direction of the latter [p]."""
-        total = np.abs(curvature + penalty)
-        told = total > ROUNDING * len(total) * total.max()
-        return float((spread[told] / (curvature + penalty)[told]).sum()) / 2
+        total = curvature + penalty
+        told = np.abs(total) > 2.0**-52 * len(total) * np.abs(total).max()  # what is less may be rounding
+        return float((spread[told] / total[told]).sum()) / 2
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """Other samples: as many rows, drawn with replacement from these."""
@@ -377,7 +375,6 @@ def _gradient(objective: EmpiricalRisk, design: Design, theta: Floats) -> Floats
     return objective.mean_gradient(design, theta) + objective.penalty_gradient(theta)
 
 
-ROUNDING = 2.0**-52  # of the largest curvature, times the number of directions: what is less may be none
 ROWS_A_PARAMETER = 50  # of a sample, below which its interval is known to be too narrow
 
 
