@@ -119,10 +119,14 @@ class NetworkGradientQuestion(Question):
     def _sum(self, rows: NetworkRows, theta: Floats, places: Places) -> Floats:
         return self.gradients.clipped_sum(theta, rows.X, rows.y, places[rows.present[places]])
 
-    def scaled_share(self, tables: Tables, theta: Floats) -> float:
-        rows = network_rows_of(tables.train)
-        norms = self.gradients.record_norms(theta, rows.X, rows.y)
-        return float(np.mean((norms > self.gradients.clip) & rows.present))
+
+def clipped_share(question: Question, tables: Tables, theta: Floats) -> float:
+    """The share of records whose gradients the clip scales down at theta [P]."""
+    if not isinstance(question, NetworkGradientQuestion):
+        raise GuaranteeError("network-gradient: this is another question")
+    rows = network_rows_of(tables.train)
+    norms = question.gradients.record_norms(theta, rows.X, rows.y)
+    return float(np.mean((norms > question.gradients.clip) & rows.present))
 
 
 @lru_cache(maxsize=8)

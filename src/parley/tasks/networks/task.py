@@ -112,12 +112,13 @@ class Networks(Task):
 
         with extras():
             from parley.tasks.networks.measured import measured
+            from parley.tasks.networks.question import clipped_share
 
         result = learn_model(terms, owners, replace(settings, measure=False))
         if result.released or not settings.measure:
             return result
         agreements = [owner.prepare(terms) for owner in owners]
-        clipped = {a.part.name: a.part.training.question.scaled_share(a.tables, result.theta[0]) for a in agreements}
+        clipped = {a.part.name: clipped_share(a.part.training.question, a.tables, result.theta[0]) for a in agreements}
         outcomes = tuple(replace(each, clipped_share=clipped[each.name]) for each in result.owners)
         return replace(result, owners=outcomes, quality=measured(agreements, result.theta))
 
