@@ -1,7 +1,6 @@
 import json
 
 import pytest
-from every_kind import OTHERWISE
 from mutants import half_the_noise
 from newcomer import typed
 from samples import make_terms, regression_table
@@ -49,13 +48,6 @@ def test_a_broken_promise_ends_with_another_exit_code(folder):
         run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "0")
     assert run.code == 1
     assert "Broken: answers of a, b tell more than is claimed." in run.out
-
-
-def test_hosts_are_looked_at_where_they_draw_one_noise(folder):
-    write_terms(OTHERWISE["one noise for all"], folder / "hosted.toml")
-    run = typed("audit", "hosted.toml", "--runs", "100", "--seed", "1", "--tries", "0")
-    assert run.code == 0
-    assert "one host and the learner" in run.out
 
 
 def test_mistakes_are_a_sentence(folder):
