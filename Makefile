@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Byte code is kept: the many processes that tests start need not compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test suite lint format bench clean
+.PHONY: demo test suite networks lint format bench clean
 
 demo: .venv/ready
 	$(BIN)/parley demo
@@ -21,6 +21,11 @@ test: .venv/ready-dev
 suite: .venv/ready-dev
 	@$(BIN)/pytest --collect-only -qq >/dev/null || true
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile
+
+# What needs PyTorch, which nothing else does: the tests above leave it out where it is not installed.
+networks: .venv/ready-dev
+	$(INSTALL) -e ".[torch]"
+	$(BIN)/pytest tests/tasks/networks tests/papers/chase2017 tests/audit/exact/test_pair_search.py
 
 lint: .venv/ready-dev
 	$(BIN)/ruff format --check .
