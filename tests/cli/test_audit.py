@@ -89,6 +89,7 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
     for words, said in (
         (("model.json",), "--population with rows that it was not: expected one of the two"),
         (("own.toml", "--data", "a.csv"), "expected a model to audit"),
+        (("own.toml", "--models", "9"), "expected a model to audit"),
         (("own.toml", "--largest", "500"), "expected a model to audit"),
         (("nothing.json", "--terms", "own.toml"), "cannot be read"),
         (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),

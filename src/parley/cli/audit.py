@@ -13,6 +13,7 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 from parley.terms import Terms, load_terms
 
 RUNS = 100_000
+MODELS = 128
 
 
 def audit_command(
@@ -47,7 +48,7 @@ def audit_command(
     ] = None,
     models: Annotated[
         int, typer.Option(help="Of a model: how many shadow models, and how many that are attacked.", min=8)
-    ] = 128,
+    ] = MODELS,
     largest: Annotated[
         int | None,
         typer.Option(
@@ -111,8 +112,10 @@ def audit_command(
         if not audit_model_file(terms_file, by, owner, data, population, models, largest, seed, plot, report, as_json):
             raise typer.Exit(1)
         return
-    if any(option is not None for option in (by, data, population, largest)):
-        raise SettingError("--terms, --data, --population, --largest: expected a model to audit, these belong to one")
+    if models != MODELS or any(option is not None for option in (by, data, population, largest)):
+        raise SettingError(
+            "--terms, --data, --population, --models, --largest: expected a model to audit, these belong to one"
+        )
     from parley.audit import audit_terms
     from parley.report import audit as words
     from parley.report import figures
