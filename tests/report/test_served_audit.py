@@ -29,7 +29,7 @@ def test_what_holds_says_so_and_what_would_have_been_noticed():
     assert "its law was not looked at" in few
     assert "whether noise comes again was not looked at" in few
     assert [row[0] for row in served_rows(replace(SOUND, noise=None, repeats=None))[1:]] == [
-        "ε of all answers",
+        "ε of all answers (replace-one)",
         "asked again",
         "debits",
     ]

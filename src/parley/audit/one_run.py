@@ -6,6 +6,7 @@ everything that was released guesses some of the coins. If too many guesses are 
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from parley.audit.black_box import check_confidence
 from parley.audit.distinguishing import rates
 from parley.errors import SettingError
+from parley.privacy.adjacency import Adjacency
 from parley.validate import Floats, whole
 
 Coins = NDArray[np.int64]  # of each place, -1 or 1: which of its two records stands there; as a guess, 0: none
@@ -109,3 +111,17 @@ class Guesses:
     def bound(self, delta: float, confidence: float) -> float:
         """What they prove (`one_run_bound`)."""
         return one_run_bound(self.correct, self.made, self.places, delta, confidence)
+
+    def to_json(self, owner: str, claimed_epsilon: float, delta: float, confidence: float) -> dict[str, Any]:
+        """What an owner claims, and what its coins prove."""
+        return {
+            "name": owner,
+            "claimed_epsilon": claimed_epsilon,
+            "delta": delta,
+            "adjacency": Adjacency.REPLACE_ONE,
+            "lower_bound": self.bound(delta, confidence),
+            "confidence": confidence,
+            "places": self.places,
+            "guesses": self.made,
+            "correct": self.correct,
+        }

@@ -46,18 +46,8 @@ class OneRunVerdict:
 
     def to_json(self) -> dict[str, Any]:
         """The verdict for programs."""
-        return {
-            "name": self.owner,
-            "claimed_epsilon": self.claimed_epsilon,
-            "delta": self.delta,
-            "lower_bound": self.lower_bound,
-            "confidence": self.confidence,
-            "runs": self.runs,
-            "places": self.guesses.places,
-            "guesses": self.guesses.made,
-            "correct": self.guesses.correct,
-            "holds": self.holds,
-        }
+        coins = self.guesses.to_json(self.owner, self.claimed_epsilon, self.delta, self.confidence)
+        return {**coins, "runs": self.runs, "holds": self.holds}
 
 
 class Scored:

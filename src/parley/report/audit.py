@@ -117,7 +117,7 @@ def learned(audit: Audit) -> list[str]:
 
 def exact_rows(audit: Audit) -> list[list[str]]:
     """A table: what one answer of each kind costs by its exact law, for the worst pair that was found."""
-    rows = [["one answer, by its exact law", "claimed ε", "ε of this pair", "holds"]]
+    rows = [["one answer, by its exact law", f"claimed ε ({audit.verdicts[0].adjacency})", "ε of this pair", "holds"]]
     for found in audit.exact:
         holds = "yes" if found.holds else "NO"
         rows.append([found.kind, f"{found.claimed_epsilon:.4g}", f"{found.epsilon:.4g}", holds])

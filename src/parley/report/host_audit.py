@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from parley.audit.served.one_host import HostVerdict
+from parley.privacy.adjacency import Adjacency
 
 HOSTS = (
     "Three hosts draw one noise for all, and none of them may know it. Each of them was given everything that one host "
@@ -14,7 +15,15 @@ HOSTS = (
 
 def host_rows(verdicts: Sequence[HostVerdict]) -> list[list[str]]:
     """A table: what one answer is claimed to cost, and what each host was shown to learn of it."""
-    rows = [["one host and the learner", "claimed ε", "shown: at least", "shares are even", "holds"]]
+    rows = [
+        [
+            "one host and the learner",
+            f"claimed ε ({Adjacency.REPLACE_ONE})",
+            "shown: at least",
+            "shares are even",
+            "holds",
+        ]
+    ]
     for verdict in verdicts:
         shown = f"{math.floor(verdict.lower_bound * 1e3) / 1e3:.3f}"
         even = f"p = {verdict.p_value:.2g}"

@@ -5,6 +5,7 @@ import math
 from parley.audit.served.noise_law import FALSE_ALARM
 from parley.audit.served.verdict import ServedVerdict
 from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
 from parley.report.page import Section, page
 from parley.terms import Terms
 
@@ -21,7 +22,9 @@ def served_rows(verdict: ServedVerdict) -> list[list[str]]:
     guesses = verdict.guesses
     rows = [["looked at", "claimed", "seen", "holds"]]
     proved = f"at least {math.floor(verdict.lower_bound * 1e3) / 1e3:.3f} ({guesses.correct} of {guesses.made} coins)"
-    rows.append(["ε of all answers", f"{verdict.claimed_epsilon:g}", proved, _yes(not verdict.leaks)])
+    rows.append(
+        [f"ε of all answers ({Adjacency.REPLACE_ONE})", f"{verdict.claimed_epsilon:g}", proved, _yes(not verdict.leaks)]
+    )
     if verdict.noise is not None:
         noise = verdict.noise
         seen = f"{number(noise.lowest)} to {number(noise.highest)}"

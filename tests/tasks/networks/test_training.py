@@ -178,3 +178,9 @@ def test_a_run_that_diverges_says_so():
     wild = NetworkPlan(**(vars(PLAN) | {"step": 1e39, "epochs": 1}))
     with pytest.raises(SettingError, match="diverged"):
         train_network(network(), *points(100), wild, seed=0)
+
+
+def test_a_cell_that_is_no_number_is_not_quoted():
+    with pytest.raises(DataError, match="expected numbers alone") as error:
+        train_network(torch.nn.Linear(1, 2), [["Ada Lovelace"]], [0], PLAN)
+    assert "Ada" not in str(error.value)

@@ -18,6 +18,7 @@ from scipy.stats import chisquare
 from parley.audit.black_box import check_confidence
 from parley.audit.distinguishing import best_event
 from parley.errors import TermsError
+from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms.random_words import Words
 from parley.privacy.mechanisms.recipe import Recipe
 from parley.privacy.mechanisms.shared_noise import SharedNoise
@@ -123,7 +124,8 @@ class HostVerdict:
 
     def to_json(self) -> dict[str, Any]:
         """The verdict for programs."""
-        return {**vars(self), "takes_off": [list(each) for each in self.takes_off], "holds": self.holds}
+        found = {**vars(self), "adjacency": Adjacency.REPLACE_ONE, "holds": self.holds}
+        return {**found, "takes_off": [list(each) for each in self.takes_off]}
 
 
 def audit_hosts(

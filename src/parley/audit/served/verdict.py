@@ -57,16 +57,9 @@ class ServedVerdict:
     def to_json(self) -> dict[str, Any]:
         """The object that `parley audit --served --json` prints of the owner."""
         return {
-            "name": self.owner,
-            "claimed_epsilon": self.claimed_epsilon,
-            "delta": self.delta,
-            "lower_bound": self.lower_bound,
-            "confidence": self.confidence,
+            **self.guesses.to_json(self.owner, self.claimed_epsilon, self.delta, self.confidence),
             "runs": self.tables,
             "rounds": self.rounds,
-            "places": self.guesses.places,
-            "guesses": self.guesses.made,
-            "correct": self.guesses.correct,
             "retries_changed": self.changed,
             "debits_wrong": self.charged,
             "noise": None if self.noise is None else self.noise.to_json(),

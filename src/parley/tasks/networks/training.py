@@ -261,7 +261,10 @@ def _accuracy(module: Any, theta: Floats, public: NetworkRows) -> float:
 
 def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
     """Rows of numbers with a target each."""
-    rows, targets = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.float64)
+    try:
+        rows, targets = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):  # whose words quote a cell
+        raise DataError("X, y: expected numbers alone; code names and fill gaps first") from None
     if rows.ndim < 2 or targets.shape != (len(rows),) or not len(rows):
         raise DataError("X, y: expected rows of numbers [n, ...] and a target for each [n]")
     return NetworkRows(rows, targets, np.isfinite(targets))
