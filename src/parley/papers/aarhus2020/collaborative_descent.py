@@ -56,6 +56,9 @@ CLIPS: dict[Norm, tuple[float, ...]] = {"l1": (0.05, 0.08, 0.12), "l2": (0.005, 
 WANTED = sum(NO_NOISE.values()) / len(NO_NOISE)
 SILENT: dict[Norm, float] = {"l1": 1e9, "l2": 1e6}  # an epsilon whose noise no digit shows
 
+# hosts draw Laplace noise in agreements of at most this epsilon, one after the other: of more, no delta pays for bits
+AGREED, BITS = 10.0, 1e-6
+
 SOFTMAX_CLIP, SOFTMAX_EPOCHS, SOFTMAX_STEP = 1.0, 40, 3.0  # of all records at once, with momentum
 
 
@@ -70,21 +73,42 @@ class Cell:
     runs: int = 1
     draw: int = 0
     epochs: int = EPOCHS
+    place: int = 0  # of an agreement among those of a run
 
     def measure(self, digits: Digits) -> tuple[Floats, Floats]:
         """The accuracy of each run [runs], in percent, and what the first one learned: its weights less those it
         started with [10, 785]."""
         owners = digits.owners(1 if self.who in ("alone", "softmax") else OWNERS)
-        terms = self.terms(len(digits.images))
-        starts = self.starts
-        theta = train(terms, owners, self.runs, seed=self.seed, measure=False, start=starts).theta
+        theta = starts = self.starts
+        for part in self.agreements:
+            terms = part.terms(len(digits.images))
+            theta = train(terms, owners, self.runs, seed=part.seed, measure=False, start=theta).theta
         return 100 * digits.accuracy(theta), (theta[0] - starts[0]).reshape(len(CLASSES), -1)
+
+    @property
+    def hosted(self) -> bool:
+        """Whether three hosts draw the noise."""
+        return self.who == "one noise" and self.epsilon is not None
+
+    @property
+    def agreements(self) -> list["Cell"]:
+        """The agreements that a run is made of, each beginning where the last one ended: one, or as many as hosts need.
+
+        >>> [part.epochs for part in Cell("one noise", "l1", 0.3, 0.1).agreements]
+        [16, 16, 16, 2]
+        """
+        if not (self.hosted and self.norm == "l1" and self.epsilon is not None):
+            return [self]
+        most = max(1, int(AGREED / (2 * self.epsilon) + 1e-9))
+        lengths = [min(most, self.epochs - done) for done in range(0, self.epochs, most)]
+        return [replace(self, epochs=length, place=place) for place, length in enumerate(lengths)]
 
     @property
     def seed(self) -> int:
         """Of batches, which its runs share, and of their starts and noise. Of two cells that share it, one has another
         clip."""
-        return zlib.crc32(f"{self.who}/{self.norm}/{self.epsilon}/{self.draw}".encode())
+        later = f"/{self.place}" if self.place else ""
+        return zlib.crc32(f"{self.who}/{self.norm}/{self.epsilon}/{self.draw}{later}".encode())
 
     @property
     def starts(self) -> Floats:
@@ -100,7 +124,6 @@ class Cell:
             {"name": n, "records": records // count, "epsilon": e}
             for n, e in zip(names, self._budgets(count), strict=True)
         ]
-        hosted = self.who == "one noise" and self.norm == "l2" and self.epsilon is not None
         kind = "softmax-regression" if self.who == "softmax" else "one-vs-all"
         return Terms.from_dict(
             {
@@ -111,9 +134,9 @@ class Cell:
                     "categories": {"digit": list(CLASSES)},
                 },
                 "learning": self._learning(records),
-                "privacy": self._privacy() | ({"noise": "shared"} if hosted else {}),
+                "privacy": self._privacy(),
                 "owners": owners,
-                **({"hosts": [{"name": name} for name in names]} if hosted else {}),
+                **({"hosts": [{"name": name} for name in names]} if self.hosted else {}),
             }
         )
 
@@ -127,25 +150,20 @@ class Cell:
     def _privacy(self) -> dict[str, object]:
         if self.who == "softmax":
             return {"mechanism": "gaussian", "clip": SOFTMAX_CLIP, "delta": DELTA}
+        where = {"noise": "shared"} if self.hosted else {}
         if self.norm == "l2":
-            return {"mechanism": "gaussian", "clip": self.clip, "delta": DELTA}
-        return {"mechanism": "laplace", "clip": self.clip}
+            return {"mechanism": "gaussian", "clip": self.clip, "delta": DELTA, **where}
+        return {"mechanism": "laplace", "clip": self.clip, **({"delta": BITS, **where} if self.hosted else {})}
 
     def _budgets(self, count: int) -> list[float]:
-        """Each owner's epsilon over all epochs, such that the noise is A's.
-
-        One Laplace noise for all: A's epsilons are too large for hosts, whose random bits delta would not pay for. In a
-        study the noise of the first owner alone does: on the sum of all it is what a trusted party would add, A's
-        stand-in for a secure computation.
-        """
+        """Each owner's epsilon over all epochs of the agreement, such that the noise is A's."""
         if self.epsilon is None:
             return [SILENT["l2" if self.who == "softmax" else self.norm]] * count
         if self.who == "softmax":
             return [total_epsilon(self.norm, self.epsilon, self.epochs)]
         if self.norm == "l2":
             return [total_epsilon("l2", self.epsilon, self.epochs)] * count
-        pure = round(2 * self.epochs * self.epsilon, 9)
-        return [pure, *[SILENT["l1"]] * (count - 1)] if self.who == "one noise" else [pure] * count
+        return [round(2 * self.epochs * self.epsilon, 9)] * count
 
 
 def softmax_learning(epochs: int = SOFTMAX_EPOCHS) -> dict[str, object]:

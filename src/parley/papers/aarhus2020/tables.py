@@ -10,7 +10,9 @@ import pandas as pd
 from scipy.stats import ks_2samp
 
 from parley.papers.aarhus2020.collaborative_descent import (
+    AGREED,
     BATCHES,
+    BITS,
     CLIPS,
     DELTA,
     EPSILONS,
@@ -162,6 +164,11 @@ class Runs:
                 f"{norm.upper()}: clip C = {clip:g} (the report prints none), {how} {WANTED:.2f} % without noise, the "
                 f"mean of its "
                 f"{NO_NOISE['alone']} alone and {NO_NOISE['one noise']} together"
+            )
+        if self.wanted("one noise", "l1"):
+            lines.append(
+                f"L1, one noise: three hosts draw it, in agreements of at most ε = {AGREED:g} one after the other, "
+                f"each at δ = {BITS:g} for their random bits"
             )
         lines.append(
             f"softmax: at the same total ε and δ = {DELTA:g}, Gaussian noise, all records in each of "
