@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from parley.errors import SettingError
+from parley.papers.printed import Printed
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
 
@@ -84,6 +85,8 @@ class Document:
 
     name: str
     exhibits: tuple[Exhibit, ...]
+    title: str = ""
+    printed: tuple[Printed, ...] = ()  # its own figures and tables, all of them, in its order
     findings: tuple[str, tuple[str, ...]] | None = None
     prefix: str = ""  # of pictures' names, where at most one is drawn at a time
     # of every epsilon in it; None: exhibits say it, each for itself
@@ -119,6 +122,24 @@ class Document:
             return f"; did you mean --{other} {word}?"
         near = [] if word.isdigit() else get_close_matches(word.lower(), self.words(option), 1)
         return f"; did you mean {near[0]}?" if near else ""
+
+    def exhibit_of(self, printed: Printed) -> Exhibit | None:
+        """The exhibit that is asked for by a figure's or table's own number; None where another command or none shows
+        it."""
+        return next((each for each in self.exhibits if f"{each.option} {each.word}" == printed.number), None)
+
+    def title_of(self, printed: Printed) -> str:
+        """What a figure or table shows, in our words: its own line, or that of its exhibit."""
+        exhibit = self.exhibit_of(printed)
+        return printed.title or ("" if exhibit is None else exhibit.line)
+
+    def command_of(self, printed: Printed) -> str | None:
+        """What to type for a figure or table; None where nothing shows it."""
+        exhibit, asked = self.exhibit_of(printed), printed.asked
+        if asked is None and exhibit is not None:
+            asked = f"--{exhibit.option} {exhibit.word}"
+        own = f"parley reproduce {self.name} {asked}".strip()
+        return asked if asked is None or asked.startswith("parley ") else own
 
     def require_options(self, chosen: Sequence[Exhibit], given: Mapping[str, object]) -> None:
         """Refuse an option that was given and that nothing of what was chosen takes."""

@@ -1,20 +1,40 @@
 """`parley reproduce`: figures and tables of the source documents again, published beside recomputed."""
 
+from collections.abc import Callable
+
 import typer
 
-from parley.papers.aarhus2020.document import aarhus2020
-from parley.papers.chase2017.document import chase2017
-from parley.papers.pejo2018.document import pejo2018
-from parley.papers.wu2019.document import wu2019
-from parley.papers.wu2019_thesis.document import wu2019_thesis
-from parley.papers.zawacki2024.document import zawacki2024
+from parley.errors import SettingError
+from parley.papers.aarhus2020 import document as aarhus2020
+from parley.papers.chase2017 import document as chase2017
+from parley.papers.document import Document
+from parley.papers.listing import show_printed
+from parley.papers.options import AsJson, Listing
+from parley.papers.pejo2018 import document as pejo2018
+from parley.papers.wu2019 import document as wu2019
+from parley.papers.wu2019_thesis import document as wu2019_thesis
+from parley.papers.zawacki2024 import document as zawacki2024
 
-reproduce_app = typer.Typer(
-    no_args_is_help=True, help="A source document's numbers again: published beside recomputed."
-)
-reproduce_app.command("wu2019")(wu2019)
-reproduce_app.command("aarhus2020")(aarhus2020)
-reproduce_app.command("chase2017")(chase2017)
-reproduce_app.command("pejo2018")(pejo2018)
-reproduce_app.command("zawacki2024")(zawacki2024)
-reproduce_app.command("wu2019-thesis")(wu2019_thesis)
+COMMANDS: dict[Document, Callable[..., None]] = {
+    wu2019.DOCUMENT: wu2019.wu2019,
+    wu2019_thesis.DOCUMENT: wu2019_thesis.wu2019_thesis,
+    aarhus2020.DOCUMENT: aarhus2020.aarhus2020,
+    chase2017.DOCUMENT: chase2017.chase2017,
+    pejo2018.DOCUMENT: pejo2018.pejo2018,
+    zawacki2024.DOCUMENT: zawacki2024.zawacki2024,
+}
+reproduce_app = typer.Typer()
+for document, command in COMMANDS.items():
+    reproduce_app.command(document.name)(command)
+
+
+@reproduce_app.callback(invoke_without_command=True)
+def _reproduce(context: typer.Context, listing: Listing = False, as_json: AsJson = False) -> None:
+    """A source document's numbers again: published beside recomputed.
+
+    Without a document: every figure and table of all of them, whether it comes out here, and what to type for it.
+    """
+    if context.invoked_subcommand is None:
+        show_printed(list(COMMANDS), as_json)
+    elif listing or as_json:
+        raise SettingError("--list, --json: expected after the document's name, or without one")

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import GuaranteeError, SettingError
+from parley.papers.pejo2018 import measurements
 from parley.papers.pejo2018.divided_ratings import Repeats, alone, make_division, solved_error
 from parley.papers.pejo2018.measurements import (
     NETFLIX,
@@ -22,6 +23,7 @@ from parley.papers.pejo2018.measurements import (
     together,
 )
 from parley.papers.pejo2018.released_updates import Contribution, learned_from
+from parley.papers.pejo2018.tables import whose_rows
 from parley.tasks.ratings.factorization import Factorization
 from parley.tasks.ratings.table import divide, enough, find_ratings
 
@@ -111,6 +113,16 @@ def test_a_matrix_that_would_blow_up_is_refused_before_anything_is_learned(mecha
             planted(), ["hide", mechanism], 1, RULE, lambda done, total: steps.append(done), both=True, memory=1e5
         )
     assert steps == []
+
+
+def test_of_hidden_ratings_the_others_matter_more(movielens, monkeypatch):
+    """P's figure 5 the other way round, at p = 0.6: hiding them oneself costs less than if the other does, because
+    users are solved from all their ratings in the end; as learned, which is P's way, it is as P says."""
+    monkeypatch.setattr(measurements, "BOTH", (0.0, 0.6))
+    found = whose_rows(privacy_curves(movielens, ["hide"], 2, RULE, silent, both=True))[1]
+    learned_own, learned_other, own, other = (float(cost) for cost in found[2:6])
+    assert other - own > 0.2
+    assert learned_own - learned_other > 0.3
 
 
 def test_table_3_comes_out_to_within_a_quarter():

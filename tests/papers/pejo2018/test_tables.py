@@ -2,7 +2,8 @@
 
 import pytest
 
-from parley.papers.pejo2018.tables import both_players, figure_rows, private_rows
+from parley.papers.pejo2018.published import published_gain
+from parley.papers.pejo2018.tables import both_players, figure_rows, private_rows, whose_rows
 
 
 def point(player, own, other, gains):
@@ -27,6 +28,26 @@ def test_an_error_of_both_players_is_that_of_their_mean_over_divisions():
     assert [row[-2:] for row in figure_rows(5, points)[1:]] == [["+2.00", "0.00"], ["+2.00", "2.00"]]
     (forecast,) = both_players([{"p": 0.0, "improvement": g, "error": g / 10} for g in (1.0, 2.0)], ("p",))
     assert (forecast["improvement"], forecast["error"]) == (1.5, 0.2)
+
+
+def test_published_gains_stand_beside_ours():
+    """Figure 5: P's fit by hand at p = 0.6; figure 3: 2.5 % for the smaller owner; figure 4 has no number."""
+    hidden = {**point(1, 0.6, 0.0, [1.0, 3.0]), "mechanism": "hide"}
+    by_hand = 1.19595 - 2.6924 * 0.6 + 0.614583 * 0.36
+    assert published_gain(5, hidden) == pytest.approx(by_hand)
+    head, row = figure_rows(5, [hidden])
+    assert row[head.index("published %")] == f"{by_hand:+.2f}"
+    three = [{**point(n, 0.0, 0.0, [1.0, 1.0]), "baseline": 1.0, "together": 0.8} for n in (1, 2)]
+    head, *rows = figure_rows(3, three)
+    assert [row[head.index("published %")] for row in rows] == ["+2.50", ""]
+    assert "published %" not in figure_rows(4, [hidden])[0]
+    assert published_gain(5, point(1, 0.0, 0.0, [1.0])) is None  # updates are ours
+
+
+def test_what_ones_own_p_costs_stands_beside_what_the_others_costs():
+    pairs = {(0.0, 0.0): (1.0, 0.80), (0.6, 0.0): (0.4, 0.89), (0.0, 0.6): (0.1, 0.85), (0.6, 0.6): (-2.0, 0.95)}
+    points = [{**point(1, *pair, [gain] * 2), "together_walked": walked} for pair, (gain, walked) in pairs.items()]
+    assert whose_rows(points)[1] == ["updates", "0.6", "10.00", "5.56", "0.60", "0.90", "yes, no"]
 
 
 def test_on_a_fit_nobody_stays_out():

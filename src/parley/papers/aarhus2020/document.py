@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from parley.papers.aarhus2020.printed import PRINTED
 from parley.papers.document import Asked, Document, Exhibit
 from parley.papers.options import AsJson, Listing, data, out, which
 from parley.papers.runner import show
@@ -29,6 +30,8 @@ DOCUMENT = Document(
     ),
     findings=("What it says", ("published", "ours")),
     adjacency=None,
+    title="Privacy preserving machine learning (Aarhus, course project, 2020)",
+    printed=PRINTED,
 )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from parley.papers.chase2017.printed import PRINTED
 from parley.papers.document import Asked, Document, Exhibit
 from parley.papers.options import AsJson, Listing, data, out, which
 from parley.papers.runner import show
@@ -17,6 +18,8 @@ DOCUMENT = Document(
         Exhibit("table", "2", "accuracy by total ε: the large network", "tables:table", data="mnist.npz"),
     ),
     findings=("What it says", ("published", "ours")),
+    title="Private collaborative neural network learning (Chase et al., 2017), as A quotes it",
+    printed=PRINTED,
 )
 
 

@@ -10,6 +10,7 @@ import typer
 from parley.errors import DataError, SettingError
 from parley.papers.document import Asked, Document, Exhibit
 from parley.papers.options import AsJson, Listing, out
+from parley.papers.pejo2018.printed import PRINTED
 from parley.papers.runner import show
 
 RATINGS = "ml1m.parquet, ratings.dat or ratings.csv"
@@ -42,6 +43,8 @@ DOCUMENT = Document(
     ),
     prefix="ratings-",
     adjacency=None,
+    title="Together or alone: the price of privacy in joint learning (Pejó, Tang, Arriaga)",
+    printed=PRINTED,
 )
 
 

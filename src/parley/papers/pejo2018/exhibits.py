@@ -47,7 +47,8 @@ def figure(bench: Settings, word: str, progress: Progress) -> Shown:
     """Figure 3, 4 or 5, and the games that are played on what was measured."""
     which = int(word)
     content = bench.known or {"figure": which, "points": _points(bench, which, progress)}
-    points = content["points"]
+    points = [{**point, "published": section_7_3.published_gain(which, point)} for point in content["points"]]
+    content = {**content, "points": points}
     both = " Figure 5: both owners' mean." if which == 5 else ""
     parts: Parts = [
         Titled(TITLES[which], tables.figure_rows(which, points)),
@@ -59,6 +60,18 @@ def figure(bench: Settings, word: str, progress: Progress) -> Shown:
             "from their own ratings in the end; the gain is that of the better. updates hide a user (δ = 1e-5), "
             "unbounded noise a rating, bounded noise its value."
         )
+    if which == 3:
+        parts.append(
+            "published: what P says of the smaller owner of MovieLens 1M at any ratio; its figure is of NF10, which is "
+            f"not at hand ({section_7_3.SMALLER['NF10']:g} %). Of the larger owner P says that it improves slightly."
+        )
+    if which == 5:
+        parts += [
+            Titled("Whose p matters more: what p costs, % of error, if nobody else has any", tables.whose_rows(points)),
+            "published: P's fit of MovieLens 1M (its table 5). P finds one's own p to matter more, by any mechanism. "
+            "An owner that solves its users' factors from all their ratings in the end makes good for its own p, not "
+            "for the other's.",
+        ]
     if bench.game:
         games, again = measured_games(points), repeated_games(points, bench.discount)
         content = {**content, "games": games, "repeated": again}

@@ -6,10 +6,21 @@ payoffs come out with the opposite sign of eta1 (+0.7225) and the two improvemen
 accuracy kept, 1 - PoP.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from parley.decisions.games import Equilibrium, solve
-from parley.papers.pejo2018.games.joint_learning import PUBLISHED, published, table_6
+from parley.papers.pejo2018.games.joint_learning import PUBLISHED, Mechanism, published, table_6
+
+SMALLER = {"1M": 2.5, "NF10": 4.0}  # percent that the smaller owner gains in figure 3, at whatever ratio
+FITS: dict[str, Mechanism] = {  # whose fit of table 5 stands for which of ours in figure 5
+    "hide": "hide",
+    "bounded": "bDP",
+    "bounded-published": "bDP",
+    "unbounded": "uDP",
+    "unbounded-published": "uDP",
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,20 @@ def outcomes() -> list[Comparison]:
         Comparison("may stay out, C/B = (5, 0.2)", "price of privacy", 1.0, _price(apart)),
         Comparison("may stay out, C/B = (0, 0)", "p of player 1", 0.0, _first(unconcerned, "privacy")),
     ]
+
+
+def published_gain(figure: int, point: Mapping[str, Any]) -> float | None:
+    """The gain in percent that P has where we have this point: what it says of the smaller owner of 1M (figure 3), its
+    fit of 1M (figure 5); None where it has none in numbers.
+
+    >>> published_gain(5, {"mechanism": "hide", "p": 0.0, "p_other": 0.0}), published_gain(3, {"player": 2})
+    (1.19595, None)
+    """
+    if figure == 3:
+        return SMALLER["1M"] if point["player"] == 1 else None
+    if figure != 5 or point["mechanism"] not in FITS:
+        return None
+    return float(PUBLISHED[FITS[point["mechanism"]]](point["p_other"], point["p"]))
 
 
 def best_response_rows(others: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75), concern: float = 0.5) -> list[list[str]]:

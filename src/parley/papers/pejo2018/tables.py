@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from parley.papers.pejo2018.published import published_gain
+
 Rows = list[list[str]]
 Points = Sequence[Mapping[str, Any]]
+PAIR = ("mechanism", "p", "p_other")
 
 
 def figure_rows(figure: int, points: Points) -> Rows:
@@ -14,12 +17,28 @@ def figure_rows(figure: int, points: Points) -> Rows:
     columns = {"baseline": "means", "alone": "alone", "together": "together"}
     if figure != 3:
         columns = {"alone": "alone", "together_walked": "as learned", "together_solved": "solved"}
-    rows = [[*head, *columns.values(), "gain %", "±"]]
-    for point in both_players(points, ("mechanism", "p", "p_other")) if figure == 5 else points:
+    compared = ["published %"] if figure != 4 else []  # P has figure 4 as a picture alone
+    rows = [[*head, *columns.values(), *compared, "gain %", "±"]]
+    for point in both_players(points, PAIR) if figure == 5 else points:
         first = [point["ratio"], str(point["player"])]
         if figure != 3:
             first = [point["mechanism"], *(f"{point[p]:g}" for p in ("p", "p_other")[: figure - 3]), _epsilon(point)]
-        rows.append([*first, *(f"{point[name]:.4f}" for name in columns), *_gain(point)])
+        known = [_signed(published_gain(figure, point))] if compared else []
+        rows.append([*first, *(f"{point[name]:.4f}" for name in columns), *known, *_gain(point)])
+    return rows
+
+
+def whose_rows(points: Points) -> Rows:
+    """Figure 5: what the largest p costs, in percent of error, if only oneself has it and if only the other does."""
+    rows = [["mechanism", "p", "own, as learned", "the other's", "own, at best", "the other's", "own matters more"]]
+    found = {tuple(point[name] for name in PAIR): point for point in both_players(points, PAIR)}
+    for mechanism in dict.fromkeys(point["mechanism"] for point in points):
+        most = max(point["p"] for point in points if point["mechanism"] == mechanism)
+        open_, own, other = (found[mechanism, *pair] for pair in ((0.0, 0.0), (most, 0.0), (0.0, most)))
+        learned = [100 * (one["together_walked"] - open_["together_walked"]) / open_["alone"] for one in (own, other)]
+        best = [open_["improvement"] - one["improvement"] for one in (own, other)]
+        verdict = ", ".join("yes" if mine > theirs else "no" for mine, theirs in (learned, best))
+        rows.append([mechanism, f"{most:g}", *(f"{cost:.2f}" for cost in (*learned, *best)), verdict])
     return rows
 
 
@@ -222,6 +241,10 @@ def _kept(p: float) -> str:
 def _known(one: Mapping[str, Any]) -> float | None:
     known = one.get("known")
     return None if known is None else known["price"]
+
+
+def _signed(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:+.2f}"
 
 
 def _gain(point: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from parley.errors import SettingError
 from parley.papers.document import Asked, Document, Exhibit
 from parley.papers.options import AsJson, Jobs, Listing, data, out, which
 from parley.papers.runner import show
+from parley.papers.wu2019.printed import PRINTED
 
 MARKETS = {"loans": ("lendingclub.parquet", 2), "cards": ("creditcard.parquet", 7)}
 KINDS = (
@@ -29,6 +30,8 @@ DOCUMENT = Document(
         for number, (line, kind, drawn) in enumerate(KINDS, first)
     ),
     findings=("The value of collaboration", ("published", "measured", "forecast")),
+    title="The value of collaboration in convex machine learning with differential privacy (Wu et al., 2019)",
+    printed=PRINTED,
 )
 
 

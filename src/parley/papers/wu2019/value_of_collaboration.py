@@ -27,6 +27,8 @@ from parley.validate import Floats
 # published: psi below 0.1 with three banks of this size and budget
 HEADLINE = {"loans": (350_000, 10.0), "cards": (30_000, 1.0)}
 BUDGETS = (0.1, 1.0, 10.0)
+LOOSE = (1.0, 10.0)  # between which W says by how much psi falls
+FALL = {"loans": "about 100 (3 x 250,000)", "cards": "–"}
 SMALL, EAGER, SHY = 1000, 10.0, 0.1
 
 
@@ -110,7 +112,9 @@ def paths(bench: Markets, word: str, progress: Progress) -> Shown:
     what = f"{market.name}: mean ψ, 3 x {n:,} records, ε = {headline[1]:g}"
     ends = float(measured[headline[1]][-1].mean()), float(forecast[headline[1]][-1])
     found = [what, f"< 0.1 (3 x {headline[0]:,})", *(f"{end:.3g}" for end in ends)]
-    return _shown(market, word, (measured, forecast, title), None, found)
+    fall = [f"{market.name}: mean ψ at ε = {LOOSE[0]:g} over that at ε = {LOOSE[1]:g}", FALL[market.name]]
+    fall += [f"{float(np.divide(*(ends[e][-1].mean() for e in LOOSE))):.3g}" for ends in (measured, forecast)]
+    return _shown(market, word, (measured, forecast, title), None, found, fall)
 
 
 def surface(bench: Markets, word: str, progress: Progress) -> Shown:

@@ -8,9 +8,15 @@ import typer
 from parley.papers.document import Document, Exhibit
 from parley.papers.options import AsJson, Listing
 from parley.papers.runner import show
+from parley.papers.wu2019_thesis.printed import PRINTED
 
 LINE = "figures 4.2 and 4.3 (b, c): where best responses lead from several starts"
-DOCUMENT = Document("wu2019-thesis", (Exhibit("", "convergence", LINE, "convergence:shown", "pictures:convergence"),))
+DOCUMENT = Document(
+    "wu2019-thesis",
+    (Exhibit("", "convergence", LINE, "convergence:shown", "pictures:convergence"),),
+    title="Nan Wu's thesis (2019)",
+    printed=PRINTED,
+)
 
 
 def wu2019_thesis(

@@ -9,6 +9,7 @@ import typer
 from parley.papers.document import Document, Exhibit
 from parley.papers.options import AsJson, Listing, out, which
 from parley.papers.runner import show
+from parley.papers.zawacki2024.printed import PRINTED
 from parley.papers.zawacki2024.settings import Trials
 
 
@@ -62,6 +63,8 @@ DOCUMENT = Document(
             "pictures:feedback",
         ),
     ),
+    title="Studies in differential privacy and federated learning (C. C. Zawacki's dissertation, 2024)",
+    printed=PRINTED,
 )
 
 
