@@ -34,15 +34,16 @@ BY_NAME = {method.name: method for method in METHODS}
 def test_every_answer_has_the_noise_of_zs_update(number, name):
     """Totals are chosen so that one answer of the series costs Z's (eps, delta), whoever answers how often."""
     figure, method = FIGURES[number], BY_NAME[name]
-    if figure.epsilon is None:
-        return
     task = figure.draw(np.random.default_rng(0))
     terms = terms_of(figure, method, task, rounds_of(figure, method)[0], per_update(figure, method, len(task.clients)))
     setup = resolve(terms, task.clients[0])
     for part in setup.parts.values():
         mechanism = part.training.series.mechanism
         ratio = mechanism.noise_scale / mechanism.sensitivity
-        assert ratio == pytest.approx(gaussian_ratio(figure.epsilon, figure.delta), rel=1e-4)
+        if figure.epsilon is None:  # no noise: of the least figure's with any, less than a hundredth
+            assert ratio < 0.01 * gaussian_ratio(1.38, 0.0095)
+        else:
+            assert ratio == pytest.approx(gaussian_ratio(figure.epsilon, figure.delta), rel=1e-4)
 
 
 def test_a_total_is_that_of_composition():

@@ -61,8 +61,11 @@ def test_terms_by_which_everybody_was_measured_to_lose_are_refused(terms):
 
 
 def test_one_owner_and_ratings_that_are_changed_themselves_are_let_be():
-    require_items_worth(rating_terms({"a": 10}, 0.1))
-    require_items_worth(rating_terms({"a": 10, "b": 10}, mechanism="hide", delta=0.0, clip=None))
+    changed = rating_terms({"a": 10, "b": 10}, mechanism="hide", delta=0.0, clip=None)
+    for terms in (rating_terms({"a": 10}, 0.1), changed):
+        require_items_worth(terms)
+        found = items_worth(terms)
+        assert found is None or found.sentence() is None
 
 
 def test_what_is_heard_grows_with_budgets_and_falls_with_items():
