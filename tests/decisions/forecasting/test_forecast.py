@@ -132,6 +132,24 @@ def test_the_published_bound_is_named_and_off(tmp_path):
     assert bounds.theorem_2 is not None
     assert bounds.theorem_2 < 0.5 * expected.excess_cost.mean  # below the truth: it has no term for the start
     assert "not predictions" in bounds.note
+    strength = float(expected.expected.here.curvature.min())
+    assert bounds.theorem_2_distance == pytest.approx(4 * bounds.theorem_2 / strength)
+    assert bounds.theorem_3_distance is None  # no penalty, which alone would say how far costs lie apart
+
+
+def test_the_published_distance_is_above_what_comes_out(tmp_path):
+    """W's (12), its constant fitted to the cost, beside the distances of models as they may come out: where the data
+    curve the cost by h in every direction, and the penalty by L, it is 2 (h + L)/L times their mean square."""
+    expected = forecast(
+        public_case(tmp_path, "linear-regression", privacy__clip=50.0, model__regularisation=0.5), resamples=1
+    )
+    bounds, here = expected.published_bounds, expected.expected.here
+    assert bounds.theorem_3_distance == pytest.approx(8 * expected.excess_cost.mean)
+    squares = np.sum((expected.models - here.best) ** 2, axis=-1)
+    times = 2 * (float(here.curvature.mean()) + 0.5) / 0.5
+    error = times * float(squares.std(ddof=1)) / len(squares) ** 0.5
+    assert bounds.theorem_3_distance == pytest.approx(times * float(squares.mean()), abs=4 * error)
+    assert bounds.theorem_3_distance > 5 * float(squares.mean())
 
 
 def test_without_public_data_there_is_no_forecast():
