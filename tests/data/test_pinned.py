@@ -20,6 +20,7 @@ KINDS = {
     "whitening": {"whitening": "public"},
     "whitening by the curvature": {"whitening": "public-curvature"},
     "basis": {"components": 4, "basis": {"points": 5, "width": 1.0}},
+    "waves": {"components": 4, "basis": {"points": 5, "width": 1.0, "kind": "random-fourier"}},
     "scales alone": {},
 }
 

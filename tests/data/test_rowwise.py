@@ -33,6 +33,7 @@ def functions(theta):
         "square sums": rowwise.square_sums,
         "exponentials": lambda X: rowwise.exp(X.T),
         "logistic functions": lambda X: rowwise.logistic(X.T),
+        "cosines": lambda X: rowwise.cosine(X.T),
     }
 
 

@@ -217,11 +217,15 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) 
 
 def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation:
     """The same with the points that the terms ask for: listed, rows of the public sample, or drawn evenly from within
-    the bounds."""
+    the bounds; or with waves, whose frequencies follow from the width and the seed alone."""
     basis, constant = fitted.model.basis, fitted.model.has_intercept
     if basis is None:
         return fitted
     rng, points = np.random.default_rng(basis.seed), basis.points
+    if basis.kind is not None and isinstance(points, int):
+        columns = len(fitted.low) if fitted.rotation is None else fitted.rotation.shape[1]
+        waves = rng.normal(0.0, 1 / basis.width, (points, columns)), rng.uniform(0.0, 2 * np.pi, (points, 1))
+        return replace(fitted, basis=np.hstack(waves))
     if not isinstance(points, int):
         if len(points[0]) != len(fitted.features):
             raise DataError(

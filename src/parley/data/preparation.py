@@ -51,7 +51,8 @@ class Preparation:
     component_low: Floats | None = None
     component_high: Floats | None = None
     fills: Mapping[str, float] = field(default_factory=dict)  # what a missing number counts as
-    basis: Floats | None = None  # [points, columns or components] that features say the nearness to
+    # [points, columns or components] that features say the nearness to; of waves the frequencies, and phases last
+    basis: Floats | None = None
     forest: Forest | None = None  # whose leaves are the features
     shares: Floats | None = None  # of public rows in each bin, where columns are cut into some; nothing hangs on them
 
@@ -98,7 +99,7 @@ class Preparation:
 
         Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`):
         such a group measures what that one does, in every norm, so it has one number, its largest. A nearness lies
-        between 0 and 1, whatever the columns hold; of a tree's leaves one is 1.
+        between 0 and 1 and a wave between -1 and 1, whatever the columns hold; of a tree's leaves one is 1.
         """
         if self.forest is not None:
             bound = np.ones(self.forest.trees)
@@ -234,10 +235,13 @@ class Preparation:
         return np.concatenate([leaves, np.ones((int(self.model.has_intercept), coded.shape[1]))])
 
     def near(self, columns: Floats, secret: bool = False) -> Floats:
-        """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1; without
-        one, the columns."""
+        """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1, or waves
+        of them, each from -1 to 1; without a basis, the columns."""
         if self.basis is None or self.model.basis is None:
             return columns
+        if self.model.basis.kind is not None:
+            waves = rowwise.cosine(rowwise.products(columns.T, self.basis[:, :-1]) + self.basis[:, -1:])
+            return settle(waves, -1.0, 1.0, waves)
         scale = 2 * self.model.basis.width**2
         far = np.stack([rowwise.folded(np.square(columns - point[:, None])) for point in self.basis])
         with np.errstate(under="ignore"):

@@ -21,15 +21,19 @@ GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # wh
 
 class Basis(Section):
     """Features by how near a record is to some public points: exp(-|x - c|^2/(2 width^2)), in the units of scaled
-    columns."""
+    columns. With kind "random-fourier" waves cos(w.x + b) whose products have that as their mean, w and b drawn by
+    the seed."""
 
     # how many are drawn, or they themselves in the features' own units
     points: Count | tuple[tuple[Bearable, ...], ...]
     width: Positive
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
+    kind: Literal["random-fourier"] | None = None
 
     @model_validator(mode="after")
     def _some(self) -> Self:
+        if self.kind is not None and isinstance(self.points, tuple):
+            raise ValueError(f"points|expected a number beside kind = {self.kind!r}: how many waves are drawn")
         if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
             raise ValueError("points|expected a number, or points with a number for each feature")
         return self

@@ -99,7 +99,8 @@ def in_own_units(preparation: Preparation) -> tuple[tuple[str, ...], Floats, Flo
     if preparation.forest is not None:
         names = preparation.forest.labels(labels)
     elif preparation.basis is not None:
-        names = tuple(f"near point {place + 1}" for place in range(len(preparation.basis)))
+        waves = preparation.model.basis is not None and preparation.model.basis.kind is not None
+        names = tuple(f"{'wave' if waves else 'near point'} {place + 1}" for place in range(len(preparation.basis)))
     if names is not None:
         m = np.append(np.zeros(len(names)), [preparation.target_centre] * constant)
         return (*names, *["(constant)"] * constant), preparation.target_scale * np.eye(len(m)), m
