@@ -108,7 +108,7 @@ def cosine(values: Floats) -> Floats:
     r: Floats = values - turns * TURN_HIGH
     r -= turns * TURN_LOW
     square = np.square(np.clip(r, -math.pi, math.pi))
-    found = square * COSINE[-1]
+    found: Floats = square * COSINE[-1]
     for term in COSINE[-2::-1]:
         found += term
         found *= square
