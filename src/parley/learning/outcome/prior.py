@@ -1,0 +1,53 @@
+"""One run's posterior as the next one's prior: a normal times a normal."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from parley.data import Preparation
+from parley.data.public_numbers import preparation_names, preparation_numbers
+from parley.errors import ModelError
+from parley.learning.outcome.model import JointModel, make_model
+from parley.learning.outcome.posterior import Posterior
+
+
+def updated(earlier: JointModel, later: JointModel, *, other_rows: bool) -> JointModel:
+    """The model of both runs: the earlier one's posterior is the prior, the later one's release what is seen.
+
+    Formal guarantee: made of what was released, so it costs nothing. Whoever calls says whether the later run had other
+    rows than the earlier one: the same ones would be counted twice, and intervals be too narrow by up to the square
+    root of 2, so that is refused.
+    """
+    first, second = earlier.posterior_, later.posterior_
+    if first is None or second is None:
+        raise ModelError("a prior: expected two models with posteriors, trained with algorithm = 'fedinfer'")
+    if not other_rows or earlier.terms_hash_ == later.terms_hash_:
+        raise ModelError("a prior: expected a run on other rows; the same ones would be counted twice")
+    if not _alike(earlier.preparation_, later.preparation_):
+        raise ModelError("a prior: expected the same columns, scales and basis in both runs, as pinned in a file")
+    posterior = after(first, second)
+    theta, released = posterior.theta.reshape(later.theta_.shape), earlier.released_ and later.released_
+    return make_model(later.preparation_, theta, later.terms_hash_, released, posterior)
+
+
+def after(prior: Posterior, seen: Posterior) -> Posterior:
+    """The posterior of independent rows and noise: precisions add up, and models are weighted by them.
+
+    >>> one = Posterior(np.array([[1.0]]), np.array([[[1.0]]]), np.array([2.0]), 10.0, False)
+    >>> both = after(one, replace(one, theta=np.array([[3.0]])))
+    >>> both.theta.tolist(), both.covariance.tolist(), both.records
+    ([[2.0]], [[[0.5]]], 20.0)
+    """
+    precisions = [np.linalg.pinv(each.covariance, hermitian=True) for each in (prior, seen)]
+    covariance = np.linalg.pinv(precisions[0] + precisions[1], hermitian=True)
+    pulls = [np.einsum("qij,qj->qi", p, each.theta) for p, each in zip(precisions, (prior, seen), strict=True)]
+    theta, records = np.einsum("qij,qj->qi", covariance, pulls[0] + pulls[1]), prior.records + seen.records
+    squares = prior.records * prior.residual**2 + seen.records * seen.residual**2
+    known = {"theta": theta, "covariance": covariance, "residual": np.sqrt(squares / records), "records": records}
+    return replace(seen, **known, repaired=prior.repaired or seen.repaired)
+
+
+def _alike(first: Preparation, second: Preparation) -> bool:
+    here, there = preparation_numbers(first), preparation_numbers(second)
+    same = here.keys() == there.keys() and all(np.array_equal(here[name], there[name]) for name in here)
+    return same and first.model == second.model and preparation_names(first) == preparation_names(second)
