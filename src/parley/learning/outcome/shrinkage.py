@@ -80,7 +80,7 @@ def _alike(strengths: Floats) -> NDArray[np.bool_]:
 
 def _few(rows: Design, strengths: Floats) -> bool:
     """Whether rows span so little that their space is worth finding."""
-    return 2 * len(rows) <= np.count_nonzero(_alike(strengths))
+    return 2 * len(rows) <= int(np.count_nonzero(_alike(strengths)))
 
 
 def _spanned(
@@ -90,9 +90,10 @@ def _spanned(
     difference changes a margin, and each is pulled back to nothing. Pulls that are alike are alike along every basis;
     parameters with pulls of their own stay as they are."""
     alike, many = _alike(strengths), len(rows)
-    basis = np.zeros((rows.width, many + np.count_nonzero(~alike)))
+    apart = int(np.count_nonzero(~alike))
+    basis = np.zeros((rows.width, many + apart))
     basis[alike, :many] = np.linalg.qr(rows.X[:, alike].T)[0]
-    basis[~alike, many:] = np.eye(np.count_nonzero(~alike))
+    basis[~alike, many:] = np.eye(apart)
     inner = np.repeat(strengths.max(axis=1, keepdims=True), basis.shape[1], axis=1)
     inner[:, many:] = strengths[:, ~alike]
     within, begin = centres @ basis, None if starts is None else starts @ basis
