@@ -22,9 +22,10 @@ ADJACENCY = {
     "sound_epsilon": Adjacency.REPLACE_ONE,
 }
 READINGS = (
-    "ε of all steps at the published size, δ = 1e-05. One-dim(ensional): Z's, add/remove, for one coordinate alone. Charged: the same at "
-    "half the scale, by which Z's Gaussian rows come out; no rule is known for the others. Sound: replace-one, every "
-    "direction; Gaussian by its loss distribution, α < 2 by Rényi divergences, which is all that is proved there."
+    "ε of all steps at the published size, δ = 1e-05. One-dim(ensional): Z's, add/remove, for one coordinate alone. "
+    "Charged: the same at half the scale, by which Z's Gaussian rows come out; no rule is known for the others. Sound: "
+    "replace-one, every direction; Gaussian by its loss distribution, α < 2 by Rényi divergences, which is all that is "
+    "proved there."
 )
 
 
