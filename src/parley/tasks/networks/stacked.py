@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from parley.errors import SettingError
-from parley.tasks.networks.kernels import exact_kernels
+from parley.tasks.networks.kernels import exact_kernels, require_device
 from parley.validate import Floats
 
 Tensor = Any  # torch.Tensor
@@ -170,7 +170,7 @@ def trained_runs(
 ) -> Tensor:
     """The parameters [runs, P] after all steps, from `begin` [runs, P] on, each run with its own noise and draws, on
     rows X [n, ...] with classes y [n]; for studies alone."""
-    draw = torch.Generator(device).manual_seed(seed)
+    draw = torch.Generator(require_device(device)).manual_seed(seed)
     network, theta = StackedNetwork(module, device), torch.tensor(begin, dtype=torch.float32, device=device)
     rows, classes = torch.from_numpy(np.ascontiguousarray(X)).to(device), torch.from_numpy(y).to(device)
     clips, scales, alphas = (
