@@ -25,7 +25,7 @@ Module = Any  # torch.nn.Module
 
 AT_ONCE = 1 << 22  # places that are drawn at once
 FAR = 5.0  # deviations above the mean for which a draw has room: what is beyond is left out, once in 10^6 draws
-JUDGED = 1 << 14  # rows, of all runs together, that are judged at once
+JUDGED = {"cuda": 1 << 14, "cpu": 1 << 10}  # rows, of all runs together, that are judged at once
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ class StackedNetwork:
 
     def accuracies(self, theta: Tensor, X: Tensor, y: Tensor) -> Floats:
         """The share of rows X [n, ...] whose class y [n] each run tells right [runs]."""
-        right, size = torch.zeros(len(theta), device=theta.device), max(JUDGED // len(theta), 1)
+        right = torch.zeros(len(theta), device=theta.device)
+        size = max(JUDGED[theta.device.type] // len(theta), 1)
         with torch.no_grad():
             for rows, classes in zip(X.split(size), y.split(size), strict=True):
                 said = self.scores(theta, rows.expand(len(theta), *rows.shape))
