@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
+from parley.errors import SettingError
 from parley.papers.zawacki2024 import network_images, network_tables, trained_networks
 from parley.papers.zawacki2024.network_epsilons import NetworkEpsilons, one_dimensional, row_epsilons, sound_epsilon
 from parley.papers.zawacki2024.network_images import table_images
@@ -104,6 +105,16 @@ def test_without_trials_nothing_is_trained_and_what_was_kept_is_shown(quick, mon
     assert "91.00 ± 1.41" in told
     assert "apart by +5.00 ± 1.41 points" in told.replace("\n", " ")
     assert "now %" not in told
+
+
+@pytest.mark.parametrize(
+    "words", [["--trials", "0"], ["--rows", "0"], ["--epochs", "0"], ["--device", "cuda:99"]], ids=str
+)
+def test_sizes_and_devices_that_are_none_are_refused(quick, words):
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+    usual = ["--trials", "1"] if "--trials" not in words else []
+    done = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--table", "4.1", *usual, *words])
+    assert isinstance(done.exception, SettingError)
 
 
 def test_options_of_tables_belong_to_tables():

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.validate import whole
+
 COLOURS = np.array([[0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]])  # CIFAR-10's means and deviations
 
 
@@ -26,7 +28,8 @@ class Images:
 
     def first(self, rows: int | None) -> "Images":
         """So many of the images to learn from, the first ones; all where none is said."""
-        return Images(self.called, self.X[:rows], self.y[:rows], self.held_out, self.held_out_y)
+        most = None if rows is None else whole(rows, "rows")
+        return Images(self.called, self.X[:most], self.y[:most], self.held_out, self.held_out_y)
 
 
 def table_images(word: str, folder: Path | None, rows: int | None = None) -> Images:

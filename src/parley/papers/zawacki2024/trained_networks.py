@@ -15,7 +15,7 @@ import numpy as np
 from parley.papers.zawacki2024.network_images import Images
 from parley.papers.zawacki2024.published_networks import NetworkTable
 from parley.tasks.networks.architectures import Architecture
-from parley.validate import whole
+from parley.validate import positive, whole
 
 RESULTS = Path(__file__).parent / "results"
 STABLE = 1.999
@@ -93,9 +93,11 @@ def train_table(
 ) -> TableRuns:
     """Train every row so many times: `epochs` (those of the table where none are said) of steps that draw the table's
     batch on average."""
+    from parley.tasks.networks.kernels import require_device
     from parley.tasks.networks.stacked import StudySteps
 
-    epochs = table.epochs if epochs is None else epochs
+    require_device(device)
+    epochs = positive(table.epochs if epochs is None else epochs, "epochs")
     rate = min(table.batch / len(images.X), 0.5)
     steps = StudySteps(rate, math.ceil(epochs / rate), table.step, table.momentum)
     found = _accuracies(table, images, steps, whole(trials, "trials"), device, seed, progress)
