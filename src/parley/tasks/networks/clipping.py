@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from parley.privacy.mechanisms import Norm
-from parley.tasks.networks.kernels import Slots, exact_kernels, shape_sizes, sound_shapes
+from parley.tasks.networks.kernels import Slots, exact_kernels, require_device, shape_sizes, sound_shapes
 from parley.tasks.networks.layer_gradients import UNIT, LayerGradients, Places, Trace, Written, layer_gradients
 from parley.tasks.networks.modules import (
     Route,
@@ -59,7 +59,7 @@ class RecordGradients:
     ) -> None:
         """`row`: the shape of a record; `expected`: how many are drawn on average, by which shapes are chosen; `route`:
         norms in 'closed-form', gradients 'written' out by torch.func, or 'auto': the first where it can."""
-        self.module = sole_copy(module).to(device)
+        self.module = sole_copy(module).to(require_device(device))
         self.losses, self.row, self.clip, self.norm, self.device = losses, row, clip, norm, device
         require_row_functions(self.module)
         with exact_kernels(self.device):

@@ -24,6 +24,7 @@ from parley.owner.ledger import AnyLedger, StudyLedger
 from parley.owner.ledger.account import Reservation
 from parley.privacy.accounting import Series, exact, mechanism_norm
 from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import Tables
@@ -33,6 +34,7 @@ from parley.tasks.networks.modules import Route, module_scores, parameters_of, s
 from parley.tasks.networks.objective import NetworkParameters, cross_entropy, squared
 from parley.tasks.networks.prepared_rows import NetworkRows
 from parley.tasks.networks.question import NetworkGradientQuery, NetworkGradientQuestion
+from parley.tasks.networks.stable_plan import StablePlan, StableSeries, require_study
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.tasks.networks.training_checkpoint import TrainingCheckpoint, load_training_checkpoint
 from parley.validate import Floats, positive, upper, whole
@@ -73,6 +75,15 @@ class NetworkPlan:
     def steps(self) -> int:
         """How many answers the owner gives."""
         return self.epochs * self.batches
+
+    @property
+    def norm(self) -> Norm:
+        """In which gradients are clipped."""
+        return mechanism_norm(self.mechanism)
+
+    def series(self, question: NetworkGradientQuestion) -> Series:
+        """All its answers, with the noise that makes them cost what is promised."""
+        return question.series(self.mechanism, exact(self.epsilon), Fraction(str(self.delta)), self.steps)
 
 
 @dataclass(frozen=True)
@@ -127,7 +138,7 @@ def train_network(
     module: Any,
     X: ArrayLike,
     y: ArrayLike,
-    plan: NetworkPlan,
+    plan: NetworkPlan | StablePlan,
     *,
     loss: Literal["cross-entropy", "squared"] | Losses = "cross-entropy",
     ledger: AnyLedger | None = None,
@@ -144,9 +155,12 @@ def train_network(
     With a `ledger` every step is debited before it is taken, and what the ledger's lifetime budget cannot pay is
     refused before anything is computed; with a `checkpoint`, a file, training goes on where it stopped, and what was
     spent stays spent. With neither, and no `seed`, noise is as safe, and nobody keeps books. With a `seed` it is a
-    study, whose outcome must not be released. `validation`: public rows by which progress is judged; private ones
-    would be released by it. A `loss` of your own says a loss for every row [n], each from that row alone.
+    study, whose outcome must not be released; a `StablePlan` is for studies alone. `validation`: public rows by which
+    progress is judged; private ones would be released by it. A `loss` of your own says a loss for every row [n], each
+    from that row alone.
     """
+    if isinstance(plan, StablePlan):
+        require_study(seed, ledger)
     if seed is not None and ledger is not None:
         raise SettingError("seed: expected none beside a ledger; released noise has no seed")
     if checkpoint is not None and (ledger is None or not ledger.durable):
@@ -177,7 +191,7 @@ class _Answering:
     """The owner's side: one question, its noise, its rows, its books."""
 
     question: NetworkGradientQuestion
-    series: Series
+    series: Series | StableSeries
     tables: Tables
     ledger: AnyLedger
     noise: SafeNoise | FastNoise
@@ -208,7 +222,7 @@ class _Answering:
 def _answering(
     module: Any,
     rows: NetworkRows,
-    plan: NetworkPlan,
+    plan: NetworkPlan | StablePlan,
     loss: str | Losses,
     ledger: AnyLedger | None,
     owner: str,
@@ -219,12 +233,12 @@ def _answering(
     losses = LOSSES[loss] if isinstance(loss, str) else loss
     if losses is cross_entropy:
         _require_classes(module, rows)
-    norm, expected = mechanism_norm(plan.mechanism), len(rows) / plan.batches
-    made = RecordGradients(module, losses, rows.X.shape[1:], plan.clip, norm, expected, speed.device, speed.route)
+    shape, expected = rows.X.shape[1:], len(rows) / plan.batches
+    made = RecordGradients(module, losses, shape, plan.clip, plan.norm, expected, speed.device, speed.route)
     question = NetworkGradientQuestion.of(made, len(rows), plan.batches)
     found = _Answering(
         question,
-        question.series(plan.mechanism, exact(plan.epsilon), Fraction(str(plan.delta)), plan.steps),
+        plan.series(question),
         Tables(rows, rows.where(np.zeros(len(rows), dtype=np.bool_))),
         StudyLedger() if ledger is None else ledger,
         SafeNoise() if seed is None else FastNoise(seed),
@@ -235,7 +249,7 @@ def _answering(
 
 
 def _trained(
-    module: Any, state: State, answering: _Answering, plan: NetworkPlan, public: NetworkRows | None
+    module: Any, state: State, answering: _Answering, plan: NetworkPlan | StablePlan, public: NetworkRows | None
 ) -> TrainedNetwork:
     """The module with the last parameters, on the CPU."""
     made = copy.deepcopy(module).cpu().eval()
@@ -286,7 +300,7 @@ def _digest(rows: NetworkRows) -> bytes:
     return digest.digest()
 
 
-def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan, owner: str, rows: int) -> str:
+def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan | StablePlan, owner: str, rows: int) -> str:
     """SHA-256 of all that was agreed on: the network and where it begins, its loss, the plan, whose rows, how many."""
     begin = hashlib.sha256(np.ascontiguousarray(parameters_of(module)).data).hexdigest()
     said = getattr(losses, "__qualname__", type(losses).__qualname__)
