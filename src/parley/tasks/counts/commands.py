@@ -38,7 +38,7 @@ def count_command(
     seed: asking.Seed = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how many records they have of some kind, with noise, debited once.
+    """Ask the owners how many records they have of some kind, with noise on whole numbers, debited.
 
     The terms declare a column and what is counted in it: names, or steps between two bounds. A count is one number, a
     histogram one for every cell and one for what lies elsewhere; a record lies in exactly one.
