@@ -48,7 +48,7 @@ def payoff_curves(printed: bool = False) -> list[PayoffCurve]:
     kinds: tuple[tuple[str, Literal["leakage", "utility"]], ...] = (("4.2 (a)", "leakage"), ("4.3 (a)", "utility"))
     for figure, game in kinds:
         rules = compensation_game(EQUAL, game, printed=printed)
-        fixed = [solve(rules).epsilon, *([rules.low] if game == "utility" else [])]
+        fixed = [solve(rules).strategies, *([rules.low] if game == "utility" else [])]
         for others in fixed:
             epsilon = np.unique([*np.linspace(rules.low[0], rules.high[0], POINTS), others[0]])
             profiles = np.tile(others, (len(epsilon), 1))

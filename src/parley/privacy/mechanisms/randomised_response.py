@@ -106,8 +106,11 @@ class RandomisedResponse:
 
     @property
     def variance(self) -> float:
-        """Of a released share, at most: n answers of variance 1/4 each, over (n w)^2."""
-        return 1 / (4 * self.records * self.share**2)
+        """Of a released share, at most: n answers of the larger variance that one has, the truth being this name or
+        another, over (n w)^2."""
+        other = (1 - self.share) / self.cells
+        each = max(p * (1 - p) for p in (other, self.share + other))
+        return each / (self.records * self.share**2)
 
     def tail(self, probability: float, coordinates: int) -> float:
         """How far a released share lies from the true one in the worst of so many, but for this probability

@@ -23,9 +23,8 @@ def counted(result: CountsResult) -> Figure:
     axes.barh(places, heights, color=TOGETHER, alpha=0.55, xerr=ends, ecolor=INK, capsize=2.5)
     axes.set_yticks(places, names) if len(names) <= MANY else axes.set_yticks([])
     axes.invert_yaxis()
-    axes.set_xlabel(f"of {result.records:,} records", color=INK)
+    said = "" if result.released else "\nsimulation, not a release"
+    axes.set_xlabel(f"of {result.records:,} records; bars: best guess, lines: 95 of 100 cases{said}", color=MUTED)
     title = printable(result.asked.title or f"Counts of {result.asked.model.target}")
     axes.set_title(title, loc="left", color=INK, fontweight="bold")
-    said = "bars: best guess; lines: 95 of 100 cases" + ("" if result.released else "; simulation, not a release")
-    axes.text(1.0, 1.01, said, transform=axes.transAxes, ha="right", va="bottom", color=MUTED, fontsize=8)
     return figure
