@@ -129,20 +129,6 @@ OTHERWISE = {
     "batches": make_terms(40, **SGD),
     "people": make_terms(40, privacy__person="who", privacy__records_per_person=2),
     "names": NAMED,
-    "steps within bounds": parley.Terms.from_dict(
-        {
-            "model": {"kind": "histogram", "target": "y", "bounds": {"y": [-1, 1]}, "bins": 3},
-            "privacy": {"mechanism": "gaussian", "delta": 1e-6, "person": "who", "records_per_person": 2},
-            "owners": OWNERS,
-        }
-    ),
-    "answers of records": parley.Terms.from_dict(
-        {
-            "model": {"kind": "count", "target": "y", "categories": {"y": ["1"]}},
-            "privacy": {"mechanism": "randomised-response"},
-            "owners": OWNERS,
-        }
-    ),
     "one noise for all": parley.Terms.from_dict(
         {
             "model": {"kind": "linear-svm", "target": "y", "features": ["x0"], "radius": 5.0},

@@ -57,10 +57,10 @@ def truth():
     ],
 )
 def test_noise_of_every_kind_has_the_deviation_that_is_stated(privacy, truth):
-    """40 runs of 4 cells: the mean square is within 4 standard errors of the stated variance; answers of records have
+    """20 runs of 4 cells: the mean square is within 4 standard errors of the stated variance; answers of records have
     less, for theirs is the largest possible."""
     asked = terms(**privacy)
-    runs = [studied(asked, seed) for seed in range(40)]
+    runs = [studied(asked, seed) for seed in range(20)]
     errors = np.array([[cell.noisy for cell in run.cells] for run in runs]) - truth
     seen, claimed = (errors**2).mean(), runs[0].deviation ** 2
     spread = 4 * (errors**2).std() / errors.size**0.5
