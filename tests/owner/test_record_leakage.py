@@ -26,6 +26,9 @@ def found(terms):
 
 def test_pure_noise_tells_by_its_epsilon():
     assert found(make_terms(50)) == pure_leakage(1.0)
+    endless = found(make_terms(50, epsilon=1e6))
+    assert endless.guess_factor is None
+    assert "likelier" not in leakage_words(endless, "person")
 
 
 def test_gaussian_noise_tells_round_by_round_less_than_its_rho():
@@ -76,7 +79,7 @@ def test_acceptance_and_the_command_say_it(tmp_path):
     owner = parley.Owner("a", regression_table(50), ledger=parley.Ledger(tmp_path / "a.ledger", 5))
     said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     assert "learns at most 0.178 bits about a person" in said
-    assert "no guess becomes likelier by a factor of more than 2.72" in said
+    assert "no guess becomes likelier by more than 2.72 times" in said
     write_terms(terms, tmp_path / "terms.toml")
     ran = CliRunner().invoke(app, ["budget", "explain", "--terms", str(tmp_path / "terms.toml"), "--json"])
     (row,) = json.loads(ran.stdout)["owners"]

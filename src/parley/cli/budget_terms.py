@@ -25,7 +25,7 @@ def explain_terms(file: Path, as_json: bool) -> None:
             number(each["delta"], side="above"),
             percent(each["posterior"]["high"], "above"),
             _said(each["mutual_information_bits"]),
-            _said(None if each["min_entropy_bits"] is None else 2 ** each["min_entropy_bits"]),
+            _said(each["guess_factor"]),
         ]
         for each in found
     ]
@@ -60,6 +60,7 @@ def promises(terms: Terms) -> list[dict[str, Any]]:
                 "posterior": {"low": low, "high": high, "failure": failure},
                 "mutual_information_bits": leakage.mutual_information,
                 "min_entropy_bits": leakage.min_entropy,
+                "guess_factor": leakage.guess_factor,
                 "by": leakage.by,
             }
         )

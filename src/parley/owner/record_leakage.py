@@ -7,6 +7,7 @@ from parley.privacy.mechanisms import Gaussian
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Part, Stage
 from parley.terms.catalogue import ALL_MECHANISMS
+from parley.validate import upper
 
 UNKNOWN = Leakage(None, None, "nothing: some of delta is the probability that the noise fails")
 
@@ -22,11 +23,11 @@ def record_leakage(setup: Setup, name: str) -> Leakage:
     if terms.noise.approximate or setup.task.fails(terms):
         return UNKNOWN
     if not ALL_MECHANISMS[terms.privacy.mechanism].approximate:
-        return pure_leakage(float(part.epsilon))
+        return pure_leakage(upper(part.epsilon))
     if part.training.question.own_noise is not None:
         return UNKNOWN
     rho = reservation(terms, name, setup.schedule).rho
-    found = [] if rho is None else [zcdp_leakage(float(rho))]
+    found = [] if rho is None else [zcdp_leakage(upper(rho))]
     pieces = terms.privacy.records_per_person if part.training.question.disjoint > 1 else 1
     if isinstance(part.training.series.mechanism, Gaussian) and pieces == 1:
         found.append(
@@ -37,7 +38,7 @@ def record_leakage(setup: Setup, name: str) -> Leakage:
 
 def _answer_by_answer(part: Part, copies: int) -> float:
     """Bits of the training answers, and of a score where one is agreed on."""
-    scores = [pure_leakage(float(stage.series.epsilon)).mutual_information or 0.0 for stage in part.stages[1:]]
+    scores = [pure_leakage(upper(stage.series.epsilon)).mutual_information or 0.0 for stage in part.stages[1:]]
     return copies * _gaussian(part.training) + sum(scores)
 
 
@@ -52,11 +53,8 @@ def leakage_words(found: Leakage, unit: str) -> str:
     if found.mutual_information is None:
         return f"How many bits become known about a {unit} is not bounded by these terms."
     bits = number(found.mutual_information, 3, "above")
-    guess = (
-        ""
-        if found.min_entropy is None
-        else (f", and no guess becomes likelier by a factor of more than {number(2**found.min_entropy, 3, 'above')}")
-    )
+    factor = found.guess_factor
+    guess = "" if factor is None else f", and no guess becomes likelier by more than {number(factor, 3, 'above')} times"
     return (
         f"Who knows everybody else's records learns at most {bits} bits about a {unit}, on average over what it may be "
         f"(mutual information){guess}."

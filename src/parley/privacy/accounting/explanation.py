@@ -3,6 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
+from parley.errors import SettingError
 from parley.numerals import number, percent
 from parley.privacy.accounting.leakage import pure_leakage, zcdp_leakage
 from parley.privacy.accounting.meaning import (
@@ -17,7 +18,7 @@ from parley.privacy.accounting.meaning import (
 )
 from parley.privacy.accounting.series import series_rho
 from parley.privacy.adjacency import Adjacency
-from parley.validate import positive, whole
+from parley.validate import positive, upper, whole
 
 
 def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
@@ -53,8 +54,11 @@ def _mutual_information(epsilon: float, delta: float) -> float | None:
     """Bits about one record, everybody else known: by pure epsilon; with a delta, if the noise is Gaussian."""
     if delta == 0:
         return pure_leakage(epsilon).mutual_information
-    rho = series_rho("gaussian", Fraction(epsilon), Fraction(delta), 1)
-    return None if rho is None else zcdp_leakage(float(rho)).mutual_information
+    try:
+        rho = series_rho("gaussian", Fraction(epsilon), Fraction(delta), 1)
+    except SettingError:  # noise of such a size is not calibrated
+        return None
+    return None if rho is None else zcdp_leakage(upper(rho)).mutual_information
 
 
 def sentences(content: dict[str, Any], people: int) -> list[str]:

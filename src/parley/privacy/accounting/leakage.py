@@ -41,6 +41,11 @@ class Leakage:
     min_entropy: float | None
     by: str  # what the first follows from
 
+    @property
+    def guess_factor(self) -> float | None:
+        """By how much a guess can become likelier; None: nothing bounds it, or only a number beyond all floats."""
+        return None if self.min_entropy is None or self.min_entropy > 1000 else 2.0**self.min_entropy
+
 
 def pure_nats(epsilon: Floats) -> Floats:
     """C(eps): what releases of pure eps can tell about one record at most, in nats, however many values it may have.
