@@ -33,7 +33,7 @@ def terms(kind="histogram", model=None, privacy=None, records=20, epsilon=1.0):
     )
 
 
-def search(asked, tries=32):
+def search(asked, tries=24):
     return PairSearch(resolve(asked), "a").climb(tries, 0)
 
 
