@@ -73,6 +73,17 @@ def test_noise_of_every_kind_has_the_deviation_that_is_stated(privacy, truth):
     assert set(runs[0].owners) == (set() if privacy.get("noise") else {"a", "b"})
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e3])
+@pytest.mark.parametrize(
+    "privacy", [{}, {"mechanism": "gaussian", "delta": 1e-6}, {"mechanism": "randomised-response"}]
+)
+def test_far_too_little_and_far_too_much_noise_are_counts_all_the_same(epsilon, privacy, truth):
+    for cell, true in zip(studied(terms(epsilon=epsilon, **privacy), 3).cells, truth, strict=True):
+        assert 0 <= cell.low <= cell.high <= 1000
+        assert 0 <= cell.guess <= 1000
+        assert epsilon < 1 or (cell.guess == true and cell.low <= true <= cell.high)
+
+
 def test_own_noise_adds_up_and_one_noise_does_not():
     own, one = (sum_law(resolve(terms(**privacy)))[1] for privacy in ({}, {"noise": "shared", "delta": 1e-6}))
     assert own == pytest.approx(2**0.5 * one, rel=0.02)

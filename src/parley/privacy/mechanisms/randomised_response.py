@@ -108,9 +108,10 @@ class RandomisedResponse:
     def variance(self) -> float:
         """Of a released share, at most: n answers of the larger variance that one has, the truth being this name or
         another, over (n w)^2."""
-        other = (1 - self.share) / self.cells
-        each = max(p * (1 - p) for p in (other, self.share + other))
-        return each / (self.records * self.share**2)
+        meant = Fraction(self.truthful, WORDS)
+        other = (1 - meant) / self.cells
+        each = max(p * (1 - p) for p in (other, meant + other))
+        return float(each / (self.records * meant**2))
 
     def tail(self, probability: float, coordinates: int) -> float:
         """How far a released share lies from the true one in the worst of so many, but for this probability

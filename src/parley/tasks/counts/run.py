@@ -28,6 +28,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 CENTRAL = 0.95  # of intervals
+WIDE = 2.2  # deviations within which so much of a normal or Laplace law lies
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def _cell(name: str, noisy: float, records: int, law: NoiseLaw | None, deviation
     def cut(value: float) -> float:
         return float(min(max(value, 0.0), records))
 
-    reach = 1.96 * deviation if law is None else law.half_width(CENTRAL)
+    reach = law.half_width(CENTRAL) if law is not None and noisy == round(noisy) else WIDE * deviation
     guess = cut(noisy) if law is None else remapped(noisy, records, law, prior)
     return CellCount(name, noisy, cut(noisy), guess, cut(noisy - reach), cut(noisy + reach))
 
