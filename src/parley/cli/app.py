@@ -100,6 +100,12 @@ PARTS = {
         "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
         reads_terms=True,
     ),
+    "count": Part(
+        "tasks.counts.commands",
+        "count_command",
+        "Ask the owners how many records they have of some kind, with noise on whole numbers, debited.",
+        reads_terms=True,
+    ),
     "train": Part(
         "cli.train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True
     ),

@@ -6,6 +6,7 @@ from parley.owner.custody import words
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
+from parley.owner.record_leakage import leakage_words, record_leakage
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
 from parley.privacy.adjacency import Adjacency
@@ -62,6 +63,7 @@ def acceptance_summary(
         f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. Who believed something about a "
         f"{task.unit} with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}."
         + task.several,
+        leakage_words(record_leakage(agreement.setup, owner.name), task.unit),
         *([DECIDING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),
     ]

@@ -33,7 +33,7 @@ from parley.terms.preliminary_releases import check_delta, check_differences, ch
 from parley.terms.questions import check_question
 from parley.terms.score import check_score
 from parley.terms.sections import EACH_OWNER, Aggregation, Host, Learning, OwnerTerms, Privacy
-from parley.terms.task_rules import named_rules, require_own_algorithm, rules_of
+from parley.terms.task_rules import kinds_of, named_rules, require_own_algorithm, rules_of
 from parley.terms.topology import among, with_edges
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
@@ -144,8 +144,8 @@ class Terms(Section):
         """Refuse noise that is made for another task."""
         only = ALL_MECHANISMS[self.privacy.mechanism].task or (None if self.privacy.rating_scale is None else "ratings")
         if only is not None and only != self.task:
-            kind = TASKS[only].kind
-            raise ValueError(f"privacy.mechanism|expected noise on {only}, and rating_scale, only with kind = {kind!r}")
+            also, kinds = ", and rating_scale," if only == "ratings" else "", listed(kinds_of(only))
+            raise ValueError(f"privacy.mechanism|expected noise on {only}{also} only with kind = {kinds}")
 
     @property
     def asked_a_round(self) -> int:

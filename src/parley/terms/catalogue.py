@@ -132,6 +132,7 @@ TASKS = {
         algorithm="network-sgd",
         keys=("architecture", "layers"),
     ),
+    "counts": TaskFacts("parley.tasks.counts", kind="histogram", algorithm="counts"),
 }
 
 MODELS = {
@@ -151,6 +152,8 @@ MODELS = {
     "boosted-regression": ModelFacts("number", local_updates=False, task="trees", algorithm="boosted-trees"),
     "network-classification": ModelFacts("classes", local_updates=False, task="networks", algorithm="network-sgd"),
     "network-regression": ModelFacts("number", local_updates=False, task="networks", algorithm="network-sgd"),
+    "count": ModelFacts("number", local_updates=False, task="counts", algorithm="counts"),
+    "histogram": ModelFacts("number", local_updates=False, task="counts", algorithm="counts"),
 }
 
 ALGORITHMS = {
@@ -172,6 +175,7 @@ ALGORITHMS = {
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
     "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
     "network-sgd": AlgorithmFacts("parley.tasks.networks.terms", task="networks"),
+    "counts": AlgorithmFacts("parley.tasks.counts.terms", task="counts"),
 }
 
 MECHANISMS = {
@@ -185,4 +189,7 @@ RATING_MECHANISMS = {  # that change ratings themselves, before anything is lear
     "unbounded-ratings": MechanismFacts(approximate=False, task="ratings"),
     "hide": MechanismFacts(approximate=False, task="ratings"),
 }
-ALL_MECHANISMS = ChainMap(RATING_MECHANISMS, MECHANISMS)
+RESPONSE_MECHANISMS = {  # by which every record answers for itself
+    "randomised-response": MechanismFacts(approximate=False, task="counts"),
+}
+ALL_MECHANISMS = ChainMap(RATING_MECHANISMS, RESPONSE_MECHANISMS, MECHANISMS)

@@ -213,8 +213,10 @@ class Model(Section):
         """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
         if self.trees is not None and self.columns != "trees":
             raise ValueError("trees|expected only beside columns = 'trees'")
-        if self.bins is not None and self.columns not in CUT and MODELS[self.kind].task != "trees":
-            raise ValueError("bins|expected only beside columns = 'bins' or 'hinges', or with boosted trees")
+        if self.bins is not None and self.columns not in CUT and MODELS[self.kind].task not in ("trees", "counts"):
+            raise ValueError(
+                "bins|expected only beside columns = 'bins' or 'hinges', with boosted trees or with a histogram"
+            )
         self._can_cross()
         if self.columns is None:
             return

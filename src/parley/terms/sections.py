@@ -154,7 +154,7 @@ class Aggregation(Section):
 class PrivacyCost(Section):
     """How an owner prices what it gives away (read when owners negotiate)."""
 
-    kind: Literal["linear", "exponential", "posterior"]
+    kind: Literal["linear", "exponential", "posterior", "min-entropy", "mutual-information"]
     weight: NonNegative
 
 

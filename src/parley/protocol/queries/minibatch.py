@@ -125,6 +125,10 @@ class MinibatchQuestion(Question):
         )
         return f"a mean over {size}, {how} as vectors of {self.size} numbers"
 
+    @property
+    def centred(self) -> bool:
+        return True
+
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
         check_in_box(query.arrays["theta"], (*replicates, self.parameters), self.radius)

@@ -126,6 +126,12 @@ class Question(ABC):
         return self.extent
 
     @property
+    def centred(self) -> bool:
+        """Whether, all other records given, exact answers lie in a ball of half the sensitivity, as sums of clipped
+        records do; else nothing but their distances is bounded."""
+        return False
+
+    @property
     def own_noise(self) -> Mechanism | None:
         """The noise that covers all of the training budget, where a question brings its own; None: the terms' mechanism
         does."""
