@@ -215,7 +215,7 @@ def crowd(owners: int, rounds: int = 10) -> None:
             began = time.perf_counter()
             for owner, records in turn.records.items():
                 shares = Shares.of(np.ones(shape.size, dtype=np.uint64), bytes(32), content)
-                parts = [*shares.seeds, to_bytes(shares.third)]
+                parts = [*shares.seeds, to_bytes(shares.last)]
                 pairs = [(parts[place], parts[(place + 1) % 3]) for place in range(3)]
                 hosts.receive(
                     [ShareBundle(assignment.terms_hash, number, content, owner, records, shape, pair) for pair in pairs]

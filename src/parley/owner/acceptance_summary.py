@@ -123,13 +123,20 @@ def _shared(agreement: Agreement) -> list[str]:
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
+    two, mechanism = terms.noise.draws == 2, terms.privacy.mechanism
+    how = (
+        f"two {mechanism} noises, one of each host: a host knows its own, and to it, even with the learner, the other "
+        "hides you as promised"
+        if two
+        else f"one {mechanism} noise, which the hosts draw and none knows"
+    )
+    shares = "two shares, one" if two else "three shares, one pair"
     return [
         f"What leaves: {len(training.rounds)} answers, each {training.question.words()}{scored}. Your exact sum, "
-        "without noise, leaves in three shares, one pair to each host. Nothing else.",
-        f"Hosts: {words(terms)}. One of them alone reads nothing; any two of these parties together can read your "
-        f"exact sum.",
-        f"What the learner gets: the sum of all owners with one {terms.privacy.mechanism} noise, which the hosts draw "
-        f"and none knows"
+        f"without noise, leaves in {shares} to each host. Nothing else.",
+        f"Hosts: {words(terms)}. One of them alone reads nothing; "
+        f"{'the two together' if two else 'any two of these parties together'} can read your exact sum.",
+        f"What the learner gets: the sum of all owners with {how}"
         + (f" (the score's is laplace noise for ε = {number(terms.score_epsilon, side='above')})." if scored else "."),
     ]
 
@@ -139,9 +146,8 @@ def _whose(owner: Owner, terms: Terms) -> str:
     if not terms.noise.common:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
-    return (
-        f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as no two hosts act together"
-    )
+    who = "the two hosts do not" if terms.noise.draws == 2 else "no two hosts"
+    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as {who} act together"
 
 
 def _steps(agreement: Agreement) -> list[str]:

@@ -21,7 +21,7 @@ from parley.errors import TermsError
 from parley.terms.aggregation import check_aggregation, unless_plain
 from parley.terms.algorithm_rules import readers, require_read
 from parley.terms.asynchronous import check_answers
-from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS, NoiseFacts
+from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
 from parley.terms.changes import following, following_owners
 from parley.terms.error_sentences import explained
 from parley.terms.holdout import held_out_records, training_records
@@ -133,7 +133,7 @@ class Terms(Section):
     @property
     def noise(self) -> NoiseFacts:
         """Where noise is drawn, and what follows from it."""
-        return NOISES[self.privacy.noise]
+        return noise_facts(self.privacy.noise, len(self.hosts))
 
     @cached_property
     def uneven(self) -> bool:

@@ -175,7 +175,8 @@ class OwnerTerms(Section):
 
 
 class Host(Section):
-    """One of three parties that add up the owners' shares and draw the noise; it may be an owner, or the learner.
+    """One of three parties, or two, that add up the owners' shares and draw the noise; it may be an owner, or the
+    learner.
 
     With `key`, the fingerprint that `parley certs show` prints, it is known by its key: whatever the authority signs,
     nobody else is it.

@@ -26,7 +26,7 @@ def test_stated_assumptions_are_enough_for_every_kind():
     terms = make_terms(500, 700)
     stated = Stated(np.array([0.7, 0.7, 0.6])[: resolve(terms, PILOT).parameters], 0.02, distance=1.0)
     compared = compare_noise(forecast(terms, stated, resamples=2), stated)
-    assert {*compared.kinds} == {"each_owner", "shared", "distributed"}
+    assert {*compared.kinds} == {"each_owner", "shared", "two_hosts", "distributed"}
 
 
 def quadratic_case(seed, mechanism):

@@ -10,7 +10,6 @@ from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.asynchronous import clocked
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.privacy.mechanisms import FastNoise
-from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.aggregation import NoiseGroup, noise_groups
 from parley.protocol.queries import Answer, Query
@@ -70,8 +69,7 @@ class PilotExchange:
         rows, noise = self._rows[names], self._pilot.setup.part(names[0]).training.series.mechanism
         records, value = int(rows.sum()), self._exact(query, names, rows / rows.sum())
         if not self._noiseless and isinstance(noise, SharedNoise):
-            drawn = draw_plainly(noise.recipe, value.shape, self._rng)
-            value = value + noise.over(records).decode(drawn.view(np.uint64))
+            value = value + noise.over(records).decode(noise.drawn(value.shape, self._rng))
         return Answer(query.id, "", records, value, names)
 
     def _exact(self, query: Query, names: Sequence[str], shares: Floats) -> Floats:
