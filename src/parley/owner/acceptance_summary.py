@@ -12,6 +12,7 @@ from parley.privacy.adjacency import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
+from parley.terms.sections import OWNER
 from parley.terms.topology import edges
 from parley.validate import printable
 
@@ -57,14 +58,24 @@ def acceptance_summary(
         *_arrivals(agreement),
         *_liars(terms),
         *sentences(agreement),
-        f"What it promises every {task.unit} in the table ({Adjacency.REPLACE_ONE}): ε = "
+        f"What it promises {_to_whom(agreement)} ({Adjacency.of_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = "
-        f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. Who believed something about a "
-        f"{task.unit} with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}."
-        + task.several,
+        f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. Who believed something about "
+        f"{'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} with 50.0% ends between "
+        f"{percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.several,
         *([DECIDING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),
     ]
+
+
+def _to_whom(agreement: Agreement) -> str:
+    """Whom the guarantee is about."""
+    if agreement.setup.terms.privacy.unit == OWNER:
+        return (
+            "you as a whole, and so everybody in your table: with any other table of as many records the learner would "
+            "see much the same; that you take part, and with how many records, is public"
+        )
+    return f"every {agreement.setup.task.unit} in the table"
 
 
 def _neighbours(terms: Terms, owner: str) -> str:

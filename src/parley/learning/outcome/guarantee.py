@@ -2,6 +2,7 @@
 
 from parley.learning.outcome.result import Result
 from parley.numerals import number
+from parley.terms.sections import OWNER
 
 # wherever that is so; in JSON: "inside": true
 INSIDE = "Computed from private rows without safe noise: keep it inside."
@@ -50,6 +51,8 @@ def guarantee(result: Result) -> str:
         if privacy.person is None
         else f"one person (at most {privacy.records_per_person} record(s))"
     )
+    if privacy.unit == OWNER:
+        people = "all records of one owner (a whole table, of the same public size)"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
     if result.by_word:
         subject = "What the terms promise, and each owner's own software keeps: each owner's answers together are"
