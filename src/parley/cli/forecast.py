@@ -221,7 +221,7 @@ def show(result: "Forecast", file: str = "TERMS") -> None:
     for sentence in said.verdict_lines(result, file):
         console.print(sentence, style="bold yellow", markup=False)
     console.print()
-    console.print(terminal_table(said.owner_rows(result), said.OWNERS))
+    console.print(terminal_table(said.owner_rows(result), said.owner_title(result)))
     console.print(f"\n{said.for_whom(result, file)}", style="bold", markup=False, soft_wrap=True)
     console.print(said.assumption(result), style="dim", soft_wrap=True)
     without = said.better_without(result)

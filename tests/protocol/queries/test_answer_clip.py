@@ -19,6 +19,7 @@ from parley.privacy.adjacency import Adjacency
 from parley.protocol.queries import GradientQuery, StatisticsQuery, UpdateQuery
 from parley.protocol.queries.answer_clip import AnswerClip
 from parley.protocol.setup import resolve
+from parley.report.forecast import owner_title
 
 EXTREME = [0.0, 1.0, -1.0, 0.3, 5e-324, 1e-50, -1e-50, 1e50, -1e50, 1e308, -1.7e308, 7.0]
 GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
@@ -207,6 +208,7 @@ def test_the_forecast_meets_runs_and_says_how_many_owners_it_takes():
     unclipped = forecast(terms.changed(privacy={"clip": 50.0}, everyone={"epsilon": 1e5}), pilot, resamples=2)
     assert abs(unclipped.relative_fitness.mean / truth - 1) > 0.5
     assert any("the unit is an owner" in sentence for sentence in expected.warnings)
+    assert owner_title(expected).endswith("(ε: replace-one-owner)")
 
 
 def test_fewer_owners_are_needed_the_less_noise_there_is():
