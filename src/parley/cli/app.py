@@ -159,8 +159,8 @@ PARTS = {
     "host": Part(
         "cli.host",
         "host_app",
-        "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at "
-        "what was opened.",
+        "For one of three parties, or two, that draw one noise for everybody: keep a journal, accept terms, serve, "
+        "look at what was opened.",
     ),
     "learner": Part(
         "cli.learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."
