@@ -50,7 +50,7 @@ def hitaj2017(
     looks like.
 
     Without protection, with noise that hides a record, and with noise that hides the owner; beside it a control, whose
-    generator is trained against a network that never learned. About four minutes of one core.
+    generator is trained against a network that never learned. About three and a half minutes of one core.
 
     Example:  parley reproduce hitaj2017 --epsilon 8 --rounds 200 --out digits
     """

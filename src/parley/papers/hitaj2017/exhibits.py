@@ -20,7 +20,13 @@ from parley.validate import whole
 LOOKS = 6  # how often a run is looked at, the times between doubling
 DRAWN, SHOWN = 512, 10  # images that are judged, and of them drawn in a picture
 CONTROL = "control: against a network that never learned"
-HEAD = ("the victim's answers", "taken for its digit", "distance ratio", "joint network right")
+HEAD = (
+    "the victim's answers",
+    "taken for its digit, at best",
+    "at the end",
+    "distance ratio, at best",
+    "network right",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +98,9 @@ def digits(bench: Study, word: str, progress: Progress) -> Shown:
         progress(next(number) + 1, len(bench.tried) * runs * settings.rounds)
 
     found = {name: [bench.looks(name, seed, judge, done) for seed in range(runs)] for name in bench.tried}
-    rows = [list(HEAD), *([name, *_cells([looks[-1] for looks in each])] for name, each in found.items())]
+    rows = [list(HEAD), *([name, *_cells(each)] for name, each in found.items())]
     source = "MNIST" if bench.digits.real else "SYNTHETIC digits: mnist.npz is not at hand"
-    title = f"What is drawn of the victim's {settings.target} after {settings.rounds} rounds, {source}"
+    title = f"What is drawn of the victim's {settings.target} in {settings.rounds} rounds, {source}"
     return Shown(
         content={
             "attacks": {name: [[_numbers(look) for look in looks] for looks in each] for name, each in found.items()},
@@ -114,15 +120,17 @@ def digits(bench: Study, word: str, progress: Progress) -> Shown:
 def _real(judge: Judge, test: NetworkRows, target: int) -> list[str]:
     """What real images of the digit would have."""
     images = test.X[test.y == target]
-    return ["real images of it", f"{judge.recognised(images, target):.0%}", f"{judge.nearness(images, target):.3f}", ""]
+    near = f"{judge.nearness(images, target):.2f}"
+    return ["real images of it", f"{judge.recognised(images, target):.0%}", "", near, ""]
 
 
-def _cells(looks: Sequence[Look]) -> list[str]:
-    """Means over runs, with their range where there are several."""
+def _cells(runs: Sequence[Sequence[Look]]) -> list[str]:
+    """Means over runs, with their range where there are several; who draws can keep what was best."""
     return [
-        _range([look.recognised for look in looks], ".0%"),
-        _range([look.nearness for look in looks], ".3f"),
-        _range([look.accuracy for look in looks], ".0%"),
+        _range([max(look.recognised for look in looks) for looks in runs], ".0%"),
+        _range([looks[-1].recognised for looks in runs], ".0%"),
+        _range([min(look.nearness for look in looks) for looks in runs], ".2f"),
+        _range([looks[-1].accuracy for looks in runs], ".0%"),
     ]
 
 

@@ -17,7 +17,7 @@ def digits(found: Mapping[str, Sequence[Look]], target: int) -> Figure:
     figure.suptitle(f"What is drawn of the victim's {target}", x=0.01, ha="left", color=INK, fontweight="bold")
     blocks = figure.subfigures(1, len(found), wspace=0.04, squeeze=False)
     for block, (name, looks) in zip(blocks[0], found.items(), strict=True):
-        block.suptitle(f"{name}\ntaken for it: {looks[-1].recognised:.0%}", color=INK, fontsize=8.5)
+        block.suptitle(f"{name}\ntaken for it at the end: {looks[-1].recognised:.0%}", color=INK, fontsize=8.5)
         places = block.subplots(len(looks), ACROSS, squeeze=False)
         for row, look in zip(places, looks, strict=True):
             row[0].set_ylabel(str(look.number), color=MUTED, fontsize=8, rotation=0, ha="right", va="center")
