@@ -25,7 +25,7 @@ suite: .venv/ready-dev
 # What needs PyTorch, which nothing else does: the tests above leave it out where it is not installed.
 networks: .venv/ready-dev
 	$(INSTALL) -e ".[torch]"
-	$(BIN)/pytest tests/tasks/networks tests/papers/chase2017 tests/papers/zawacki2024/test_network_tables.py tests/audit/exact/test_pair_search.py
+	$(BIN)/pytest tests/tasks/networks tests/papers/chase2017 tests/papers/hitaj2017 tests/papers/zawacki2024/test_network_tables.py tests/audit/exact/test_pair_search.py
 
 lint: .venv/ready-dev
 	$(BIN)/ruff format --check .

@@ -9,7 +9,16 @@ from hypothesis import settings
 # in silence.
 collect_ignore = (
     [] if find_spec("flwr") else ["src/parley/network/exchange/flower.py", "src/parley/learning/over_flower.py"]
-) + ([] if find_spec("torch") else ["src/parley/tasks/networks", "src/parley/papers/chase2017/tables.py"])
+) + (
+    []
+    if find_spec("torch")
+    else [
+        "src/parley/audit/attacks/generated_images.py",
+        "src/parley/papers/chase2017/tables.py",
+        "src/parley/papers/hitaj2017",
+        "src/parley/tasks/networks",
+    ]
+)
 
 settings.register_profile("parley", deadline=None)  # no test depends on how busy a machine is
 settings.load_profile("parley")
