@@ -11,6 +11,7 @@ from scipy.special import expit, softmax
 from parley.data.cut_points import cut
 from parley.data.forest import Forest
 from parley.data.preparation import Preparation
+from parley.data.public_margin import MarginForest
 from parley.errors import DataError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
@@ -44,7 +45,8 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         y = fitted.target(public, PUBLIC)
         made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies)
     else:
-        made = Forest.of_arrays(pins, len(fitted.labels), outcomes)
+        file = Forest if model.trees.refitted is None else MarginForest
+        made = file.of_arrays(pins, len(fitted.labels), outcomes)
     _require_agreed(made, model, outcomes)
     return replace(fitted, forest=made)
 
@@ -52,7 +54,11 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
 def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
     """Refuse trees of another number or size than the terms say, and leaf values that leave their box."""
     size = model.trees
-    if size is None or made.trees > size.count * outcomes or made.largest_tree > size.leaves:
+    parts = [made, made.margin] if isinstance(made, MarginForest) else [made]
+    if size is None or any(
+        part.trees > count * outcomes or part.largest_tree > size.leaves
+        for part, count in zip(parts, size.parts, strict=True)
+    ):
         raise DataError("model.preparation: these are other trees than model.trees says; ask for the right file")
     largest = float(np.abs(made.values).max(initial=0.0))
     if model.radius is not None and largest > model.radius:
@@ -97,7 +103,10 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
             value = -size.rate * total / (bend + PENALTY * weight.mean())
             raw[outcome] += value[leaf]
             grown.append((tree.tree_, value))
-    return _kept(grown, begin)
+    if size.refitted is None:
+        return _kept(grown, begin)
+    first = size.refitted * outcomes
+    return MarginForest(**vars(_kept(grown[:first], begin)), margin=_kept(grown[first:], np.zeros(outcomes)))
 
 
 def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:
