@@ -44,7 +44,8 @@ def terms(tmp_path, kind="linear-regression", records=400, epsilon=1.0, clip=2.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_public_model_is_that_of_all_trees(tmp_path, kind):
+def test_the_public_model_is_that_of_all_trees(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("parley.data.tree_growing.COLUMNS", 1.0)
     some, rows = resolve(terms(tmp_path, kind)).preparation, table(200, 2)
     every = resolve(terms(tmp_path, kind, trees={**SIZE, "refitted": None})).preparation
     assert every.forest.trees == SIZE["count"] * every.outcomes

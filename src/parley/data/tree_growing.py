@@ -16,7 +16,8 @@ from parley.errors import DataError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
 
-COLUMNS = 0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again
+COLUMNS = 0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again;
+# beside a margin all, for the best public model
 PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to zero
 FLATTEST = 1e-9  # curvature of a row that is as good as sure
 PUBLIC = "public sample"
@@ -92,7 +93,7 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
             tree = DecisionTreeRegressor(
                 max_leaf_nodes=size.leaves,
                 min_samples_leaf=size.smallest,
-                max_features=COLUMNS,
+                max_features=COLUMNS if size.refitted is None else 1.0,
                 random_state=int(rng.integers(2**31)),
             )
             steps = np.ascontiguousarray((-slope[some] / curve[some])[:, None])

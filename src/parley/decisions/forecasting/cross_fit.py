@@ -36,7 +36,7 @@ FOLDS = 10
 # ways of growing to choose from, slow by halves of the sample or fast by all of it, and the folds that choose
 GROWTHS, GROWTH_FOLDS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0}), 5
 # where fast ones are best: more and larger trees, of which as many leaves are fitted again, and the rest is a margin
-LARGE = {"count": 200, "leaves": 16, "rate": 0.1, "rows": 1.0, "refitted": 50}
+LARGE = {"count": 200, "leaves": 24, "rate": 0.1, "rows": 1.0, "refitted": 33}
 TELLING = 5  # of the folds, those whose gradients are looked at: a curvature is dear
 HEARD = 1e-2  # of the largest curvature: r
 FLAT = 0.25  # of c, where the cost is flat
