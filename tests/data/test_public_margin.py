@@ -190,6 +190,30 @@ def test_pinned_trees_are_the_same_and_other_files_are_refused(tmp_path):
         resolve(terms(tmp_path, preparation=str(tmp_path / "other.json")))
 
 
+LETTERS = list("abcdefgh")
+
+
+def test_a_split_may_part_several_names_from_the_others(tmp_path):
+    """By their rank in what public rows say of each; a name that those have not is in the middle."""
+    names = np.random.default_rng(0).choice(LETTERS, 400)
+    named = table(400, 1).assign(name=names, price=lambda t: np.isin(t["name"], list("aceg")) + 0.01 * t["x"])
+    named.to_csv(tmp_path / "public.csv", index=False)
+    size = {"count": 2, "leaves": 2, "rate": 1.0, "rows": 1.0, "refitted": 1}
+    prepared = resolve(pin(terms(tmp_path, trees=size), tmp_path / "trees.json")).preparation
+    forest = prepared.forest
+    assert forest.labels(prepared.labels)[0].startswith("tree 1: rank of name <= ")
+    ranks = dict(zip(LETTERS, forest.orders[0, prepared.named[0]], strict=True))
+    assert min(ranks[name] for name in "aceg") > 0 > max(ranks[name] for name in "bdfh")
+    coded = prepared.clipped(prepared.coded(named, "rows"))
+    np.testing.assert_array_equal(forest._ranked(coded), np.concatenate([coded, forest.orders @ coded]))
+    assert (forest._ranked(prepared.coded(named.assign(name="z"), "rows"))[-1] == 0).all()
+    found = MarginForest.of_arrays(forest.arrays, len(prepared.labels), 1)
+    np.testing.assert_array_equal(found.indicators(coded), forest.indicators(coded))
+    for wrong in (forest.orders[0], forest.orders[:, 1:], np.full_like(forest.orders, np.nan)):
+        with pytest.raises(DataError, match="ranks of names"):
+            MarginForest.of_arrays(forest.arrays | {"trees.orders": wrong}, len(prepared.labels), 1)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_model_predicts_the_same(tmp_path, kind):
     rows = table(100, 4)

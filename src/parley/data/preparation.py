@@ -69,6 +69,13 @@ class Preparation:
         return replace(self, rotation=None, component_low=None, component_high=None, basis=None, forest=None)
 
     @property
+    def named(self) -> list[NDArray[np.intp]]:
+        """The places, among the columns that features become, of each feature's names where it has three or more."""
+        sizes = [size for encoding in self.encodings for size in encoding.groups]
+        ends = np.cumsum(sizes)
+        return [np.arange(end - size, end) for size, end in zip(sizes, ends, strict=True) if size > 2]
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """What the columns are called that features become."""
         return tuple(label for encoding in self.encodings for label in encoding.labels)

@@ -9,9 +9,9 @@ import pandas as pd
 from scipy.special import expit, softmax
 
 from parley.data.cut_points import cut
-from parley.data.forest import Forest
+from parley.data.forest import Forest, Integers
 from parley.data.preparation import Preparation
-from parley.data.public_margin import MarginForest
+from parley.data.public_margin import MarginForest, name_orders
 from parley.errors import DataError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
@@ -44,7 +44,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         raise DataError(f"model.trees: {why}")
     if pins is None:
         y = fitted.target(public, PUBLIC)
-        made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies)
+        made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies, fitted.named)
     else:
         file = Forest if model.trees.refitted is None else MarginForest
         made = file.of_arrays(pins, len(fitted.labels), outcomes)
@@ -69,9 +69,17 @@ def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
         )
 
 
-def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int, classifies: bool) -> Forest:
+def grow(
+    size: Trees,
+    columns: Floats,
+    y: Floats,
+    weight: Floats,
+    outcomes: int,
+    classifies: bool,
+    named: Sequence[Integers] = (),
+) -> Forest:
     """Trees of this size for public rows: coded columns [columns, n] and prepared targets [n] (-1 and 1, places of
-    classes, or numbers). Of several classes each has its own.
+    classes, or numbers). Of several classes each has its own; `named` are the places of columns' names.
 
     Each tree is a Newton step of the loss: of all splits it takes those that save most by the loss's second-order
     expansion, which is what a regression tree of -gradient/curvature, weighted by curvature, looks for.
@@ -80,8 +88,10 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
     from sklearn.tree import DecisionTreeRegressor
 
     rng = np.random.default_rng(size.seed)
-    cells = np.ascontiguousarray(np.clip(columns, -FLOAT32, FLOAT32).T, dtype=np.float32)
     wanted = _wanted(y, outcomes, classifies)
+    orders = name_orders(columns, wanted, weight, named if size.refitted is not None else ())
+    cells = np.concatenate([columns, orders @ columns])
+    cells = np.ascontiguousarray(np.clip(cells, -FLOAT32, FLOAT32).T, dtype=np.float32)
     raw = np.repeat(_begin(wanted, weight, classifies)[:, None], len(y), axis=1)
     begin, grown = raw[:, 0].copy(), list[tuple[Any, Floats]]()
     for _ in range(size.count):
@@ -107,7 +117,8 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
     if size.refitted is None:
         return _kept(grown, begin)
     first = size.refitted * outcomes
-    return MarginForest(**vars(_kept(grown[:first], begin)), margin=_kept(grown[first:], np.zeros(outcomes)))
+    margin = _kept(grown[first:], np.zeros(outcomes))
+    return MarginForest(**vars(_kept(grown[:first], begin)), margin=margin, orders=orders)
 
 
 def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:

@@ -122,9 +122,8 @@ def _folds(setup: Setup, count: int = FOLDS) -> Iterator[tuple[EmpiricalRisk, Fl
     columns, y = preparation.clipped(preparation.coded(public, PUBLIC)), preparation.target(public, PUBLIC)
     weight = preparation.weights(y)
     for held in folds(len(y), count):
-        forest = grow(
-            size, columns[:, ~held], y[~held], weight[~held], preparation.outcomes, preparation.model.classifies
-        )
+        known = columns[:, ~held], y[~held], weight[~held]
+        forest = grow(size, *known, preparation.outcomes, preparation.model.classifies, preparation.named)
         there = replace(preparation, forest=forest)
         design = Design(there.leaf_columns(columns).T, y, weight)
         objective = replace(setup.risk, origin=None).around(there)
