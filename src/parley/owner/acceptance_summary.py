@@ -1,5 +1,6 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
+from parley.data.public_margin import MarginForest
 from parley.errors import SettingError, UnknownTerms
 from parley.numerals import number, percent
 from parley.owner.custody import words
@@ -264,6 +265,11 @@ def _columns(agreement: Agreement) -> list[str]:
             f"Then a record {lies} of each of {forest.trees:,} trees ({origin}; {forest.leaves:,} leaves in all), and "
             "0 in all others: it measures that much, whatever its cells hold."
         )
+        if isinstance(forest, MarginForest):
+            said.append(
+                f"What {forest.margin.trees:,} more trees say of it is added up, a public margin: one column for each "
+                f"outcome, of at most {float(forest.sizes[forest.trees :].max()):.2g}, whose weight stays as it is."
+            )
         if preparation.origin is not None:
             said.append("Training begins at their public leaf values, and a penalty pulls there.")
     return said
