@@ -136,10 +136,28 @@ def _chase_large(network: Architecture) -> list[Module]:
     ]
 
 
+def _tanh_cnn(network: Architecture) -> list[Module]:
+    """Z's network with tanh in the place of ReLU (Papernot et al. 2021): bounded, as clipped gradients like it."""
+    from torch import nn
+
+    return [nn.Tanh() if isinstance(part, nn.ReLU) else part for part in _zawacki_cnn(network)]
+
+
+def _scattering_linear(network: Architecture) -> list[Module]:
+    """A linear score for each class, of what wavelets see: that is public, and nothing of it is learned."""
+    from torch import nn
+
+    from parley.tasks.networks.scattering import CHANNELS, SHRINKS, Scattering
+
+    return [Scattering(), nn.Flatten(), nn.Linear(CHANNELS * network.inputs // SHRINKS**2, network.outputs)]
+
+
 _MADE: Mapping[str, Callable[[Architecture], list[Module]]] = {
     "logistic": _logistic,
     "mlp": _mlp,
     "zawacki-cnn": _zawacki_cnn,
     "chase-small": _chase_small,
     "chase-large": _chase_large,
+    "tanh-cnn": _tanh_cnn,
+    "scattering-linear": _scattering_linear,
 }

@@ -9,7 +9,7 @@ from parley.terms.questions import check_batches
 from parley.terms.sections import Learning
 from parley.terms.task_rules import Rules
 
-ARCHITECTURES = ("logistic", "mlp", "zawacki-cnn", "chase-small", "chase-large")
+ARCHITECTURES = ("logistic", "mlp", "zawacki-cnn", "chase-small", "chase-large", "tanh-cnn", "scattering-linear")
 IMAGES = ARCHITECTURES[2:]  # that look at rows as images
 PIXELS = 784
 LAYERS = (64, 32)
