@@ -60,8 +60,8 @@ class Case:
 
 
 GRID = [
-    *(Case("budget", "scattering-linear", 3.0, 1e-5, clip, step) for clip in (0.1, 1.0) for step in (0.2, 0.4)),
-    Case("budget", "scattering-linear", 3.0, 1e-5, 1.0, 0.3, epochs=60),
+    *(Case("budget", "scattering-linear", 3.0, 1e-5, clip, step) for clip in (0.2, 0.5) for step in (0.5, 1.0)),
+    Case("budget", "scattering-linear", 3.0, 1e-5, 0.5, 0.5, epochs=60),
     *(Case("budget", "tanh-cnn", 3.0, 1e-5, 0.1, step) for step in (0.1, 0.2, 0.4)),
     Case("budget", "tanh-cnn", 3.0, 1e-5, 0.1, 0.2, epochs=60),
     *(Case("chase", "chase-small", 0.5, 1e-3, 0.1, step, epochs=epochs) for step in (0.2, 0.4) for epochs in (15, 30)),
