@@ -24,7 +24,7 @@ from parley.tasks.networks.correlated import MixedGradientQuery, MixedGradientQu
 from parley.tasks.networks.objective import cross_entropy, squared  # noqa: E402
 from parley.tasks.networks.prepared_rows import NetworkRows  # noqa: E402
 from parley.tasks.networks.training import NetworkPlan, _agreement_hash, train_network  # noqa: E402
-from parley.tasks.networks.training_checkpoint import FORMAT  # noqa: E402
+from parley.tasks.networks.training_checkpoint import FORMAT, TrainingCheckpoint  # noqa: E402
 
 torch.set_num_threads(1)
 ROWS, BATCHES, EPOCHS, PARAMETERS = 6, 3, 3, 4
@@ -162,29 +162,32 @@ def network():
 
 
 class StoppedError(Exception):
-    """As a crash is, between two steps."""
+    """As a crash is, after an answer was given and before it is in the checkpoint."""
 
 
-def test_a_run_that_stopped_goes_on_with_its_books_exact_and_nothing_of_the_budget_left(tmp_path):
-    told = []
+def test_a_run_that_stopped_goes_on_with_its_books_exact_and_nothing_of_the_budget_left(tmp_path, monkeypatch):
+    told, save = [], TrainingCheckpoint.save
 
-    def stop(progress):
-        told.append(progress)
-        if progress.step == 7:
-            raise StoppedError
-
-    def run(**more):
+    def run():
         books = parley.Ledger(tmp_path / "a.ledger", lifetime=8.0, lifetime_delta="1e-5")
-        return train_network(network(), *points(600), PLAN, ledger=books, checkpoint=tmp_path / "state", **more)
+        where = {"ledger": books, "checkpoint": tmp_path / "state", "progress": told.append}
+        return train_network(network(), *points(600), PLAN, **where)
 
-    with pytest.raises(StoppedError):
-        run(progress=stop)
-    assert [each.epsilon_spent for each in told] == [8.0] * 7
-    trained = run(progress=told.append)
+    def crash(held, path):
+        if held.state.round == 8:
+            raise StoppedError
+        save(held, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainingCheckpoint, "save", crash)
+        with pytest.raises(StoppedError):
+            run()
+    assert [each.epsilon_spent for each in told] == [8.0] * 6  # all of it, from the first step on
+    trained = run()
     assert [each.step for each in told] == list(range(1, PLAN.steps + 1))
     assert (trained.epsilon_spent, trained.released) == (8.0, True)
     books = parley.Ledger(tmp_path / "a.ledger")
-    assert [each["kind"] for each in books.entries()].count("answer") == PLAN.steps
+    assert [each["kind"] for each in books.entries()].count("answer") == PLAN.steps  # the seventh was drawn once
     with np.load(_content(tmp_path / "state")) as held:
         assert set(held) == {"round", "theta", "memory/velocity", "memory/asked", "memory/solved"}
 
