@@ -108,22 +108,29 @@ def digit_terms(sizes: list[int], epsilon: float, noise: str) -> parley.Terms:
     return parley.Terms.from_dict(content)
 
 
+def by_budget(found: Found, words: str, budgets: list[float]) -> list[list[float]]:
+    """The accuracies of a case's runs, for each eps."""
+    return [[right for (case, eps, _), right in found.items() if (case, eps) == (words, e)] for e in budgets]
+
+
 def picture(found: Found, budgets: list[float], rows: int) -> Figure:
     """Accuracy by eps: a line for the mean of each case, a dot for each run."""
     figure = Figure(figsize=(7.2, 4.4), layout="constrained", facecolor="white")
     axes, last = decorate(figure.add_subplot()), max(budgets)
-    for words, (_, _, colour) in CASES.items():
-        runs = {e: [right for (case, eps, _), right in found.items() if (case, eps) == (words, e)] for e in budgets}
-        means = [float(np.mean(runs[e])) for e in budgets]
-        bold = words == "three owners, one noise"
-        axes.plot(budgets, means, color=colour, linewidth=2.4 if bold else 1.5, zorder=4 if bold else 3)
-        for e in budgets:
-            axes.scatter([e] * len(runs[e]), runs[e], s=13, color=colour, linewidths=0, alpha=0.8, zorder=5)
+    lines = [(words, colour, by_budget(found, words, budgets)) for words, (_, _, colour) in CASES.items()]
+    lines.sort(key=lambda line: -np.mean(line[2][-1]))
+    above = 1.0
+    for words, colour, runs in lines:
+        means, bold = [float(np.mean(each)) for each in runs], words == "three owners, one noise"
+        style = {"linewidth": 2.4, "zorder": 3} if bold else {"linewidth": 1.5, "zorder": 4}
+        axes.plot(budgets, means, color=colour, linestyle=(0, (4, 3)) if colour == INK else "-", **style)
+        for epsilon, each in zip(budgets, runs, strict=True):
+            axes.scatter([epsilon] * len(each), each, s=13, color=colour, linewidths=0, alpha=0.8, zorder=5)
+        above = min(means[-1] + 0.012, above - 0.04)
         weight = "bold" if bold else "normal"
-        beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
-        axes.annotate(words, (last, means[-1]), color=colour, fontsize=9, fontweight=weight, **beside)
+        axes.text(last * 1.06, above, words, color=colour, fontsize=9, fontweight=weight, va="center")
     axes.set_xscale("log")
-    axes.set_xlim(min(budgets) * 0.9, last * 2.4)
+    axes.set_xlim(min(budgets) * 0.9, last * 2.6)
     axes.set_xticks(budgets, [f"{e:g}" for e in budgets])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(which="minor", length=0)
