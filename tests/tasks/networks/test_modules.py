@@ -18,7 +18,15 @@ from parley.tasks.networks.terms import ARCHITECTURES  # noqa: E402
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("logistic", 7850), ("mlp", 52650), ("zawacki-cnn", 26010), ("chase-small", 13114), ("chase-large", 106122)],
+    [
+        ("logistic", 7850),
+        ("mlp", 52650),
+        ("zawacki-cnn", 26010),
+        ("chase-small", 13114),
+        ("chase-large", 106122),
+        ("tanh-cnn", 26010),
+        ("scattering-linear", 39700),
+    ],
 )
 def test_networks_by_name_have_their_sizes_and_say_ten_numbers_of_an_image(name, parameters):
     network = Architecture.of(name, 784, 10, (64, 32) if name == "mlp" else ())

@@ -146,6 +146,22 @@ def _chase_large(network: Architecture) -> list[Module]:
     ]
 
 
+def _tanh_cnn(network: Architecture) -> list[Module]:
+    """Z's network with tanh in the place of ReLU (Papernot et al. 2021): bounded, as clipped gradients like it."""
+    from torch import nn
+
+    return [nn.Tanh() if isinstance(part, nn.ReLU) else part for part in _zawacki_cnn(network)]
+
+
+def _scattering_linear(network: Architecture) -> list[Module]:
+    """A linear score for each class, of what wavelets see: that is public, and nothing of it is learned."""
+    from torch import nn
+
+    from parley.tasks.networks.scattering import CHANNELS, SHRINKS, Scattering
+
+    return [Scattering(), nn.Flatten(), nn.Linear(CHANNELS * network.inputs // SHRINKS**2, network.outputs)]
+
+
 def _zawacki_cnn_9(network: Architecture) -> list[Module]:
     """Z section 4.4: four convolutions with ReLU and averages between, an average over all pixels, then one layer."""
     from torch import nn
@@ -182,4 +198,6 @@ _MADE: Mapping[str, Callable[[Architecture], list[Module]]] = {
     "chase-large": _chase_large,
     "zawacki-cnn-9": _zawacki_cnn_9,
     "vgg-11": _vgg_11,
+    "tanh-cnn": _tanh_cnn,
+    "scattering-linear": _scattering_linear,
 }
