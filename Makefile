@@ -16,7 +16,7 @@ demo: .venv/ready
 test: .venv/ready-dev
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 suite lint
 
-# Four workers on two cores, since some tests wait for processes; threads of their own would only get in each other's way.
+# Four workers on two cores, since some tests wait for processes; threads of their own would only be in the way.
 # Collected once before: one process makes the byte code that all four would make at the same time.
 suite: .venv/ready-dev
 	@$(BIN)/pytest --collect-only -qq >/dev/null || true
