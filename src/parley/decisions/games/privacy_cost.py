@@ -53,7 +53,8 @@ class PrivacyCosts:
         """What is found for the first shape, with the others' weights times these."""
         for weight, shape in ((self.exponential, exponential), (self.posterior, posterior)):
             (its,) = np.nonzero(weight)  # most owners have one shape: the others' is not computed for them
-            found[..., its] += weight[its] * shape(epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
+            if its.size:
+                found[..., its] += weight[its] * shape(epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
         return found
 
 
