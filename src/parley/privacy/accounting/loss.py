@@ -5,8 +5,7 @@ of eps whose delta(eps) equals the true one on the grid and lies above it betwee
 every result is an upper bound, and refining the grid closes the gap quadratically.
 """
 
-from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,16 +65,4 @@ def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositio
             f"delta = {delta:g}: loss distributions of so many releases are computed to {error:.0e}; use rdp"
         )
     with np.errstate(over="ignore"):
-        return float(_listed(distribution).get_epsilon_for_delta(delta - error))
-
-
-def _listed(distribution: "PrivacyLossDistribution") -> Any:
-    """The same distribution with its probabilities as Python's numbers: the library adds them up one by one, to the
-    same bits and several times as fast as NumPy's."""
-    made, parts = copy(distribution), dict[int, Any]()
-    for name, part in vars(distribution).items():
-        if isinstance(getattr(part, "_probs", None), np.ndarray):
-            listed = parts.setdefault(id(part), copy(part))
-            listed._probs = part._probs.astype(object)
-            setattr(made, name, listed)
-    return made
+        return float(distribution.get_epsilon_for_delta(delta - error))
