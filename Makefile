@@ -16,16 +16,16 @@ demo: .venv/ready
 test: .venv/ready-dev
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 suite lint
 
-# Three workers on two cores, since some tests wait for processes; threads of their own would only get in each other's way.
-# Collected once before: one process makes the byte code that all three would make at the same time.
+# Four workers on two cores, since some tests wait for processes; threads of their own would only be in the way.
+# Collected once before: one process makes the byte code that all four would make at the same time.
 suite: .venv/ready-dev
 	@$(BIN)/pytest --collect-only -qq >/dev/null || true
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 4 --dist loadfile
 
 # What needs PyTorch, which nothing else does: the tests above leave it out where it is not installed.
 networks: .venv/ready-dev
 	$(INSTALL) -e ".[torch]"
-	$(BIN)/pytest tests/tasks/networks tests/papers/chase2017 tests/audit/exact/test_pair_search.py
+	$(BIN)/pytest tests/tasks/networks tests/papers/chase2017 tests/papers/hitaj2017 tests/papers/zawacki2024/test_network_tables.py tests/audit/exact/test_pair_search.py
 
 lint: .venv/ready-dev
 	$(BIN)/ruff format --check .

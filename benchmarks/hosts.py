@@ -1,11 +1,12 @@
 """Rounds with one noise for all, beside rounds with each owner's own: three owners, three hosts, separate processes,
 mutual TLS.
 
-python benchmarks/hosts.py [--numbers 7840] [--rounds 30] [--mechanism laplace|gaussian] [--kills 60] [--owners 100]
+python benchmarks/hosts.py [--numbers 7840] [--rounds 30] [--mechanism laplace|gaussian] [--kills 60] [--hosts 2]
+    [--owners 100]
 
 `--owners` instead times the hosts alone, in one process with journals on the disk, for so many owners of 100 numbers.
 `--kills` instead kills processes at random (owners, hosts, learner) while a run goes on, and looks at all books
-afterwards.
+afterwards; with `--hosts 2`, of two hosts.
 """
 
 import argparse
@@ -215,7 +216,7 @@ def crowd(owners: int, rounds: int = 10) -> None:
             began = time.perf_counter()
             for owner, records in turn.records.items():
                 shares = Shares.of(np.ones(shape.size, dtype=np.uint64), bytes(32), content)
-                parts = [*shares.seeds, to_bytes(shares.third)]
+                parts = [*shares.seeds, to_bytes(shares.last)]
                 pairs = [(parts[place], parts[(place + 1) % 3]) for place in range(3)]
                 hosts.receive(
                     [ShareBundle(assignment.terms_hash, number, content, owner, records, shape, pair) for pair in pairs]
@@ -229,19 +230,19 @@ def crowd(owners: int, rounds: int = 10) -> None:
     )
 
 
-def kill(kills: int, seed: int) -> None:
+def kill(kills: int, seed: int, hosts: int) -> None:
     """The test's torture, longer."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from hosted_consortium import HostedConsortium, torture
 
     with tempfile.TemporaryDirectory() as name:
-        consortium = HostedConsortium(Path(name))
+        consortium = HostedConsortium(Path(name), hosts=HOSTS[:hosts])
         try:
             horizon = 4 * kills
             opened, aborted = torture(consortium, seed, kills, horizon)
             print(
-                f"{kills} kills over {horizon} rounds: {len(opened)} agreed on once, {len(aborted)} aborted, no "
-                "noise used twice, debits of all"
+                f"{kills} kills over {horizon} rounds, {hosts} hosts: {len(opened)} agreed on once, {len(aborted)} "
+                "aborted, no noise used twice, debits of all"
             )
         finally:
             consortium.close()
@@ -253,11 +254,12 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--mechanism", default="laplace")
     parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--hosts", type=int, default=3, choices=(2, 3))
     parser.add_argument("--owners", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     if asked.kills:
-        kill(asked.kills, asked.seed)
+        kill(asked.kills, asked.seed, asked.hosts)
     elif asked.owners:
         crowd(asked.owners)
     else:

@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common.consortia import CONSORTIA, Consortium
@@ -53,8 +54,6 @@ ADVISED = {
 }  # splits on which advice is asked for; of classes fewer, which take longer
 WORTH = (0.0, 0.01)  # of the cost alone
 QUICK = ("SBA amounts",)
-
-Advice = list[list[tuple[str, ...]]]  # for each deal and owner: what is said at each worth
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def main() -> None:
             with progress_bar(name) as report:
                 deals = [make_deal(consortium, epsilon, asked.one_noise, Path(scratch)) for epsilon in EPSILONS]
                 some = ADVISED[consortium.kind] if advised is None else advised
-                found += measured(deals, splits, min(some, splits), asked.jobs, lambda done: report(done, splits))
+                found += measured(deals, splits, min(some, splits), asked.jobs, report)
             console.print(f"{name}: done after {time.perf_counter() - began:.0f} s", style="dim", markup=False)
             if asked.json is not None:
                 asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
@@ -174,33 +173,43 @@ def owner_name(place: int) -> str:
 
 
 def measured(
-    deals: list[Deal], splits: int, advised: int, jobs: int, report: Callable[[int], None]
+    deals: list[Deal], splits: int, advised: int, jobs: int, report: Callable[[int, int], None]
 ) -> Iterator[Outcome]:
     """An outcome for every deal and owner."""
-    found = list[tuple[int, Floats, Advice]]()
-    work = (delayed(one_split)(deals, split, split < advised) for split in range(splits))
-    for each in Parallel(jobs, return_as="generator_unordered")(work):
-        found.append(each)
-        report(len(found))
-    found.sort(key=lambda each: each[0])
-    costs = np.stack([each[1] for each in found], axis=-1)
+    owners = range(len(deals[0].consortium.tables))
+    work = [delayed(one_split)(deals, split) for split in range(splits)]
+    places = [(split, d, i) for split in range(advised) for d in range(len(deals)) for i in owners]
+    work += [delayed(asked_for)(deals[d], split, i) for split, d, i in places]
+    made = list[Any]()
+    for each in Parallel(jobs, return_as="generator")(work):
+        made.append(each)
+        report(len(made), len(work))
+    costs, said = np.stack(made[:splits], axis=-1), dict(zip(places, made[splits:], strict=True))
     for d, deal in enumerate(deals):
         for i, name in enumerate(deal.consortium.owners):
             alone, personal, ridge = (tuple(each.tolist()) for each in costs[d, i])
-            advice = tuple(said[d][i] for _, _, said in found if said)
+            advice = tuple(said[split, d, i] for split in range(advised))
             yield Outcome(deal.consortium.name, deal.epsilon, name, alone, personal, ridge, advice)
 
 
-def one_split(deals: list[Deal], split: int, advised: bool) -> tuple[int, Floats, Advice]:
-    """(the split, mean costs [deals, owners, 3] of models alone, personal ones and ridges alone, advice for each deal,
-    owner and worth; none where it is not asked for)."""
-    rng, tables = np.random.default_rng([1, split]), deals[0].consortium.tables
-    owners = [parley.Owner(owner_name(i), table.iloc[rng.permutation(len(table))]) for i, table in enumerate(tables)]
+def dealt(consortium: Consortium, split: int) -> list[parley.Owner]:
+    """The owners with their rows in the order of this split."""
+    rng = np.random.default_rng([1, split])
+    shuffled = [table.iloc[rng.permutation(len(table))] for table in consortium.tables]
+    return [parley.Owner(owner_name(i), table) for i, table in enumerate(shuffled)]
+
+
+def one_split(deals: list[Deal], split: int) -> Floats:
+    """Mean costs [deals, owners, 3] of models alone, personal ones and ridges alone."""
+    owners = dealt(deals[0].consortium, split)
     joint = [deal.train(owners, split) for deal in deals]
-    costs = np.stack([held_out_costs(owner, deals, joint) for owner in owners], axis=1)
-    asked = deals if advised else []
-    views = [[deal.outlook.inside(owner) for owner in owners] for deal in asked]
-    return split, costs, [[tuple(view.advice(worth) for worth in WORTH) for view in each] for each in views]
+    return np.stack([held_out_costs(owner, deals, joint) for owner in owners], axis=1)
+
+
+def asked_for(deal: Deal, split: int, place: int) -> tuple[str, ...]:
+    """What is said to one owner at each worth."""
+    view = deal.outlook.inside(dealt(deal.consortium, split)[place])
+    return tuple(view.advice(worth) for worth in WORTH)
 
 
 def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) -> Floats:

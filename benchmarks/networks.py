@@ -1,15 +1,13 @@
-"""Private training of networks on digits: examples a second beside Opacus and beside no privacy, and what three owners
-reach together.
+"""Private training of networks on digits: examples a second beside Opacus and beside no privacy.
 
-1. `speed`: Z's 4-layer CNN and softmax regression, steps of records drawn with some probability, every record's
+Z's 4-layer CNN and softmax regression, steps of records drawn with some probability, every record's
 gradient clipped in L2. Ours counts everything but the calibration: the secret draw, padded shapes, float64 sums, exact
 noise, a ledger in memory and the step. Opacus is in its default mode: `PrivacyEngine.make_private` with its own loader
 (hooks, Poisson draws, noise of torch's generator); beside it the same on rows that are gathered for it, and plain SGD
 likewise, which is the ceiling. Seconds are this process's CPU on a CPU, the clock's on a GPU; the best of `--repeats`
 stretches. Memory is the peak of the device (of a GPU alone).
-2. `owners`: three owners with a third of the digits each, at equal eps for each: noise of each, and one noise for all.
 
-    python benchmarks/networks.py [--part speed|owners] [--device cpu|cuda] [--repeats 3] [--steps 8] [--rows 60000]
+    python benchmarks/networks.py [--device cpu|cuda] [--repeats 3] [--steps 8] [--rows 60000]
 
 Needs mnist.npz in PARLEY_DATA (default ../shared/data), else synthetic digits are used; Opacus is compared with if it
 is installed.
@@ -24,33 +22,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-import parley
 from parley.papers.aarhus2020.digits import Digits, load_digits
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CASES = (("zawacki-cnn", 64), ("zawacki-cnn", 256), ("logistic", 256), ("logistic", 2_000), ("logistic", 20_000))
-OWNERS, DELTA = 3, 1e-5
-LEARNING = {"batches": 20, "epochs": 15, "step": 0.5}
+DELTA = 1e-5
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--part", choices=["speed", "owners"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--epsilon", type=float, default=1.0)
     asked = parser.parse_args()
     digits = load_digits(DATA)
     print(f"{'MNIST' if digits.real else 'SYNTHETIC digits'}, {min(asked.rows, len(digits.images)):,} rows")
-    if asked.part in (None, "speed"):
-        speed(digits, asked)
-    if asked.part in (None, "owners"):
-        together(digits, asked)
+    speed(digits, asked)
 
 
 def speed(digits: Digits, asked: Any) -> None:
@@ -192,57 +181,6 @@ def gathered(X: Any, y: Any, batch: int) -> Iterator[tuple[Any, Any]]:
     while True:
         places = np.flatnonzero(rng.random(len(X)) < batch / len(X))
         yield torch.from_numpy(X[places]), torch.from_numpy(y[places].astype(np.int64))
-
-
-def together(digits: Digits, asked: Any) -> None:
-    """Accuracy of three owners, with noise each and with one noise, and of one who holds everything."""
-    import torch
-
-    torch.set_num_threads(1)
-    os.environ["PARLEY_DEVICE"] = asked.device
-    pixels = [f"p{place}" for place in range(784)]
-    rows = min(asked.rows, len(digits.images)) // OWNERS
-    tables = []
-    for owner in range(OWNERS):
-        some = slice(owner * rows, (owner + 1) * rows)
-        frame = pd.DataFrame(digits.images[some], columns=pixels)
-        tables.append(frame.assign(digit=digits.labels[some].astype(int).astype(str)))
-    fresh = pd.DataFrame(digits.test_images, columns=pixels)
-    wanted = digits.test_labels.astype(int).astype(str)
-    cases = {
-        "three owners, noise each": (tables, "each-owner"),
-        "three owners, one noise": (tables, "shared"),
-        "one owner of all": ([pd.concat(tables, ignore_index=True)], "each-owner"),
-    }
-    print(f"{len(tables)} x {rows:,} rows, chase-small, eps {asked.epsilon:g} each, delta {DELTA:g}, {asked.runs} runs")
-    for words, (held, noise) in cases.items():
-        right = []
-        for seed in range(asked.runs):
-            owners = [parley.Owner(f"o{place}", table) for place, table in enumerate(held)]
-            terms = digit_terms(pixels, [len(table) for table in held], asked.epsilon, noise)
-            model = parley.train(terms, owners, seed=seed, measure=False).model
-            right.append(float(np.mean(model.predict(fresh) == wanted)))
-        print(f"{words}: accuracy {np.mean(right):.4f} +- {np.std(right):.4f}", flush=True)
-
-
-def digit_terms(pixels: list[str], sizes: list[int], epsilon: float, noise: str) -> parley.Terms:
-    """Terms by which owners of digits learn Chase's small network."""
-    content: dict[str, Any] = {
-        "model": {
-            "kind": "network-classification",
-            "architecture": "chase-small",
-            "target": "digit",
-            "features": pixels,
-            "bounds": {pixel: [0.0, 1.0] for pixel in pixels},
-            "categories": {"digit": [str(digit) for digit in range(10)]},
-        },
-        "learning": LEARNING,
-        "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": 0.5, "noise": noise},
-        "owners": [{"name": f"o{k}", "records": rows, "epsilon": epsilon} for k, rows in enumerate(sizes)],
-    }
-    if noise == "shared":
-        content["hosts"] = [{"name": f"host-{place}"} for place in range(3)]
-    return parley.Terms.from_dict(content)
 
 
 if __name__ == "__main__":

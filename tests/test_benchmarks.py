@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from consortium import SERVER
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))
@@ -16,7 +17,7 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "forecast_intervals": ("--runs 1 --public 100", {"OWNERS": 2, "ROWS": 50, "ROUNDS": 2}),
     "clipped_least_squares": ("--rows 2000 --columns 3 --replicates 2 --rounds 2", {}),
     "credible_intervals": ("--runs 2 --mechanism gaussian", {}),
-    "half_open": ("--lines 60 --addresses 4 --again 0 --seconds 0.4", {}),
+    "half_open": ("--lines 60 --addresses 4 --again 0 --seconds 0.4", {"SPAWN": SERVER}),
     "gossip": ("", {"RECORDS": 50, "ANSWERS": 2, "RUNS": 2}),
     "identification": ("--part coverage --runs 1", {}),
     "long_run": ("3 10", {}),
@@ -27,10 +28,10 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "neighbours": ("--starts 4", {"ROUNDS": 1}),
     "one_run": ("--columns 4 --seeds 1", {}),
     "replicates": ("--rows 500 --replicates 2 --horizon 2", {}),
-    "scoring": ("--rows 150", {"OWNERS": 2, "PUBLIC": 200}),
-    "starting": ("--repeats 1 --only certs", {}),
+    "scoring": ("--rows 150", {"OWNERS": 2, "PUBLIC": 200, "DATA": Path("nowhere")}),
+    "starting": ("--repeats 1 --only predict", {}),
     "streamed": ("0.000001", {"ROWS_A_FILE": 2000, "GROUP": 500}),
-    "surfaces": ("--figure 3 --runs 1 --points 3 --jobs 1", {}),
+    "surfaces": ("--figure 3 --runs 1 --points 2 --jobs 1", {}),
 }
 
 

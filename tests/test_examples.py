@@ -29,10 +29,10 @@ assert find_warnings(owner, agreement) == []
 """
 
 
-# The libraries that all of them load, once; then every example in a folder and a process of its own.
+# What all of them load, once; then every example in a folder and a process of its own.
 EACH = """
 import os, sys
-import numpy, pandas, pyarrow, scipy.optimize, scipy.stats, sklearn.base
+import parley.learning.train, scipy.stats, sklearn.base
 for folder in sys.argv[1:]:
     if not os.fork():
         os.chdir(folder)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -106,6 +107,12 @@ def columns(cells):
         return
 
 
+@cache
+def alone(kind, place):
+    """What one cell says where nothing stands beside it."""
+    return reading(READINGS[kind], whole_column([CELLS[place]]))
+
+
 def reading(read, frame):
     try:
         return read(frame)
@@ -130,11 +137,11 @@ def test_replacing_a_cell_leaves_all_other_rows_as_they_were(kind, cells, place,
     for one in before:
         for two in after:
             np.testing.assert_array_equal(one[others], two[others])
-    alone = [reading(read, whole_column([CELLS[i]])) for i in cells]
+    by_itself = [alone(kind, i) for i in cells]
     for found in before:
-        for row, lonely in zip(found, alone, strict=True):
+        for row, lonely in zip(found, by_itself, strict=True):
             assert lonely is None or row == lonely[0]
-    if all(number is not None for number in alone):  # a refusal has a cell to blame
+    if all(number is not None for number in by_itself):  # a refusal has a cell to blame
         assert reading(read, whole_column([CELLS[i] for i in cells])) is not None
 
 

@@ -282,9 +282,11 @@ for file in sys.argv[2:]:
 
 
 def test_pinned_trees_and_joined_bins_give_the_same_columns_to_the_bit_under_every_kernel(tmp_path):
-    files = [tmp_path / "trees.toml", tmp_path / "hinges.toml"]
+    files = [tmp_path / "trees.toml", tmp_path / "hinges.toml", tmp_path / "margin.toml"]
     parley.terms.write_terms(pin(terms(tmp_path), tmp_path / "trees.json"), files[0])
     parley.terms.write_terms(terms(tmp_path, "hinges"), files[1])
+    margin = terms(tmp_path, trees={"count": 20, "leaves": 4, "refitted": 3})
+    parley.terms.write_terms(pin(margin, tmp_path / "margin.json"), files[2])
     table(400, 5).to_csv(tmp_path / "rows.csv", index=False)
     found = set()
     for kernel in KERNELS:

@@ -14,6 +14,7 @@ from parley.cli.app import app
 from parley.papers.aarhus2020.collaborative_descent import total_epsilon
 from parley.papers.printed import Outcome
 from parley.papers.reproduce import COMMANDS
+from parley.papers.wu2019_thesis.payoffs import payoff_curves
 from parley.papers.zawacki2024 import stable_noise
 from parley.papers.zawacki2024.federated_inference import FIGURES, METHODS, trace, without_privacy
 from parley.privacy.accounting.curves import epsilon_curve
@@ -23,12 +24,13 @@ DOCUMENTS = {document.name: document for document in COMMANDS}
 COUNTED = {  # by document: figures and tables as they are numbered there
     "wu2019": [f"figure {k}" for k in range(1, 12)],
     "wu2019-thesis": [
-        *("figure 1.1", "figure 1.2", "table 2.1", *(f"figure 2.{k}" for k in range(1, 5))),
+        *("figure 1.1", "figure 1.2", "table 2.1", *(f"figure 2.{k}" for k in range(1, 5)), "equation 2.3"),
         *(f"figure 3.{k}" for k in range(1, 11)),
         *(f"figure 4.{k}" for k in range(1, 4)),
     ],
     "aarhus2020": [*(f"figure {k}" for k in range(1, 10)), *(f"table {k}" for k in range(1, 7))],
     "chase2017": ["table 1", "table 2"],
+    "hitaj2017": ["attack"],
     "pejo2018": [*(f"figure {k}" for k in range(1, 6)), *(f"table {k}" for k in range(1, 7)), "section 7.3"],
     "zawacki2024": [
         *("figure 2.1", "figure 2.2", *(f"figure 3.{k}" for k in range(1, 9)), "table 3.1"),
@@ -143,7 +145,15 @@ def check_accuracy(number):
         assert float(line.last.mean()) == pytest.approx(best, abs=1.5)
 
 
+def check_top(number):
+    """Figures 4.2 (a) and 4.3 (a): one top, at the budget that all have."""
+    curve = next(each for each in payoff_curves() if each.figure == f"{number.split()[1]} (a)")
+    assert curve.peaks == 1
+    assert curve.others == pytest.approx([curve.top] * 2)
+
+
 CHECKS = {
+    **{("wu2019-thesis", f"figure 4.{k}"): check_top for k in (2, 3)},
     **{("aarhus2020", f"table {k}"): check_step_epsilon for k in (3, 4, 5, 6)},
     ("pejo2018", "table 2"): check_ratings,
     ("zawacki2024", "figure 2.2"): check_posterior,
@@ -156,17 +166,27 @@ CHECKS = {
 REAL = "wu2019/test_value_of_collaboration.py", "test_the_slopes_and_the_headline_hold_on_the_real_data"
 GAMES = "pejo2018/test_published.py", "test_what_agrees_and_what_does_not_is_said"
 CONVERGENCE = "wu2019_thesis/test_convergence.py", "test_what_the_figures_show_and_what_the_thesis_adds"
+BOUND = "wu2019_thesis/test_payoffs.py", "test_the_bound_is_reached_where_it_is_and_nowhere_else"
+LAWS = "aarhus2020/test_output_laws.py", "test_two_truths_are_within_a_factor_of_two_and_coins_cost_three"
 RATINGS, NOISE = "pejo2018/test_measurements.py", "zawacki2024/test_stable_noise.py"
+NETWORKS = "zawacki2024/test_network_tables.py"
 ELSEWHERE = {  # by a test of the document's own
     **{("wu2019", f"figure {k}"): REAL for k in (2, 4, 7)},
     **{("wu2019-thesis", f"figure 3.{k}"): REAL for k in (1, 3, 7)},
     **{("wu2019-thesis", f"figure 4.{k}"): CONVERGENCE for k in (2, 3)},
+    ("wu2019-thesis", "equation 2.3"): BOUND,
+    ("aarhus2020", "figure 4"): LAWS,
     ("pejo2018", "figure 5"): (RATINGS, "test_of_hidden_ratings_the_others_matter_more"),
     ("pejo2018", "table 3"): (RATINGS, "test_table_3_comes_out_to_within_a_quarter"),
     ("pejo2018", "table 6"): ("pejo2018/test_published.py", "test_table_6_in_numbers"),
     ("pejo2018", "section 7.3"): GAMES,
     ("zawacki2024", "figure 3.7"): (NOISE, "test_the_printed_approximation_for_small_scales_is_off_by_ln_2"),
     ("zawacki2024", "table 3.1"): (NOISE, "test_table_3_1_comes_out"),
+    ("zawacki2024", "table 4.1"): (NETWORKS, "test_gaussian_rows_come_out_at_half_the_scale"),
+    ("zawacki2024", "table 4.2"): (
+        NETWORKS,
+        "test_at_the_same_scale_one_sound_bound_gives_both_laws_the_same_epsilon",
+    ),
     ("zawacki2024", "figure 6.3"): ("zawacki2024/test_echo_state.py", "test_the_series_is_the_documents"),
     ("zawacki2024", "figure 8.2"): (
         "zawacki2024/test_federated_inference.py",

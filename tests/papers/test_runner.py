@@ -56,7 +56,7 @@ def test_what_there_is_can_be_listed():
     ("document", "option", "word", "said"),
     [
         (WU, "figure", "12", r"--figure 12: expected one of 2, 3, .*, 11$"),
-        (AARHUS, "figure", "4", r"did you mean --table 4\?"),
+        (AARHUS, "figure", "3", r"did you mean --table 3\?"),
         (ZAWACKI, "figure", "best-alfa", r"did you mean best-alpha\?"),
         (PEJO, "study", "mechanism", r"did you mean mechanisms\?"),
     ],

@@ -14,7 +14,7 @@ from parley.network.hosting.journal import Journal
 from parley.network.hosting.proposal import record_digest
 from parley.privacy.sharing.channel import together
 from parley.privacy.sharing.opening import Opening, open_words
-from parley.privacy.sharing.ring import third_share, to_bytes
+from parley.privacy.sharing.ring import last_share, to_bytes
 
 TERMS = "a" * 64
 CONTENT = "c" * 64
@@ -31,7 +31,7 @@ def make_assignment(quorum=3, rounds=4, shape=SHAPE):
 def bundles(owner, value, number=1, content=CONTENT, terms=TERMS, shape=SHAPE, seeds=None) -> list[ShareBundle]:
     words = np.full(shape.size, value, dtype=np.int64).view(np.uint64)
     seeds = seeds or (os.urandom(32), os.urandom(32))
-    shares = [*seeds, to_bytes(third_share(words, seeds))]
+    shares = [*seeds, to_bytes(last_share(words, seeds))]
     pairs = [(shares[i], shares[(i + 1) % 3]) for i in range(3)]
     return [ShareBundle(terms, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
 

@@ -99,6 +99,13 @@ EVERY_KIND = {
             "owners": OWNERS,
         }
     ),
+    "counts": parley.Terms.from_dict(
+        {
+            "model": {"kind": "histogram", "target": "y", "categories": {"y": ["1", "2"]}},
+            "privacy": {"mechanism": "geometric"},
+            "owners": OWNERS,
+        }
+    ),
 }
 if find_spec("torch") is not None:
     EVERY_KIND["network-gradient"] = parley.Terms.from_dict(

@@ -25,10 +25,11 @@ HOSTS = ("h0", "h1", "h2")
 
 
 class HostedConsortium(Consortium):
-    """Owners a, b, c and hosts h0, h1, h2."""
+    """Owners a, b, c and hosts h0, h1, h2, or fewer."""
 
-    def __init__(self, folder: Path, names: str = "abc", lifetime: float = 5.0) -> None:
-        self.host_ports = {name: free_port() for name in HOSTS}
+    def __init__(self, folder: Path, names: str = "abc", lifetime: float = 5.0, hosts: tuple[str, ...] = HOSTS) -> None:
+        self.hosts = hosts
+        self.host_ports = {name: free_port() for name in hosts}
         super().__init__(folder, names, lifetime)
         for name in names:
             for left in folder.glob(f"{name}.ledger*"):
@@ -36,7 +37,7 @@ class HostedConsortium(Consortium):
             parley.Ledger(folder / f"{name}.ledger", lifetime=lifetime, lifetime_delta="1e-5").close()
             settings = folder / f"{name}.toml"
             settings.write_text(settings.read_text() + self._hosts())
-        for name in HOSTS:
+        for name in self.hosts:
             signing_requests.make_request(folder, name)
             certificate_authority.issue(folder, folder / f"{name}.csr", 365)
             text = SETTINGS.format(
@@ -59,7 +60,7 @@ class HostedConsortium(Consortium):
 
     def keys(self) -> dict[str, str]:
         """The fingerprints of the hosts' keys."""
-        return {name: fingerprint(read_certificate(self.folder / f"{name}.crt")) for name in HOSTS}
+        return {name: fingerprint(read_certificate(self.folder / f"{name}.crt")) for name in self.hosts}
 
     def pin(self) -> None:
         """Write the hosts' keys into everybody's settings."""
@@ -83,14 +84,14 @@ class HostedConsortium(Consortium):
         text = text.replace("clip = 4.0\n", f'clip = 4.0\nnoise = "shared"\ndelta = 1e-6\nmechanism = "{mechanism}"\n')
         hosts = [
             f'[[hosts]]\nname = "{name}"\n' + (f'key = "{keys[name]}"\n' if keys and name in keys else "")
-            for name in HOSTS
+            for name in self.hosts
         ]
         (self.folder / file).write_text(text + "".join(hosts))
         return parley.load_terms(self.folder / file)
 
     def accept(self, terms: parley.Terms, names: str | None = None, relay: bool = False) -> None:
         super().accept(terms, names, relay)
-        for name in HOSTS:
+        for name in self.hosts:
             settings = load_host(self.folder / f"{name}.toml")
             journal = Journal(settings.journal)
             journal.begin(terms.hash)
@@ -99,11 +100,11 @@ class HostedConsortium(Consortium):
 
     def start_hosts(self, *names: str) -> None:
         """Start these hosts (all if none is named) and wait until they serve."""
-        for name in names or HOSTS:
+        for name in names or self.hosts:
             log = self.folder / f"{name}.log"
             log.touch()
             self.daemons[name] = parley_process(["host", "serve", str(self.folder / f"{name}.toml")], log, log)
-        for name in names or HOSTS:
+        for name in names or self.hosts:
             self.wait_for(name, "serving")
 
     def start_late_host(self, name: str, seconds: float) -> Path:
@@ -120,7 +121,7 @@ class HostedConsortium(Consortium):
     def restart(self, name: str) -> None:
         """Kill a daemon and start it again."""
         self.kill(name)
-        (self.start_hosts if name in HOSTS else self.start)(name)
+        (self.start_hosts if name in self.hosts else self.start)(name)
 
     def kill_process(self, process: BaseProcess) -> None:
         if process.exitcode is None:
@@ -130,7 +131,7 @@ class HostedConsortium(Consortium):
     def opened(self, terms: parley.Terms, rounds: int) -> dict[int, set[str]]:
         """The records that the hosts' journals hold for each round: never more than one."""
         found: dict[int, set[str]] = {}
-        for name in HOSTS:
+        for name in self.hosts:
             journal = Journal(self.folder / f"{name}.journal")  # verifies its chain
             for number in range(1, rounds + 1):
                 entry = journal.entry(terms.hash, number)
@@ -141,7 +142,7 @@ class HostedConsortium(Consortium):
 
     def aborted(self, terms: parley.Terms, rounds: int) -> list[int]:
         """The rounds that some host ended, or that nobody recorded."""
-        journals = [Journal(self.folder / f"{name}.journal") for name in HOSTS]
+        journals = [Journal(self.folder / f"{name}.journal") for name in self.hosts]
         entries = {
             number: [journal.entry(terms.hash, number) for journal in journals] for number in range(1, rounds + 1)
         }
@@ -193,7 +194,7 @@ def torture(
     learner = consortium.learner("--deadline", "30")
     for _ in range(kills):
         time.sleep(rng.uniform(0.0, 0.6))
-        victim = rng.choice([*HOSTS, *consortium.names, "learner"])
+        victim = rng.choice([*consortium.hosts, *consortium.names, "learner"])
         if victim == "learner":
             consortium.kill_process(learner)
         else:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.datasets import load_iris
 
@@ -16,6 +17,7 @@ from parley.losses import Objective, RecordBound
 from parley.privacy.mechanisms import Bounded
 from parley.protocol.queries import GradientQuery, Tables
 from parley.protocol.queries.gradient import GradientQuestion
+from parley.validate import Floats
 
 
 def data_path(name: str) -> Path:
@@ -37,6 +39,11 @@ def regression_table(n: int, seed: int = 0, features: int = 3) -> pd.DataFrame:
     X = rng.uniform(-1, 1, (n, features))
     y = X @ np.linspace(0.8, -0.6, features) + 0.2 * rng.uniform(-1, 1, n)
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(features)]).assign(y=y)
+
+
+def row_batch(cells: Floats, names: list[str]) -> pa.RecordBatch:
+    """Rows of numbers as a batch of columns: what a search that prepares a few rows at every step need not wait for."""
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in cells.T], names)
 
 
 def class_table(n: int, seed: int = 0, features: int = 3) -> pd.DataFrame:

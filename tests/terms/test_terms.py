@@ -284,8 +284,8 @@ def test_an_owner_that_is_wrong_is_one_sentence_and_not_a_list_that_is_too_short
     with pytest.raises(TermsError) as found:
         Terms.from_dict({**content, "owners": [wrong]})
     assert str(found.value) == (
-        "terms: owners.a.privacy_cost.kind = 'lineer': expected 'linear', 'exponential' or 'posterior'; did you mean "
-        "'linear'?"
+        "terms: owners.a.privacy_cost.kind = 'lineer': expected 'linear', 'exponential', 'posterior', 'min-entropy' "
+        "or 'mutual-information'; did you mean 'linear'?"
     )
     with pytest.raises(TermsError, match=r"^terms: owners: expected at least 1$"):
         Terms.from_dict({**content, "owners": []})

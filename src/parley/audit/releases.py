@@ -7,7 +7,7 @@ from parley.audit.black_box import Release
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import Bounded, Exponential, FastNoise, Geometric, Mechanism, SafeNoise, Stable
 from parley.privacy.mechanisms.recipe import draw_plainly
-from parley.privacy.mechanisms.shared_noise import SharedNoise, added
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.validate import Floats
 
 
@@ -16,7 +16,8 @@ def release_of(mechanism: Mechanism | Geometric | Stable | Exponential | SharedN
     are 1 at the chosen one.
 
     `safe`: by the samplers that owners release with, which take tens of microseconds each and no seed; else by NumPy's.
-    One noise for all is drawn as studies draw it: that three hosts draw the same is for tests of `sharing`.
+    One noise for all is drawn as studies draw it, once: of two hosts one knows its own and takes it off. That three
+    hosts draw the same is for tests of `sharing`.
     """
     if isinstance(mechanism, Exponential):
         return _choices(mechanism, safe)
@@ -49,6 +50,6 @@ def _choices(mechanism: Exponential, safe: bool) -> Release:
 def _sums(noise: SharedNoise) -> Release:
     def release(value: Floats, size: int, rng: np.random.Generator) -> Floats:
         words = noise.encode(Bounded(np.broadcast_to(value, (size, *value.shape)), noise.sensitivity, noise.norm))
-        return noise.decode(added(words, draw_plainly(noise.recipe, words.shape, rng)))
+        return noise.decode(words + draw_plainly(noise.recipe, words.shape, rng).view(np.uint64))
 
     return release

@@ -9,7 +9,8 @@ import numpy as np
 from parley.audit.attacker import Attacker, Overheard
 from parley.audit.black_box import check_confidence
 from parley.audit.canary import CanarySearch
-from parley.audit.distinguishing import best_event, trade_off
+from parley.audit.distinguishing import trade_off
+from parley.audit.guessing import best_guess, proved_by_guesses
 from parley.audit.present_rows import compressed
 from parley.audit.verdict import Verdict
 from parley.errors import TermsError
@@ -127,12 +128,13 @@ def audit_owner(
     confidence: float = 0.99,
     progress: Progress = lambda done, total: None,
 ) -> Verdict:
-    """What `runs` runs on either of two neighbouring tables prove about this owner's training answers.
+    """What twice so many runs prove about this owner's training answers, each on one of two neighbouring tables, by a
+    fair coin: about `runs` on either.
 
     Tables are the audit's own: no record of anybody is read. An attacker sees every answer, asks each question twice,
-    and knows both tables (`Attacker`); its event is chosen on a quarter as many runs (`Event.bound`).
+    knows both tables (`Attacker`), and guesses the coin; how, is chosen on a quarter as many runs (`best_guess`).
 
-    Formal guarantee: as for `lower_bound`: the result exceeds the true eps with probability at most 1 - confidence. It
+    Formal guarantee (`proved_by_guesses`): the result exceeds the true eps with probability at most 1 - confidence. It
     is about the pair of tables that was found and about this attack; others may learn more, up to what is claimed.
     """
     runs = whole(runs, "runs", least=FEWEST)
@@ -141,7 +143,7 @@ def audit_owner(
     if terms.task != PREDICTION:
         raise TermsError(f"{terms.task}: expected terms that predict a column; runs of no others are audited")
     small = few_owners(terms, name)
-    seeds = np.random.SeedSequence(seed).spawn(6)
+    seeds = np.random.SeedSequence(seed).spawn(7)
     pilot = max(FEWEST, runs // 4)
     audit = RunAudit.make(small, name).directed(pilot, seeds[0])
     finished = 0
@@ -153,15 +155,18 @@ def audit_owner(
 
     repeats = audit.repeats(seeds[1])
     chosen = [audit.statistics(side, pilot, seeds[2 + side], done) for side in (0, 1)]
-    event = best_event(chosen[0], chosen[1], delta, confidence)
-    counted = [audit.statistics(side, runs, seeds[4 + side], done) for side in (0, 1)]
-    hits = [event.hits(each) for each in counted]
+    guess = best_guess(chosen[0], chosen[1], delta, confidence)
+    by_b = int(np.random.default_rng(seeds[6]).binomial(2 * runs, 0.5))
+    counted = [
+        audit.statistics(side, count, seeds[4 + side], done) for side, count in enumerate((2 * runs - by_b, by_b))
+    ]
+    proved = float(proved_by_guesses(*guess.right(counted[0], counted[1]), 2 * runs, delta, confidence))
     return Verdict(
         owner=name,
         claimed_epsilon=upper(terms.training_epsilon(name)),
         delta=delta,
         adjacency=Adjacency.REPLACE_ONE,
-        lower_bound=float("inf") if repeats else event.bound(hits[0], hits[1], runs, delta, confidence),
+        lower_bound=float("inf") if repeats else proved,
         confidence=confidence,
         runs=runs,
         noise_repeats=repeats,

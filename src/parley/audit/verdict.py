@@ -18,7 +18,7 @@ class Verdict:
     adjacency: Adjacency
     lower_bound: float  # proved at `confidence`; infinite where noise repeats
     confidence: float
-    runs: int  # by either table, beside those that chose the event
+    runs: int  # by either table, on average; those beside that chose how to guess
     noise_repeats: bool  # whether two runs had the same noise, which then hides nobody
     like: str  # the owner whose runs were looked at: one with the same promise, maybe itself
     # (false alarms, misses) of the attack

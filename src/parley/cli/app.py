@@ -100,6 +100,12 @@ PARTS = {
         "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
         reads_terms=True,
     ),
+    "count": Part(
+        "tasks.counts.commands",
+        "count_command",
+        "Ask the owners how many records they have of some kind, with noise on whole numbers, debited.",
+        reads_terms=True,
+    ),
     "train": Part(
         "cli.train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True
     ),
@@ -153,8 +159,8 @@ PARTS = {
     "host": Part(
         "cli.host",
         "host_app",
-        "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at "
-        "what was opened.",
+        "For one of three parties, or two, that draw one noise for everybody: keep a journal, accept terms, serve, "
+        "look at what was opened.",
     ),
     "learner": Part(
         "cli.learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."

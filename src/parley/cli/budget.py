@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley.cli.budget_curves import curve_command
+from parley.cli.budget_terms import explain_terms
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.numerals import number
@@ -35,8 +36,12 @@ LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of
 
 @budget_app.command()
 def explain(
-    epsilon: Epsilon,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="The privacy budget.")] = None,
     delta: Delta = 0.0,
+    terms: Annotated[
+        Path | None,
+        typer.Option(metavar="TERMS", help="In its place: what these terms promise of each owner's people."),
+    ] = None,
     prior: Annotated[float, typer.Option(help="What an adversary believes beforehand about a fact.")] = 0.5,
     people: Annotated[int, typer.Option(help="Among how many people somebody is to be found.")] = 100,
     plot: Annotated[
@@ -47,12 +52,21 @@ def explain(
     """Say in plain words what an epsilon promises to a person.
 
     Example:  parley budget explain --epsilon 1 --prior 0.01
+
+    Example:  parley budget explain --terms terms.toml
     """
     import numpy as np
 
     from parley.privacy.accounting.explanation import explanation, sentences
     from parley.privacy.accounting.meaning import error_tradeoff
 
+    if terms is not None:
+        if epsilon is not None or delta or plot is not None:
+            raise SettingError("--terms: expected neither --epsilon, --delta nor --plot beside it")
+        explain_terms(terms, as_json)
+        return
+    if epsilon is None:
+        raise SettingError("--epsilon: missing; give it, or --terms with the terms that have one")
     require_folder(plot)
     content = explanation(epsilon, delta, prior, people)
     if plot is not None:

@@ -89,6 +89,7 @@ def forecast_command(
     """
     from parley.decisions.forecasting import compare_noise, forecast
     from parley.decisions.forecasting import plan as make_plan
+    from parley.decisions.forecasting.noise_kinds import kind_of
     from parley.decisions.forecasting.planner import require_rounds
     from parley.report import noise as kinds
 
@@ -147,7 +148,9 @@ def forecast_command(
     show(result, str(terms_file))
     console.print()
     console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
-    console.print(f"\n{kinds.decision(noise, terms.noise.common)}", markup=False)
+    console.print(f"\n{kinds.decision(noise, kind_of(terms))}", markup=False)
+    if kind_of(terms) == "two_hosts":
+        console.print(kinds.two_hosts(len(terms.owners)))
     if proposal is not None and planned is not None:
         show_plan(proposal)
         for sentence in kinds.plan_beside(planned):
@@ -218,7 +221,7 @@ def show(result: "Forecast", file: str = "TERMS") -> None:
     for sentence in said.verdict_lines(result, file):
         console.print(sentence, style="bold yellow", markup=False)
     console.print()
-    console.print(terminal_table(said.owner_rows(result), said.OWNERS))
+    console.print(terminal_table(said.owner_rows(result), said.owner_title(result)))
     console.print(f"\n{said.for_whom(result, file)}", style="bold", markup=False, soft_wrap=True)
     console.print(said.assumption(result), style="dim", soft_wrap=True)
     without = said.better_without(result)

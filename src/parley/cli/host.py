@@ -16,10 +16,11 @@ from parley.terms import load_terms
 
 host_app = typer.Typer(
     no_args_is_help=True,
-    help="""For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at
-    what was opened.
+    help="""For one of three parties, or two, that draw one noise for everybody: keep a journal, accept terms, serve,
+    look at what was opened.
 
-    A host sees two of the three shares of every answer, and so nothing; two hosts together see everything.""",
+    A host sees two of the three shares of every answer (one of two), and so nothing; two hosts together see
+    everything.""",
 )
 
 

@@ -5,6 +5,7 @@ asked of other cells: a gap makes no floats of whole numbers, and a batch of a f
 file. A type whose cells have no meaning here (`readable`) is refused by the schema, before any cell is looked at.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ READABLE = (
 _NOTHING = object()  # stands for a cell beyond what Python's dates and times hold: it has neither name nor number
 
 
+@lru_cache(maxsize=1024)
 def readable(kind: pa.DataType) -> bool:
     """Whether cells of this type have a meaning.
 

@@ -57,6 +57,21 @@ class Forest:
         return int(self.values.shape[1])
 
     @property
+    def width(self) -> int:
+        """How many columns there are: one a leaf."""
+        return self.leaves
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """What a row measures at most, tree by tree."""
+        return np.ones(self.trees)
+
+    @property
+    def begin(self) -> Floats:
+        """The public model [outcomes, columns] of the columns."""
+        return self.values
+
+    @property
     def largest_tree(self) -> int:
         """How many leaves the tree has that has most."""
         ends = np.append(self.roots, len(self.column))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import counts, lifetimes, rowwise, two_classes
+from parley.data.basis import nearness, waves
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
@@ -70,6 +71,13 @@ class Preparation:
         return replace(self, rotation=None, component_low=None, component_high=None, basis=None, forest=None)
 
     @property
+    def named(self) -> list[NDArray[np.intp]]:
+        """The places, among the columns that features become, of each feature's names where it has three or more."""
+        sizes = [size for encoding in self.encodings for size in encoding.groups]
+        ends = np.cumsum(sizes)
+        return [np.arange(end - size, end) for size, end in zip(sizes, ends, strict=True) if size > 2]
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """What the columns are called that features become."""
         return tuple(label for encoding in self.encodings for label in encoding.labels)
@@ -78,7 +86,7 @@ class Preparation:
     def width(self) -> int:
         """p: columns, leaves, components or points of a basis, plus the constant if there is one."""
         if self.forest is not None:
-            return self.forest.leaves + self.model.has_intercept
+            return self.forest.width + self.model.has_intercept
         columns = len(self.labels) if self.rotation is None else self.rotation.shape[1]
         return (columns if self.basis is None else len(self.basis)) + self.model.has_intercept
 
@@ -99,10 +107,10 @@ class Preparation:
 
         Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`):
         such a group measures what that one does, in every norm, so it has one number, its largest. A nearness lies
-        between 0 and 1 and a wave between -1 and 1, whatever the columns hold; of a tree's leaves one is 1.
+        between 0 and 1, a wave between -1 and 1, whatever cells hold; of a tree's leaves one is 1; margins are clipped.
         """
         if self.forest is not None:
-            bound = np.ones(self.forest.trees)
+            bound = self.forest.sizes
         elif self.basis is not None:
             bound = np.ones(len(self.basis))
         elif self.component_low is not None and self.component_high is not None:
@@ -199,10 +207,10 @@ class Preparation:
     @cached_property
     def origin(self) -> Floats | None:
         """The public model [P] from which training begins, and towards which a penalty pulls; None: zero."""
-        if self.forest is None or not self.forest.values.any():
+        if self.forest is None or not self.forest.begin.any():
             return None
-        constant = np.zeros((len(self.forest.values), int(self.model.has_intercept)))
-        return np.concatenate([self.forest.values, constant], axis=1).ravel()
+        constant = np.zeros((self.outcomes, int(self.model.has_intercept)))
+        return np.concatenate([self.forest.begin, constant], axis=1).ravel()
 
     def _prepared(self, features: Iterable[Floats], rows: int, secret: bool = False) -> Floats:
         """Prepared columns [p, n] of coded raw features [n], each in one go while it is in the cache."""
@@ -240,13 +248,8 @@ class Preparation:
         if self.basis is None or self.model.basis is None:
             return columns
         if self.model.basis.kind is not None:
-            waves = rowwise.cosine(rowwise.products(columns.T, self.basis[:, :-1]) + self.basis[:, -1:])
-            return settle(waves, -1.0, 1.0, waves)
-        scale = 2 * self.model.basis.width**2
-        far = np.stack([rowwise.folded(np.square(columns - point[:, None])) for point in self.basis])
-        with np.errstate(under="ignore"):
-            nearness = rowwise.exp(-(far / scale)) if secret else np.exp(-(far / scale))
-        return settle(nearness, 0.0, 1.0, nearness)
+            return waves(columns, self.basis)
+        return nearness(columns, self.basis, self.model.basis.width, secret)
 
     def targets(self, frame: Rows, name: str) -> tuple[Floats, Floats]:
         """(targets, weights of their losses) [n]; of counts the rates, by weights of their exposures."""

@@ -9,13 +9,15 @@ import pandas as pd
 from scipy.special import expit, softmax
 
 from parley.data.cut_points import cut
-from parley.data.forest import Forest
+from parley.data.forest import Forest, Integers
 from parley.data.preparation import Preparation
+from parley.data.public_margin import MarginForest, name_orders
 from parley.errors import DataError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
 
-COLUMNS = 0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again
+COLUMNS = 0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again;
+# beside a margin all, for the best public model
 PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to zero
 FLATTEST = 1e-9  # curvature of a row that is as good as sure
 PUBLIC = "public sample"
@@ -42,9 +44,10 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         raise DataError(f"model.trees: {why}")
     if pins is None:
         y = fitted.target(public, PUBLIC)
-        made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies)
+        made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies, fitted.named)
     else:
-        made = Forest.of_arrays(pins, len(fitted.labels), outcomes)
+        file = Forest if model.trees.refitted is None else MarginForest
+        made = file.of_arrays(pins, len(fitted.labels), outcomes)
     _require_agreed(made, model, outcomes)
     return replace(fitted, forest=made)
 
@@ -52,7 +55,11 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
 def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
     """Refuse trees of another number or size than the terms say, and leaf values that leave their box."""
     size = model.trees
-    if size is None or made.trees > size.count * outcomes or made.largest_tree > size.leaves:
+    parts = [made, made.margin] if isinstance(made, MarginForest) else [made]
+    if size is None or any(
+        part.trees > count * outcomes or part.largest_tree > size.leaves
+        for part, count in zip(parts, size.parts, strict=True)
+    ):
         raise DataError("model.preparation: these are other trees than model.trees says; ask for the right file")
     largest = float(np.abs(made.values).max(initial=0.0))
     if model.radius is not None and largest > model.radius:
@@ -62,9 +69,17 @@ def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
         )
 
 
-def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int, classifies: bool) -> Forest:
+def grow(
+    size: Trees,
+    columns: Floats,
+    y: Floats,
+    weight: Floats,
+    outcomes: int,
+    classifies: bool,
+    named: Sequence[Integers] = (),
+) -> Forest:
     """Trees of this size for public rows: coded columns [columns, n] and prepared targets [n] (-1 and 1, places of
-    classes, or numbers). Of several classes each has its own.
+    classes, or numbers). Of several classes each has its own; `named` are the places of columns' names.
 
     Each tree is a Newton step of the loss: of all splits it takes those that save most by the loss's second-order
     expansion, which is what a regression tree of -gradient/curvature, weighted by curvature, looks for.
@@ -73,8 +88,10 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
     from sklearn.tree import DecisionTreeRegressor
 
     rng = np.random.default_rng(size.seed)
-    cells = np.ascontiguousarray(np.clip(columns, -FLOAT32, FLOAT32).T, dtype=np.float32)
     wanted = _wanted(y, outcomes, classifies)
+    orders = name_orders(columns, wanted, weight, named if size.refitted is not None else ())
+    cells = np.concatenate([columns, orders @ columns])
+    cells = np.ascontiguousarray(np.clip(cells, -FLOAT32, FLOAT32).T, dtype=np.float32)
     raw = np.repeat(_begin(wanted, weight, classifies)[:, None], len(y), axis=1)
     begin, grown = raw[:, 0].copy(), list[tuple[Any, Floats]]()
     for _ in range(size.count):
@@ -86,7 +103,7 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
             tree = DecisionTreeRegressor(
                 max_leaf_nodes=size.leaves,
                 min_samples_leaf=size.smallest,
-                max_features=COLUMNS,
+                max_features=COLUMNS if size.refitted is None else 1.0,
                 random_state=int(rng.integers(2**31)),
             )
             steps = np.ascontiguousarray((-slope[some] / curve[some])[:, None])
@@ -97,7 +114,11 @@ def grow(size: Trees, columns: Floats, y: Floats, weight: Floats, outcomes: int,
             value = -size.rate * total / (bend + PENALTY * weight.mean())
             raw[outcome] += value[leaf]
             grown.append((tree.tree_, value))
-    return _kept(grown, begin)
+    if size.refitted is None:
+        return _kept(grown, begin)
+    first = size.refitted * outcomes
+    margin = _kept(grown[first:], np.zeros(outcomes))
+    return MarginForest(**vars(_kept(grown[:first], begin)), margin=margin, orders=orders)
 
 
 def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:

@@ -25,7 +25,7 @@ def exchange_with(
     """How the owners are asked: each for its own noisy answer (on a virtual clock where nobody is waited for), or all
     for a sum to which one noise is added.
 
-    Where they release, three hosts in this process draw it; their journals lie beside the first owner's ledger.
+    Where they release, hosts in this process draw it; their journals lie beside the first owner's ledger.
     """
     first = parties[0].ledger
     if not setup.schedule.waits:

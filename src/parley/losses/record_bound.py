@@ -11,7 +11,10 @@ from parley.data.design import UNIT
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import Extent, Norm
 from parley.terms import Terms
+from parley.terms.sections import OWNER
 from parley.validate import SMALLEST, Floats
+
+MOST = 1e60  # no record's clip is larger
 
 ClipNorm = Literal["l1", "l2", "linf"]  # in which a record's gradient can be clipped
 
@@ -27,8 +30,15 @@ class Limits:
 
     @classmethod
     def of(cls, terms: Terms, preparation: Preparation) -> "Limits":
-        """Those of terms whose columns are prepared so."""
-        return cls(terms.privacy.clip, preparation.largest_weight, terms.model.radius)
+        """Those of terms whose columns are prepared so.
+
+        Where an owner is the unit, `privacy.clip` is that of its answer; a record is cut only where it alone would make
+        the largest owner's answer as large, so that every answer is a finite number.
+        """
+        clip = terms.privacy.clip
+        if terms.privacy.unit == OWNER and clip is not None:
+            clip = min(clip * max(terms.train_rows(part.name) for part in terms.owners), MOST)
+        return cls(clip, preparation.largest_weight, terms.model.radius)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,20 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
+from parley.data.public_margin import MarginForest
 from parley.errors import SettingError, UnknownTerms
 from parley.numerals import number, percent
 from parley.owner.custody import words
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
+from parley.owner.record_leakage import leakage_words, record_leakage
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
+from parley.terms.sections import OWNER
 from parley.terms.topology import edges
 from parley.validate import printable
 
@@ -57,14 +60,27 @@ def acceptance_summary(
         *_arrivals(agreement),
         *_liars(terms),
         *sentences(agreement),
-        f"What it promises every {task.unit} in the table ({Adjacency.REPLACE_ONE}): ε = "
+        f"What it promises {_to_whom(agreement)} ({Adjacency.of_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = "
-        f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. Who believed something about a "
-        f"{task.unit} with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}."
-        + task.several,
+        f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. Who believed something about "
+        f"{'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} with 50.0% ends between "
+        f"{percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.several,
+        leakage_words(
+            record_leakage(agreement.setup, owner.name), "table" if terms.privacy.unit == OWNER else task.unit
+        ),
         *([DECIDING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),
     ]
+
+
+def _to_whom(agreement: Agreement) -> str:
+    """Whom the guarantee is about."""
+    if agreement.setup.terms.privacy.unit == OWNER:
+        return (
+            "you as a whole, and so everybody in your table: with any other table of as many records the learner would "
+            "see much the same; that you take part, and with how many records, is public"
+        )
+    return f"every {agreement.setup.task.unit} in the table"
 
 
 def _neighbours(terms: Terms, owner: str) -> str:
@@ -123,13 +139,20 @@ def _shared(agreement: Agreement) -> list[str]:
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
+    two, mechanism = terms.noise.draws == 2, terms.privacy.mechanism
+    how = (
+        f"two {mechanism} noises, one of each host: a host knows its own, and to it, even with the learner, the other "
+        "hides you as promised"
+        if two
+        else f"one {mechanism} noise, which the hosts draw and none knows"
+    )
+    shares = "two shares, one" if two else "three shares, one pair"
     return [
         f"What leaves: {len(training.rounds)} answers, each {training.question.words()}{scored}. Your exact sum, "
-        "without noise, leaves in three shares, one pair to each host. Nothing else.",
-        f"Hosts: {words(terms)}. One of them alone reads nothing; any two of these parties together can read your "
-        f"exact sum.",
-        f"What the learner gets: the sum of all owners with one {terms.privacy.mechanism} noise, which the hosts draw "
-        f"and none knows"
+        f"without noise, leaves in {shares} to each host. Nothing else.",
+        f"Hosts: {words(terms)}. One of them alone reads nothing; "
+        f"{'the two together' if two else 'any two of these parties together'} can read your exact sum.",
+        f"What the learner gets: the sum of all owners with {how}"
         + (f" (the score's is laplace noise for ε = {number(terms.score_epsilon, side='above')})." if scored else "."),
     ]
 
@@ -139,9 +162,8 @@ def _whose(owner: Owner, terms: Terms) -> str:
     if not terms.noise.common:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
-    return (
-        f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as no two hosts act together"
-    )
+    who = "the two hosts do not" if terms.noise.draws == 2 else "no two hosts"
+    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as {who} act together"
 
 
 def _steps(agreement: Agreement) -> list[str]:
@@ -243,6 +265,11 @@ def _columns(agreement: Agreement) -> list[str]:
             f"Then a record {lies} of each of {forest.trees:,} trees ({origin}; {forest.leaves:,} leaves in all), and "
             "0 in all others: it measures that much, whatever its cells hold."
         )
+        if isinstance(forest, MarginForest):
+            said.append(
+                f"What {forest.margin.trees:,} more trees say of it is added up, a public margin: one column for each "
+                f"outcome, of at most {float(forest.sizes[forest.trees :].max()):.2g}, whose weight stays as it is."
+            )
         if preparation.origin is not None:
             said.append("Training begins at their public leaf values, and a penalty pulls there.")
     return said

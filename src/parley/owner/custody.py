@@ -29,12 +29,13 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
     found = []
     learners = [host for host in terms.hosts if "learner" in roles(terms, host)]
     owners = [host for host in terms.hosts if "owner" in roles(terms, host) and host not in learners]
+    many, more = ("two", "the other") if terms.noise.hosts == 2 else ("three", "one more")
     if learners:
         others = listed([printable(host.name) for host in terms.hosts if host not in learners], "or")
         found.append(
             TermsWarning(
                 "hosts",
-                f"The learner, {printable(learners[0].name)}, is one of the three hosts: with one more, {others}, it "
+                f"The learner, {printable(learners[0].name)}, is one of the {many} hosts: with {more}, {others}, it "
                 "reads every owner's exact sums, without noise.",
             )
         )

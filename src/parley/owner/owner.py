@@ -175,7 +175,7 @@ class Owner:
             raise GuaranteeError(
                 f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none"
             )
-        key, made = self.ledger.secret, list[Shares]()
+        key, hosts, made = self.ledger.secret, agreement.setup.terms.noise.hosts, list[Shares]()
 
         def release() -> Callable[[], Floats]:
             words = self._sum(query, agreement, noise)
@@ -183,7 +183,7 @@ class Owner:
                 return lambda: words.view(np.float64)  # a ledger stores words of eight bytes, whatever they mean
 
             def draw() -> Floats:
-                made[:] = [Shares.of(words, key, query.content)]
+                made[:] = [Shares.of(words, key, query.content, hosts)]
                 return made[0].record.view(np.float64)
 
             return draw
@@ -195,7 +195,7 @@ class Owner:
             return Contribution(query.id, noise, record), account
         words = self._sum(query, agreement, noise)
         fresh = bool(made) and np.array_equal(made[0].record, record)
-        shares = made[0] if fresh else Shares.again(record, words, key, query.content)
+        shares = made[0] if fresh else Shares.again(record, words, key, query.content, hosts)
         return Contribution(query.id, noise, words, shares), account
 
     def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:

@@ -23,11 +23,13 @@ from parley.data.ranges import Range, ranges
 from parley.data.table import codes
 from parley.numerals import number, percent
 from parley.owner.custody import role_warnings
+from parley.owner.limit_words import limit_words
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
+from parley.terms.sections import OWNER
 from parley.terms.warning import TermsWarning
 from parley.validate import printable
 
@@ -80,19 +82,8 @@ def sentences(agreement: Agreement) -> list[str]:
     found, terms, task = figures(agreement), agreement.setup.terms, agreement.setup.task
     if (own := task.limits(agreement)) is not None:
         return own
-    by = "privacy.clip" if found["clips"] else "the ranges below" if found["trees"] is None else "one leaf a tree"
-    clip = "none" if found["clip"] is None else number(found["clip"])
-    weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
-    radius = "anything" if found["radius"] is None else f"±{number(found['radius'])}"
-    limit = (
-        ""
-        if found["record_bound"] is None
-        else f"What one {task.record} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by "
-        f"{by} (clip: {clip}; weights: {weights or '1 for all'}; parameters: {radius}). "
-    )
     said = [
-        f"{limit}A {task.unit} moves an answer by at most {number(found['sensitivity'])}; the noise has scale "
-        f"{number(found['noise_scale'])}.",
+        limit_words(agreement, found),
         "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
     ]
     choice = noise_choice(agreement.setup, agreement.part.name)
@@ -295,6 +286,8 @@ def target_words(owner: Owner, agreement: Agreement) -> str | None:
 def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
     """A clip far from what records measure."""
     clip, usual = agreement.setup.terms.privacy.clip, usual_size(agreement)
+    if agreement.setup.terms.privacy.unit == OWNER:  # it is no record's
+        return []
     if clip is None or not usual > 0 or usual / CLIP <= clip <= usual * CLIP:
         return []
     if clip < usual:
@@ -322,7 +315,7 @@ def usual_size(agreement: Agreement) -> float:
 def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     """Rows that look like several of one person, where the terms take every row for a person of its own."""
     # units are told apart by a column of their own
-    if terms.privacy.person is not None or task_of(terms).unit != Task.unit:
+    if terms.privacy.person is not None or task_of(terms).unit != Task.unit or terms.privacy.unit == OWNER:
         return []
     about, found = "privacy.person", []
     meaning = (

@@ -8,6 +8,7 @@ from parley.errors import SettingError
 from parley.papers.aarhus2020 import document as aarhus2020
 from parley.papers.chase2017 import document as chase2017
 from parley.papers.document import Document
+from parley.papers.hitaj2017 import document as hitaj2017
 from parley.papers.listing import show_printed
 from parley.papers.options import AsJson, Listing
 from parley.papers.pejo2018 import document as pejo2018
@@ -20,6 +21,7 @@ COMMANDS: dict[Document, Callable[..., None]] = {
     wu2019_thesis.DOCUMENT: wu2019_thesis.wu2019_thesis,
     aarhus2020.DOCUMENT: aarhus2020.aarhus2020,
     chase2017.DOCUMENT: chase2017.chase2017,
+    hitaj2017.DOCUMENT: hitaj2017.hitaj2017,
     pejo2018.DOCUMENT: pejo2018.pejo2018,
     zawacki2024.DOCUMENT: zawacki2024.zawacki2024,
 }

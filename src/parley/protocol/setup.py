@@ -22,10 +22,12 @@ from parley.protocol.aggregation import Aggregation, aggregation_of
 from parley.protocol.aggregation.mean import own_series
 from parley.protocol.aggregation.shared_laws import SharedLaws
 from parley.protocol.queries import Context, Question
+from parley.protocol.queries.answer_clip import of_owner
 from parley.protocol.schedule import Schedule, make_schedule
 from parley.protocol.stages import Part, Stage, StagePlan
 from parley.protocol.task import Task, task_of
 from parley.terms import Terms
+from parley.terms.sections import OWNER
 
 OWN = {"name", "data", "value", "privacy_cost"}  # of an owner's part of the terms: no question depends on them
 
@@ -130,7 +132,8 @@ class Setup(Context):
 
     def question(self, plan: StagePlan, name: str) -> Question:
         """The rules of a stage's questions for one owner."""
-        return self.task.questions[plan.kind].resolve(self, name)
+        found, privacy = self.task.questions[plan.kind].resolve(self, name), self.terms.privacy
+        return of_owner(found, privacy.clip) if privacy.unit == OWNER and privacy.clip is not None else found
 
     def plans(self, name: str) -> Iterator[StagePlan]:
         """What an owner is asked, with which noise, at which cost."""

@@ -86,9 +86,9 @@ def tried(audit: Audit, terms: Terms) -> list[str]:
         "For an owner of each kind of promise, two tables were made that differ in one person "
         f"({first.adjacency}: {rows} at the ends of what the terms allow). Nobody else in them has a target, so that "
         f"nobody else hides that person. {MADE_UP}",
-        f"By each of the two tables the agreed algorithm ran {first.runs:,} times, with the agreed noise as "
-        f"simulations draw it. The attacker knows both tables, sees {seen}, and bets on which table it was by the "
-        "likelihood ratio. Its threshold was chosen on other runs.",
+        f"The agreed algorithm ran {2 * first.runs:,} times, each time by one of the two tables as a fair coin fell, "
+        f"with the agreed noise as simulations draw it. The attacker knows both tables, sees {seen}, and guesses by "
+        "the likelihood ratio which table it was, where that says enough. How much is enough was chosen on other runs.",
     ]
 
 

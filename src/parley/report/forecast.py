@@ -18,7 +18,6 @@ METHODS = {
     "exact-moments": "exact moments of the algorithm on the pilot's landscape",
     "pilot-run": "the algorithm itself, run on the pilot with the owners' noise",
 }
-OWNERS = f"Together or alone: expected test costs for each owner's own customers (ε: {Adjacency.REPLACE_ONE})"
 CAVEAT = "Once trained, each owner judges the model on its own held-out rows: parley score MODEL TERMS --owner NAME."
 NAMED = 6  # owners in a sentence
 PLAN = "The same budgets, spent otherwise"
@@ -68,6 +67,12 @@ def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
             f"{file}."
         )
     return said
+
+
+def owner_title(result: Forecast) -> str:
+    """The title of the table of owners."""
+    adjacency = Adjacency.of_unit(result.terms.privacy.unit)
+    return f"Together or alone: expected test costs for each owner's own customers (ε: {adjacency})"
 
 
 def owner_rows(result: Forecast) -> list[list[str]]:

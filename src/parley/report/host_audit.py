@@ -1,4 +1,4 @@
-"""What one of three hosts sees, in words: of the answers that it adds up, alone and with the learner."""
+"""What one of three hosts, or two, sees, in words: of the answers that it adds up, alone and with the learner."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,10 @@ from parley.audit.served.one_host import HostVerdict
 from parley.privacy.adjacency import Adjacency
 
 HOSTS = (
-    "Three hosts draw one noise for all, and none of them may know it. Each of them was given everything that one host "
-    "sees, and what the learner opens; it took off the sums whatever of its own numbers left least of them. Before a "
-    "sum is opened its shares must look like even dice, whatever they stand for."
+    "Three hosts draw one noise for all, and none of them may know it; of two each adds a whole one of its "
+    "own. Each of them was given everything that one host sees, and what the learner opens; it took off the sums "
+    "whatever of its own numbers left least of them. Before a sum is opened its shares must look like even dice, "
+    "whatever they stand for."
 )
 
 

@@ -10,7 +10,12 @@ from parley.privacy.adjacency import Adjacency
 PREFERENCES = f"One budget ε for all ({Adjacency.REPLACE_ONE}): where each owner stands"
 TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
 ALIKE = 0.01  # relative fitnesses that differ by less are the same
-KINDS = {"each_owner": "each owner's own", "shared": "one for all (hosts)", "distributed": "in owners' shares"}
+KINDS = {
+    "each_owner": "each owner's own",
+    "shared": "one for all (hosts)",
+    "two_hosts": "one of each of two hosts",
+    "distributed": "in owners' shares",
+}
 
 
 def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
@@ -25,11 +30,12 @@ def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-def decision(noise: Mapping[str, Any], hosted: bool) -> str:
-    """What the comparison comes to; `hosted`: the terms name hosts already."""
-    own, one = noise["each_owner"], noise["shared"]
+def decision(noise: Mapping[str, Any], agreed: str) -> str:
+    """What the comparison comes to; `agreed`: which kind the terms name."""
+    hosted, hosts_draw = agreed != "each_owner", "two_hosts" if agreed == "two_hosts" else "shared"
+    own, one = noise["each_owner"], noise[hosts_draw]
     if own is None or one is None:
-        why = noise["missing"]["shared" if one is None else "each_owner"]
+        why = noise["missing"][hosts_draw if one is None else "each_owner"]
         return f"One kind of noise is missing: {why}."
     times = own["relative_fitness"] / one["relative_fitness"] if one["relative_fitness"] > 0 else float("inf")
     if abs(times - 1) < ALIKE:
@@ -43,7 +49,7 @@ def decision(noise: Mapping[str, Any], hosted: bool) -> str:
             "serves better here."
         )
     before, after = (_gaining(kind) for kind in (own, one))
-    hosts = "" if hosted else '; name three hosts and set privacy.noise = "shared"'
+    hosts = "" if hosted else '; name three hosts (or two) and set privacy.noise = "shared"'
     if not after:
         return (
             f"Nobody is expected to gain by joining, with either kind of noise; with one for all ψ is "
@@ -63,10 +69,12 @@ def _gaining(kind: Mapping[str, Any]) -> int:
 
 
 def plan_beside(plan: Mapping[str, Any]) -> list[str]:
-    """The plan with hosts beside the plan without, in sentences; none where the terms have hosts."""
+    """The plan with hosts beside the plan without, in sentences, and what two hosts would be worth; none where the
+    terms have three."""
+    two = [] if plan["owners"] < 2 or plan["hosts"] == 3 else [two_hosts(plan["owners"])]
     one = plan["shared"]
     if one is None:
-        return []
+        return two if plan["hosts"] else []
     best = one["best"]
     if best is None:
         return ["One noise for all: nothing can be judged, so nothing was chosen."]
@@ -82,7 +90,21 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
             if plan["expected_cost"] is not None
             else []
         ),
+        *two,
     ]  # fmt: skip
+
+
+def two_hosts(owners: int) -> str:
+    """What the noise of two hosts comes to beside that of so many owners, if these are alike."""
+    if owners == 2:
+        return (
+            "Two hosts bring two owners nothing: each host adds a whole noise, and what two owners add themselves has "
+            "the same variance."
+        )
+    return (
+        f"Two hosts instead of three: twice the variance of one noise, {number(owners / 2)} times less than {owners} "
+        "equal owners' own."
+    )
 
 
 def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:

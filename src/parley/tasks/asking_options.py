@@ -13,6 +13,7 @@ from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
 from parley.report.terminal import console, warn
 from parley.terms import Terms, write_terms
+from parley.validate import printable
 
 if TYPE_CHECKING:
     from parley.learning.asking import Asked
@@ -113,8 +114,12 @@ def cost_sentence(asked: Terms, released: bool) -> str:
     """Whether something was released by this agreement, and what that costs every owner."""
     from parley.learning.outcome.guarantee import INSIDE
 
-    epsilon, delta = number(asked.owners[0].epsilon, side="above"), number(asked.privacy.delta, side="above")
-    cost = f"ε = {epsilon}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
+    promised = {owner.name: number(asked.promised_epsilon(owner.name), side="above") for owner in asked.owners}
+    same, delta = len({*promised.values()}) == 1, number(asked.privacy.delta, side="above")
+    each = ", ".join(f"{epsilon} of {printable(name)}" for name, epsilon in promised.items())
+    cost = (
+        f"ε = {next(iter(promised.values())) if same else each}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
+    )
     if not released:
         return (
             f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs "

@@ -21,19 +21,20 @@ from parley.errors import TermsError
 from parley.terms.aggregation import check_aggregation, unless_plain
 from parley.terms.algorithm_rules import readers, require_read
 from parley.terms.asynchronous import check_answers
-from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS, NoiseFacts
+from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
 from parley.terms.changes import following, following_owners
 from parley.terms.error_sentences import explained
 from parley.terms.holdout import held_out_records, training_records
 from parley.terms.hosts import check_hosts
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
+from parley.terms.owner_unit import check_owner_unit
 from parley.terms.participation import check_participation, check_stragglers
 from parley.terms.preliminary_releases import check_delta, check_differences, check_scales
 from parley.terms.questions import check_question
 from parley.terms.score import check_score
-from parley.terms.sections import EACH_OWNER, Aggregation, Host, Learning, OwnerTerms, Privacy
-from parley.terms.task_rules import named_rules, require_own_algorithm, rules_of
+from parley.terms.sections import EACH_OWNER, RECORD, Aggregation, Host, Learning, OwnerTerms, Privacy
+from parley.terms.task_rules import kinds_of, named_rules, require_own_algorithm, rules_of
 from parley.terms.topology import among, with_edges
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
@@ -98,6 +99,7 @@ class Terms(Section):
             able = listed(readers("privacy.clip_norm"))
             raise ValueError(f"privacy.clip_norm|expected the mechanism's own norm, or algorithm = {able}")
         check_question(self)
+        check_owner_unit(self)
         learning.rules.check(self)
         steep = self.model.predicts in ("number", "count")  # what limits a record hangs on the parameters, too
         boxed = self.model.radius is not None or not learning.rules.iterative or not steep
@@ -133,7 +135,7 @@ class Terms(Section):
     @property
     def noise(self) -> NoiseFacts:
         """Where noise is drawn, and what follows from it."""
-        return NOISES[self.privacy.noise]
+        return noise_facts(self.privacy.noise, len(self.hosts))
 
     @cached_property
     def uneven(self) -> bool:
@@ -144,8 +146,8 @@ class Terms(Section):
         """Refuse noise that is made for another task."""
         only = ALL_MECHANISMS[self.privacy.mechanism].task or (None if self.privacy.rating_scale is None else "ratings")
         if only is not None and only != self.task:
-            kind = TASKS[only].kind
-            raise ValueError(f"privacy.mechanism|expected noise on {only}, and rating_scale, only with kind = {kind!r}")
+            also, kinds = ", and rating_scale," if only == "ratings" else "", listed(kinds_of(only))
+            raise ValueError(f"privacy.mechanism|expected noise on {only}{also} only with kind = {kinds}")
 
     @property
     def asked_a_round(self) -> int:
@@ -228,6 +230,8 @@ class Terms(Section):
         if content["privacy"]["noise"] == EACH_OWNER:
             del content["privacy"]["noise"]
             del content["hosts"]
+        if content["privacy"]["unit"] == RECORD:
+            del content["privacy"]["unit"]
         for key, usual in (
             ("coding", "integer"),
             ("missing", "refuse"),

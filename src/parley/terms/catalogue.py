@@ -6,7 +6,7 @@ rules in `terms/algorithms/`, too.
 """
 
 from collections import ChainMap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Predicts = Literal["number", "two classes", "classes", "count", "survival"]
@@ -75,11 +75,13 @@ class MechanismFacts:
 @dataclass(frozen=True)
 class NoiseFacts:
     """Where noise is drawn, `privacy.noise`. `summed`: nobody sees an owner's own answer, for exact sums leave in
-    shares to `hosts`; `common`: one epsilon, the smallest, holds for all owners; `aborts`: a round may end without an
-    answer; `approximate`: whether it needs a delta whatever the mechanism."""
+    shares to `hosts`; `draws`: how many whole noises the sum carries; `common`: one epsilon, the smallest, holds for
+    all owners; `aborts`: a round may end without an answer; `approximate`: whether it needs a delta whatever the
+    mechanism."""
 
     summed: bool = False
     hosts: int = 0
+    draws: int = 1
     common: bool = False
     aborts: bool = False
     approximate: bool = False
@@ -87,9 +89,17 @@ class NoiseFacts:
 
 NOISES = {
     "each-owner": NoiseFacts(),  # every owner adds its own
-    # once, by hosts of whom none knows it
+    # once, by three hosts of whom none knows it
     "shared": NoiseFacts(summed=True, hosts=3, common=True, aborts=True, approximate=True),
 }
+# two cannot draw a noise that neither knows: each adds a whole one of its own
+TWO_HOSTS = replace(NOISES["shared"], hosts=2, draws=2)
+
+
+def noise_facts(noise: str, hosts: int) -> NoiseFacts:
+    """Where noise is drawn by terms that name so many hosts, and what follows from it."""
+    facts = NOISES[noise]
+    return TWO_HOSTS if facts.summed and hosts == TWO_HOSTS.hosts else facts
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,7 @@ TASKS = {
         algorithm="network-sgd",
         keys=("architecture", "layers"),
     ),
+    "counts": TaskFacts("parley.tasks.counts", kind="histogram", algorithm="counts"),
 }
 
 MODELS = {
@@ -151,6 +162,8 @@ MODELS = {
     "boosted-regression": ModelFacts("number", local_updates=False, task="trees", algorithm="boosted-trees"),
     "network-classification": ModelFacts("classes", local_updates=False, task="networks", algorithm="network-sgd"),
     "network-regression": ModelFacts("number", local_updates=False, task="networks", algorithm="network-sgd"),
+    "count": ModelFacts("number", local_updates=False, task="counts", algorithm="counts"),
+    "histogram": ModelFacts("number", local_updates=False, task="counts", algorithm="counts"),
 }
 
 ALGORITHMS = {
@@ -172,6 +185,7 @@ ALGORITHMS = {
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
     "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
     "network-sgd": AlgorithmFacts("parley.tasks.networks.terms", task="networks"),
+    "counts": AlgorithmFacts("parley.tasks.counts.terms", task="counts"),
 }
 
 MECHANISMS = {
@@ -185,4 +199,7 @@ RATING_MECHANISMS = {  # that change ratings themselves, before anything is lear
     "unbounded-ratings": MechanismFacts(approximate=False, task="ratings"),
     "hide": MechanismFacts(approximate=False, task="ratings"),
 }
-ALL_MECHANISMS = ChainMap(RATING_MECHANISMS, MECHANISMS)
+RESPONSE_MECHANISMS = {  # by which every record answers for itself
+    "randomised-response": MechanismFacts(approximate=False, task="counts"),
+}
+ALL_MECHANISMS = ChainMap(RATING_MECHANISMS, RESPONSE_MECHANISMS, MECHANISMS)

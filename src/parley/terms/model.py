@@ -48,6 +48,18 @@ class Trees(Section):
     rate: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.05  # what share of its own best each tree adds
     rows: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.5  # share of the public sample that each tree looks at
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
+    refitted: Count | None = None  # trees, the first, whose leaves are columns; what the others say is a margin
+
+    @model_validator(mode="after")
+    def _some_refitted(self) -> Self:
+        if self.refitted is not None and not self.refitted < self.count:
+            raise ValueError("refitted|expected fewer trees than count; leave the key out for all of them")
+        return self
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """How many trees become columns, then how many are added up, if any are."""
+        return (self.count,) if self.refitted is None else (self.refitted, self.count - self.refitted)
 
     def too_many(self, outcomes: int) -> str | None:
         """Why a file of trees of this size, so many in a round, would be refused; None: it would not."""
@@ -217,8 +229,14 @@ class Model(Section):
         """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""
         if self.trees is not None and self.columns != "trees":
             raise ValueError("trees|expected only beside columns = 'trees'")
-        if self.bins is not None and self.columns not in CUT and MODELS[self.kind].task != "trees":
-            raise ValueError("bins|expected only beside columns = 'bins' or 'hinges', or with boosted trees")
+        if self.bins is not None and self.columns not in CUT and MODELS[self.kind].task not in ("trees", "counts"):
+            raise ValueError(
+                "bins|expected only beside columns = 'bins' or 'hinges', with boosted trees or with a histogram"
+            )
+        if self.trees is not None and self.trees.refitted is not None and self.radius is not None:
+            raise ValueError(
+                "radius|expected none beside trees.refitted: a box would hold the weight of the public margin, too"
+            )
         self._can_cross()
         if self.columns is None:
             return

@@ -27,7 +27,8 @@ NOTES: Mapping[str, str] = {
     "model.columns": "bins: numbers cut at public quantiles; hinges: joined by lines; trees: leaves of public trees",
     "model.bins": "for each column of numbers, at most",
     "model.crossed": "pairs of columns whose coarser bins are combined, for what two do only together",
-    "model.trees": "how many, of how many leaves, of how many public rows each; how fast they are grown",
+    "model.trees": "how many, of how many leaves, of how many public rows each; how fast they are grown; refitted: of "
+    "how many the leaves are columns, what the others say being a public margin",
     "model.intercept": "a constant beside the features",
     "model.radius": "no parameter leaves the box |theta| <= radius",
     "model.holdout": "share of each owner's rows kept for scoring: never learned from",
@@ -51,7 +52,8 @@ NOTES: Mapping[str, str] = {
     "learned",
     "privacy.difference_epsilon": "of every epsilon, for one answer that tells how much owners differ, asked before "
     "anything is learned",
-    "privacy.noise": "shared: one noise for all, drawn by three hosts of whom none knows it",
+    "privacy.unit": "owner: answers are clipped as a whole, and the noise hides a whole table, not one person in it",
+    "privacy.noise": "shared: one noise for all, drawn by three hosts of whom none knows it, or two",
     "aggregation.rule": "how answers become one; all but the mean hold where some owners lie, and cost noise",
     "aggregation.byzantine": "how many owners may lie",
     "aggregation.spread": "how far apart honest owners' answers lie at most, but for noise: who is farther is named",

@@ -23,7 +23,8 @@ PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner 
 
 EACH_OWNER: Literal["each-owner"] = "each-owner"  # where noise is drawn: every owner adds its own
 SHARED: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it
-HOSTS = 3  # that draw it
+RECORD: Literal["record"] = "record"  # whom a guarantee is about: one person's rows
+OWNER: Literal["owner"] = "owner"  # an owner's whole table
 
 USUAL_ALGORITHM = "averaged-subgradient"
 
@@ -115,6 +116,7 @@ class Privacy(Section):
     scale_epsilon: Positive | None = None
     difference_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNER
+    unit: Literal["record", "owner"] = RECORD
     rating_scale: Literal["sound", "published"] | None = None  # of noise on ratings themselves; None: sound
 
     @model_validator(mode="before")
@@ -154,7 +156,7 @@ class Aggregation(Section):
 class PrivacyCost(Section):
     """How an owner prices what it gives away (read when owners negotiate)."""
 
-    kind: Literal["linear", "exponential", "posterior"]
+    kind: Literal["linear", "exponential", "posterior", "min-entropy", "mutual-information"]
     weight: NonNegative
 
 
@@ -175,7 +177,8 @@ class OwnerTerms(Section):
 
 
 class Host(Section):
-    """One of three parties that add up the owners' shares and draw the noise; it may be an owner, or the learner.
+    """One of three parties, or two, that add up the owners' shares and draw the noise; it may be an owner, or the
+    learner.
 
     With `key`, the fingerprint that `parley certs show` prints, it is known by its key: whatever the authority signs,
     nobody else is it.

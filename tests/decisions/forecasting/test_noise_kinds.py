@@ -15,6 +15,7 @@ from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.sources import Stated
 from parley.protocol.aggregation import DistributedNoise, OneNoise
 from parley.protocol.setup import resolve
+from parley.report.noise import plan_beside
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
@@ -26,7 +27,7 @@ def test_stated_assumptions_are_enough_for_every_kind():
     terms = make_terms(500, 700)
     stated = Stated(np.array([0.7, 0.7, 0.6])[: resolve(terms, PILOT).parameters], 0.02, distance=1.0)
     compared = compare_noise(forecast(terms, stated, resamples=2), stated)
-    assert {*compared.kinds} == {"each_owner", "shared", "distributed"}
+    assert {*compared.kinds} == {"each_owner", "shared", "two_hosts", "distributed"}
 
 
 def quadratic_case(seed, mechanism):
@@ -111,6 +112,20 @@ def test_every_kind_is_the_forecast_of_its_own_terms(privacy):
     if expected.method == "exact-moments":  # three owners, one curious: half as much variance again
         louder = expected.excess_at(1.5 * expected.pilot.combined_variance())[-1] / expected.unit
         assert between == pytest.approx(louder, rel=1e-9)
+
+
+def test_two_hosts_are_forecast_alike_from_whichever_terms():
+    apart = make_terms(300, 400, 500, epsilon=2.0, **WAY, **QUIET)
+    two = shared_terms(apart).changed(hosts=HOSTS[:2])
+    direct = forecast(two, PILOT, resamples=2)
+    for terms in (apart, two):
+        noise = compare_noise(forecast(terms, PILOT, resamples=2), PILOT).to_json()
+        fitness = {kind: noise[kind]["relative_fitness"] for kind in ("shared", "two_hosts", "each_owner")}
+        assert fitness["two_hosts"] == pytest.approx(direct.relative_fitness.mean, rel=1e-9)
+        assert fitness["shared"] < fitness["two_hosts"] < fitness["each_owner"]
+    assert "nothing" in plan_beside({"owners": 2, "hosts": 2, "shared": None})[0]
+    assert "1.5 times less" in plan_beside({"owners": 3, "hosts": 2, "shared": None})[0]
+    assert plan_beside({"owners": 3, "hosts": 3, "shared": None}) == []
 
 
 def test_unequal_budgets_are_where_one_noise_loses():

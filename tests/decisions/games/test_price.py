@@ -5,6 +5,8 @@ import pytest
 from samples import make_terms
 
 from parley.decisions.games.price import joining_price
+from parley.privacy.accounting.leakage import pure_leakage
+from parley.privacy.accounting.meaning import min_entropy_leakage
 
 
 def priced(kind: str, weight: float = 3.0, value: float = 2.0, **settings):
@@ -15,7 +17,14 @@ def priced(kind: str, weight: float = 3.0, value: float = 2.0, **settings):
 
 
 @pytest.mark.parametrize(
-    ("kind", "cost"), [("linear", 2.0), ("exponential", np.expm1(2.0)), ("posterior", np.tanh(1.0))]
+    ("kind", "cost"),
+    [
+        ("linear", 2.0),
+        ("exponential", np.expm1(2.0)),
+        ("posterior", np.tanh(1.0)),
+        ("min-entropy", min_entropy_leakage(2.0, individuals=1, values=2)),
+        ("mutual-information", pure_leakage(2.0).mutual_information),
+    ],
 )
 def test_it_is_the_cost_of_the_owner_s_epsilon_over_its_value(kind, cost):
     """A mutant that takes the value alone, or another owner's epsilon, is far off."""

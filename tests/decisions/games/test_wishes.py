@@ -12,7 +12,7 @@ from parley.decisions.games.wishes import wishes
 
 def scaled(game, by):
     costs = game.privacy_cost
-    return replace(game, privacy_cost=PrivacyCosts(by * costs.linear, by * costs.exponential, by * costs.posterior))
+    return replace(game, privacy_cost=PrivacyCosts({kind: by * weight for kind, weight in costs.weights.items()}))
 
 
 @pytest.mark.parametrize("make", [random_budget_game, random_weakest_link])

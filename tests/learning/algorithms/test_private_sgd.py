@@ -250,7 +250,7 @@ def test_a_share_that_is_asked_for_again_is_about_the_same_draw(flowers, tmp_pat
     second = releasing(flowers, terms, tmp_path)[0]
     again, _ = second.contribute(query)
     assert np.array_equal(contribution.words, again.words)
-    assert np.array_equal(contribution.shares.third, again.shares.third)
+    assert np.array_equal(contribution.shares.last, again.shares.last)
     second.ledger.close()
     next(tmp_path.glob("a*secret")).unlink()
     with pytest.raises(AbortedRound):

@@ -6,7 +6,7 @@ import pytest
 from parley.data import Design
 from parley.learning.outcome import shrinkage as module
 from parley.learning.outcome.shrinkage import curvatures, pulled
-from parley.losses import LogisticRegression
+from parley.losses import LinearRegression, LogisticRegression
 
 
 @pytest.fixture
@@ -81,3 +81,19 @@ def test_second_derivatives_are_kept_only_where_they_help_and_fit(batch, monkeyp
     assert curvatures(LogisticRegression(), rows, centres).shape == (9, 6, 6)
     monkeypatch.setattr(module, "KEPT", 300)
     assert curvatures(LogisticRegression(), rows, centres) is None
+
+
+@pytest.mark.parametrize("objective", [LinearRegression(), LogisticRegression()], ids=["least squares", "logistic"])
+@pytest.mark.parametrize("many", [1, 30, 59, 61, 400])
+def test_rows_fewer_than_parameters_have_the_same_models(objective, many):
+    """The gradient of mean loss and pull vanishes, in the space that rows span as among all parameters; an intercept is
+    pulled less than the others by some models."""
+    rng = np.random.default_rng(many)
+    X = np.column_stack([rng.random((many, 120)) < 0.1, np.ones(many)]).astype(float)
+    rows = Design(X, np.where(rng.random(many) < 0.4, 1.0, -1.0), np.ones(many))
+    centres, strengths = 0.3 * rng.normal(size=(6, 121)), np.repeat(np.geomspace(1e-3, 10.0, 6)[:, None], 121, axis=1)
+    strengths[:4, -1] = 1e-3
+    found = pulled(objective, rows, centres, strengths)
+    left = objective.mean_gradient(rows, found) + strengths * (found - centres)
+    assert np.abs(left).max() < (1e-12 if objective.quadratic else 1e-5)
+    assert np.abs(found - centres).max() > 0.01

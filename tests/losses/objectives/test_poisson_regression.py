@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from samples import make_terms
+from samples import make_terms, row_batch
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
 
@@ -167,7 +167,7 @@ def farthest(terms, norm, unit, seeds, query=GradientQuery, more=()):
     def ratios(candidates):
         with np.errstate(over="ignore"):
             cells = np.clip(np.array(candidates)[:, :10].reshape(-1, 5) * unit, -1.7e308, 1.7e308)
-        rows = setup.preparation.design(pd.DataFrame(cells, columns=["x0", "x1", "x2", "y", "years"]), "a")
+        rows = setup.preparation.design(row_batch(cells, ["x0", "x1", "x2", "y", "years"]), "a")
         return [ratio(rows, 2 * place, v[10:]) for place, v in enumerate(candidates)]
 
     def ratio(rows, first, at):
@@ -202,7 +202,7 @@ def test_no_neighbours_move_the_mean_gradient_further_than_claimed(case, clip, n
 def test_the_search_finds_exposures_that_are_not_cut(monkeypatch):
     """The mutant: whatever exposure a record claims, its bounds notwithstanding."""
     monkeypatch.setattr(
-        counts, "weights", lambda model, typical, rows, name: np.abs(rows["years"]).to_numpy().clip(1e-9, 1e50)
+        counts, "weights", lambda model, typical, rows, name: np.abs(rows["years"].to_numpy()).clip(1e-9, 1e50)
     )
     assert farthest(count_terms(norm="l2"), "l2", 40 * UNIT, seeds=2) > 1.5
 

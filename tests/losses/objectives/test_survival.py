@@ -4,7 +4,7 @@ exceeds, searched for by hill climbing over raw cells."""
 import numpy as np
 import pandas as pd
 import pytest
-from samples import make_terms
+from samples import make_terms, row_batch
 from sklearn.linear_model import LogisticRegression
 
 import parley
@@ -183,8 +183,8 @@ def farthest(terms, norm, subjects=3, tries=400):
 
     def ratios(candidates):
         numbers, happened = (np.array(each) for each in zip(*candidates, strict=True))
-        frame = pd.DataFrame(numbers[:, :cells].reshape(-1, 4), columns=["x0", "x1", "x2", "y"])
-        rows = setup.preparation.design(frame.assign(event=happened.ravel()), "a")
+        raw = np.column_stack([numbers[:, :cells].reshape(-1, 4), happened.ravel()])
+        rows = setup.preparation.design(row_batch(raw, ["x0", "x1", "x2", "y", "event"]), "a")
         return [ratio(rows, place * (subjects + 1), v[cells:]) for place, v in enumerate(numbers)]
 
     def ratio(rows, first, theta):

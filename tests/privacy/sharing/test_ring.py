@@ -11,7 +11,7 @@ from parley.privacy.sharing import ring
 from parley.privacy.sharing.channel import Counted, together, wires
 from parley.privacy.sharing.opening import LyingHostError, Opening, open_words, opening_of
 from parley.privacy.sharing.party import Party, agree_keys
-from parley.privacy.sharing.ring import Keystream, Replicated, digest, expand, third_share
+from parley.privacy.sharing.ring import Keystream, Replicated, digest, expand, last_share
 from parley.privacy.sharing.secret_noise import draw
 
 
@@ -26,7 +26,7 @@ def test_a_seed_stands_for_the_same_words_for_ever() -> None:
 def test_three_shares_make_the_vector() -> None:
     words = np.array([5, 2**64 - 3, 0], dtype=np.uint64)
     seeds = os.urandom(32), os.urandom(32)
-    np.testing.assert_array_equal(expand(seeds[0], 3) + expand(seeds[1], 3) + third_share(words, seeds), words)
+    np.testing.assert_array_equal(expand(seeds[0], 3) + expand(seeds[1], 3) + last_share(words, seeds), words)
 
 
 def test_digest_has_the_length() -> None:

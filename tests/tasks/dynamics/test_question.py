@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from plants import COLUMNS, plant_terms, trajectories
 
@@ -37,10 +38,10 @@ def test_no_pair_of_trajectories_moves_the_answer_further_than_stated(privacy):
     rng = np.random.default_rng(2)
     norm = (lambda v: np.abs(v).sum()) if question.norm == "l1" else np.linalg.norm
 
-    others = setup.preparation.records(frame, "table")
+    others, run = setup.preparation.records(frame, "table"), pa.array(["run 0"] * SAMPLES)
 
     def asked(cells):
-        one = pd.DataFrame(cells, columns=COLUMNS).assign(run="run 0")
+        one = pa.RecordBatch.from_arrays([*map(pa.array, cells.T), run], [*COLUMNS, "run"])
         X = np.vstack([setup.preparation.records(one, "table"), others[1:]])
         design = Design(X, np.zeros(RUNS), np.ones(RUNS))
         return question.exact(TrajectoriesQuery.ask("h", "l", 1), Tables(design, design.empty()))

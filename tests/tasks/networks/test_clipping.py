@@ -57,9 +57,9 @@ def by_hand(module, losses, X, y, norm):
 @pytest.mark.parametrize("norm", ["l2", "l1"])
 @pytest.mark.parametrize("route", ["closed-form", "written"])
 @pytest.mark.parametrize("places", [False, True])
-def test_the_sum_is_that_of_records_clipped_one_by_one(norm, route, places):
+def test_the_sum_is_that_of_records_clipped_one_by_one(norm, route, places, device):
     module, (X, y) = small(places), rows_of(9)
-    found = RecordGradients(module, cross_entropy, (64,), CLIP, norm, 9, route=route)
+    found = RecordGradients(module, cross_entropy, (64,), CLIP, norm, 9, device, route)
     assert [type(layer).__name__ for layer in found._by_zeros].count("Places") == (
         1 if places and norm == "l2" and route == "closed-form" else 0
     )
@@ -77,10 +77,10 @@ def test_a_layer_of_sequences_and_one_without_a_constant_have_closed_forms_too()
     assert found.clipped_sum(theta_of(module), X, y) == pytest.approx(wanted, abs=2e-6)
 
 
-def test_other_layers_are_written_out():
+def test_other_layers_are_written_out(device):
     module = nn.Sequential(nn.Linear(64, 8), nn.GroupNorm(2, 8), nn.ReLU(), nn.Linear(8, 3))
     X, y = rows_of(5)
-    found = RecordGradients(module, cross_entropy, (64,), CLIP, "l2", 5)
+    found = RecordGradients(module, cross_entropy, (64,), CLIP, "l2", 5, device)
     assert found.clipped_sum(theta_of(module), X, y) == pytest.approx(
         by_hand(module, cross_entropy, X, y, "l2"), abs=2e-6
     )
@@ -146,8 +146,8 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("module", "losses", "norm"), SETTINGS)
-def test_no_record_found_moves_a_sum_by_more_than_the_clip(module, losses, norm):
-    made = RecordGradients(module, losses, (64,), CLIP, norm, 8)
+def test_no_record_found_moves_a_sum_by_more_than_the_clip(module, losses, norm, device):
+    made = RecordGradients(module, losses, (64,), CLIP, norm, 8, device)
     worst = found_worst(made, np.random.default_rng(0))
     assert 0.9 < worst <= 1 + 2 * 2 * made.rounding(2)
 
@@ -173,10 +173,10 @@ def test_without_the_clip_it_would_be_found_out(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["logistic", "chase-small"])
-def test_a_row_alone_and_in_company_hands_over_the_same_numbers(name):
+def test_a_row_alone_and_in_company_hands_over_the_same_numbers(name, device):
     """Alone in any shape it is the same to the bit; among others the sum grows by it but for roundings in float64."""
     network = Architecture.of(name, 784, 10)
-    made = RecordGradients(network.module(), cross_entropy, (784,), 1.0, "l2", 40)
+    made = RecordGradients(network.module(), cross_entropy, (784,), 1.0, "l2", 40, device)
     theta = np.random.default_rng(1).normal(0, 0.3, network.parameters)
     X, y = rows_of(70, 3, 784)
     alone = made.clipped_sum(theta, X[:1], y[:1])
@@ -185,12 +185,12 @@ def test_a_row_alone_and_in_company_hands_over_the_same_numbers(name):
         some = made.clipped_sum(theta, X[: company + 1], y[: company + 1])
         others = made.clipped_sum(theta, X[1 : company + 1], y[1 : company + 1])
         assert np.abs(some - others - alone).max() < 1e-13 * company
-    silent = RecordGradients(network.module(), cross_entropy, (784,), 1.0, "l2", 100)
+    silent = RecordGradients(network.module(), cross_entropy, (784,), 1.0, "l2", 100, device)
     assert np.array_equal(silent.clipped_sum(theta, X[:1], y[:1]), alone)
 
 
-def test_an_empty_draw_is_nothing_and_a_gradient_that_is_no_number_counts_nothing():
-    made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8)
+def test_an_empty_draw_is_nothing_and_a_gradient_that_is_no_number_counts_nothing(device):
+    made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8, device)
     X, y = rows_of(3)
     theta = np.ones(made.parameters)
     assert not made.clipped_sum(theta, X[:0], y[:0]).any()

@@ -11,14 +11,22 @@ from parley.errors import GuaranteeError, SettingError  # noqa: E402
 from parley.tasks.networks import kernels  # noqa: E402
 from parley.tasks.networks.architectures import _MADE, Architecture  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
-from parley.tasks.networks.modules import Pooled, module_scores, parameters_of, set_parameters  # noqa: E402
+from parley.tasks.networks.modules import Averaged, Pooled, module_scores, parameters_of, set_parameters  # noqa: E402
 from parley.tasks.networks.objective import cross_entropy  # noqa: E402
 from parley.tasks.networks.terms import ARCHITECTURES  # noqa: E402
 
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("logistic", 7850), ("mlp", 52650), ("zawacki-cnn", 26010), ("chase-small", 13114), ("chase-large", 106122)],
+    [
+        ("logistic", 7850),
+        ("mlp", 52650),
+        ("zawacki-cnn", 26010),
+        ("chase-small", 13114),
+        ("chase-large", 106122),
+        ("tanh-cnn", 26010),
+        ("scattering-linear", 39700),
+    ],
 )
 def test_networks_by_name_have_their_sizes_and_say_ten_numbers_of_an_image(name, parameters):
     network = Architecture.of(name, 784, 10, (64, 32) if name == "mlp" else ())
@@ -30,12 +38,26 @@ def test_networks_by_name_have_their_sizes_and_say_ten_numbers_of_an_image(name,
     assert not np.array_equal(theta, network.initial(1))
 
 
+@pytest.mark.parametrize(
+    ("name", "width", "parameters"), [("zawacki-cnn-9", 3072, 131_466), ("vgg-11", 784, 9_220_354)]
+)
+def test_deep_networks_have_their_sizes_and_their_signals_do_not_vanish(name, width, parameters):
+    network = Architecture.of(name, width, 10 if width == 3072 else 2)
+    assert network.parameters == parameters
+    module = network.module()
+    set_parameters(module, network.initial())
+    said = module_scores(module, np.random.default_rng(0).normal(0, 1, (3, width)).astype(np.float32))
+    assert 1e-2 < np.abs(said - said.mean(axis=1, keepdims=True)).max() < 10
+
+
 def test_what_terms_may_name_is_what_can_be_made():
     assert tuple(_MADE) == ARCHITECTURES
     with pytest.raises(SettingError, match="expected one of logistic"):
         Architecture.of("resnet", 784, 10)
     with pytest.raises(SettingError, match="images of 28 by 28"):
         Architecture.of("zawacki-cnn", 100, 10)
+    with pytest.raises(SettingError, match="images of 32 by 32"):
+        Architecture.of("zawacki-cnn-9", 784, 10)
 
 
 class Tied(nn.Module):
@@ -142,3 +164,15 @@ def test_pooled_images_are_those_of_max_pooling(stride):
     assert torch.equal(ours, theirs)
     slopes = [torch.autograd.grad((said**2).sum(), images)[0] for said in (ours, theirs)]
     assert torch.allclose(*slopes)
+
+
+def test_pixels_are_averaged_by_two_and_all_together():
+    pixels = torch.arange(16.0).reshape(1, 1, 4, 4)
+    assert torch.equal(Averaged()(pixels), nn.AvgPool2d(2)(pixels))
+    assert torch.equal(Averaged(whole=True)(pixels), nn.AdaptiveAvgPool2d(1)(pixels))
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", "cuda:99", "mps"])
+def test_devices_that_are_not_there_are_refused_in_a_sentence(device):
+    with pytest.raises(SettingError, match="expected"):
+        RecordGradients(nn.Linear(2, 2), cross_entropy, (2,), 1.0, "l2", 4, device)

@@ -18,7 +18,7 @@ import parley  # noqa: E402
 from parley.errors import BudgetExhausted, DataError, OutOfOrder, SettingError  # noqa: E402
 from parley.privacy.accounting import compose  # noqa: E402
 from parley.privacy.events import GaussianEvent  # noqa: E402
-from parley.tasks.networks.training import NetworkPlan, train_network  # noqa: E402
+from parley.tasks.networks.training import NetworkPlan, Speed, train_network  # noqa: E402
 
 torch.set_num_threads(1)
 PLAN = NetworkPlan(epsilon=8.0, delta=1e-5, clip=1.0, batches=5, epochs=20, step=2.0)
@@ -39,9 +39,11 @@ def ledger(folder):
     return parley.Ledger(folder / "a.ledger", lifetime=8.0, lifetime_delta="1e-5")
 
 
-def test_rings_are_learned_and_progress_is_judged_on_public_rows():
+def test_rings_are_learned_and_progress_is_judged_on_public_rows(device):
     told = []
-    trained = train_network(network(), *points(1000), PLAN, validation=points(300, 9), seed=0, progress=told.append)
+    trained = train_network(
+        network(), *points(1000), PLAN, validation=points(300, 9), seed=0, speed=Speed(device), progress=told.append
+    )
     assert trained.accuracy > 0.9
     assert (trained.epsilon_spent, trained.adjacency, trained.released) == (8.0, "replace-one", False)
     assert [each.step for each in told] == list(range(1, 101))

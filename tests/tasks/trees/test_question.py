@@ -9,7 +9,6 @@ from parley.errors import Malformed
 from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import GradientQuery, Tables
 from parley.protocol.setup import resolve
-from parley.tasks.trees.placed_rows import PlacedRows
 from parley.tasks.trees.question import LeafSumsQuery
 from parley.tasks.trees.structure import Leaves
 
@@ -27,28 +26,23 @@ SETTINGS = [
 ]
 
 
-def without(rows, place):
-    """These records but for one."""
-    return PlacedRows(*(np.delete(each, place, axis=0) for each in (rows.places, rows.y, rows.present)))
-
-
 def found_worst(setup, rng, tries=300):
     """The largest move over the sensitivity, climbing over the replaced row, the question and the round."""
     terms, question = setup.terms, setup.part("a").training.question
     others, classes = grove(ROWS - 1, 1, terms.model.classifies), terms.model.classifies
-    both = terms.changed(owners={"a": {"records": ROWS + 1}})
+    drawn = []
 
     def row():
         y = rng.choice([0.0, 1.0, np.nan] if classes else TARGETS)
-        return [rng.choice(CELLS), rng.choice(CELLS), rng.choice([*COLOURS, "grey"]), y]
+        drawn.append([rng.choice(CELLS), rng.choice(CELLS), rng.choice([*COLOURS, "grey"]), y])
+        return len(drawn) - 1
 
     def moved(pair, theta, number):
-        query = LeafSumsQuery.ask("h", "l", number, theta)
+        query, values = LeafSumsQuery.ask("h", "l", number, theta), []
         question.check(query, ())
-        values, frame = [], pd.concat([pd.DataFrame(pair, columns=others.columns), others], ignore_index=True)
-        rows, held = setup.preparation.designs(frame, both, "a")
-        for mine in range(2):
-            bounded = question.bounded(query, Tables(without(rows, 1 - mine), held))
+        for mine in pair:
+            table = rows.where(np.array([mine, *range(len(drawn), len(rows))]))
+            bounded = question.bounded(query, Tables(table, held))
             require(bounded, question.norm, question.sensitivity)
             assert question.extent.holds(bounded.value)
             values.append(bounded.value)
@@ -60,11 +54,16 @@ def found_worst(setup, rng, tries=300):
         return wild if rng.random() < 0.5 else rng.normal(0, 20, question.parameters)
 
     pair, theta, number = [row(), row()], point(), 2
-    worst = moved(pair, theta, number)
+    steps = []  # drawn before, so that all rows are prepared at once
     for step in range(tries):
-        trial = [row() if step % 4 in (k, 2) else pair[k] for k in range(2)]
-        where = point() if step % 4 == 3 else theta
-        when = int(rng.integers(1, terms.learning.horizon + 1))
+        fresh, where = [row() if step % 4 in (k, 2) else None for k in range(2)], point() if step % 4 == 3 else None
+        steps.append((fresh, where, int(rng.integers(1, terms.learning.horizon + 1))))
+    frame = pd.concat([pd.DataFrame(drawn, columns=others.columns), others], ignore_index=True)
+    rows, held = setup.preparation.designs(frame, terms.changed(owners={"a": {"records": len(frame)}}), "a")
+    worst = moved(pair, theta, number)
+    for fresh, where, when in steps:
+        trial = [old if new is None else new for old, new in zip(pair, fresh, strict=True)]
+        where = theta if where is None else where
         if (found := moved(trial, where, when)) > worst:
             worst, pair, theta, number = found, trial, where, when
     return worst

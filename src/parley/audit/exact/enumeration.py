@@ -20,6 +20,7 @@ from parley.audit.canary import CanarySearch
 from parley.audit.present_rows import PresentRows
 from parley.errors import TermsError
 from parley.privacy.mechanisms import GridGeometric, Laplace, Mechanism
+from parley.privacy.mechanisms.whole_geometric import WholeGeometric
 from parley.protocol.queries import Query, Question, Tables
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
@@ -87,7 +88,7 @@ def answer_law(question: Question, query: Query, tables: Tables, mechanism: Mech
 
 
 def _with_noise(values: Floats, chances: Floats, mechanism: Mechanism) -> AnswerLaw:
-    if isinstance(mechanism, GridGeometric):
+    if isinstance(mechanism, GridGeometric | WholeGeometric):
         unit, steps = mechanism.grid(values.shape[1])
         return AnswerLaw(np.rint(values / unit) * unit, chances, steps * unit, unit)
     if isinstance(mechanism, Laplace):

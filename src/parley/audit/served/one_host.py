@@ -1,9 +1,10 @@
-"""One noise for all, seen by one of the three hosts and by the learner together: what they learn of an owner's answer,
-and that a host learns nothing before the sum is opened.
+"""One noise for all, seen by one of its hosts and by the learner together: what they learn of an owner's answer, and
+that a host learns nothing before the sum is opened.
 
 A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, its own
 part of it before that is shared, what it is sent. Its journal holds sums of these, and tags of shares under keys, which
-are not attacked here. The learner has the three openings.
+are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds. The learner has all
+openings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +20,13 @@ from parley.audit.black_box import check_confidence
 from parley.audit.distinguishing import best_event
 from parley.errors import TermsError
 from parley.privacy.adjacency import Adjacency
-from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.mechanisms.recipe import Recipe
+from parley.privacy.mechanisms.random_words import SeededWords, Words
+from parley.privacy.mechanisms.recipe import Recipe, draw_secretly
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing.channel import HOSTS, Channel, together, wires
-from parley.privacy.sharing.opening import open_words, opening_of
+from parley.privacy.sharing.opening import Opening, open_words, opening_of
 from parley.privacy.sharing.party import Party
-from parley.privacy.sharing.ring import KEY, Replicated, expand, third_share
+from parley.privacy.sharing.ring import KEY, Replicated, expand, last_share
 from parley.privacy.sharing.secret_noise import BATCH, draw
 from parley.protocol.setup import resolve
 from parley.terms import Terms
@@ -63,11 +64,11 @@ class HostView:
     def uneven(self, size: int) -> float:
         """The least p-value of bytes that should be uniform, before anything is opened: of each share, of the sum of
         the two, by either half of the answers, and of all that was received; times how many there are."""
-        shares = [self.words["answer, first"], self.words["answer, second"]]
-        shares += [shares[0] + shares[1], self.words["noise, first"], self.words["noise, second"]]
+        held = [words for name, words in self.words.items() if name.startswith("answer")]
+        shares = [*held, np.asarray(sum(held)), *(w for name, w in self.words.items() if name.startswith("noise"))]
         halves = [part for words in shares for part in (words[: size // 2], words[size // 2 :])]
         columns = [half.astype("<u8").view(np.uint8).reshape(-1, 8)[:, place] for half in halves for place in range(8)]
-        columns.append(np.frombuffer(b"".join(self.received), dtype=np.uint8))
+        columns += [np.frombuffer(b"".join(self.received), dtype=np.uint8)] if self.received else []
         return min(
             1.0, len(columns) * min(float(chisquare(np.bincount(each, minlength=256)).pvalue) for each in columns)
         )
@@ -137,7 +138,7 @@ def audit_hosts(
     Every coordinate of what the hosts draw at once is a run of its own. The host takes off the opened sum whichever
     signed sum of numbers of its own view leaves least, and the threshold on the rest is chosen on other runs.
 
-    Formal guarantee: as `Event.bound`'s, for all three hosts together: bounds exceed the true eps with probability at
+    Formal guarantee: as `Event.bound`'s, for all hosts together: bounds exceed the true eps with probability at
     most 1 - confidence; even views are called uneven with probability at most `FALSE_ALARM`.
     """
     part = resolve(terms).part(terms.owners[0].name)
@@ -146,11 +147,12 @@ def audit_hosts(
         raise TermsError("privacy.noise: expected 'shared': by these terms no host sees anything")
     check_confidence(delta, confidence)
     rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH)
-    runs = [opened_once(noise.recipe, int(noise.moved), BATCH, rng) for _ in range(pieces)]
-    each, claimed = 1 - (1 - confidence) / HOSTS, upper(part.training.series.spent_after(1))
+    opened = opened_by_two if terms.noise.hosts == 2 else opened_once
+    runs = [opened(noise.recipe, int(noise.moved), BATCH, rng) for _ in range(pieces)]
+    each, claimed = 1 - (1 - confidence) / terms.noise.hosts, upper(part.training.series.spent_after(1))
     verdicts = []
-    for host in range(HOSTS):
-        views = [(views[host], opened) for views, opened in runs]
+    for host in range(terms.noise.hosts):
+        views = [(views[host], total) for views, total in runs]
         off, bound = _proved(views, delta, each)
         uneven = min(1.0, pieces * min(view.uneven(BATCH) for view, _ in views))
         counted = (pieces - 1) * BATCH // 2
@@ -162,10 +164,10 @@ def audit_hosts(
 def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
     """(the views of the three hosts, what the learner opens) of `size` answers at once: the first half is 0, the second
     `moved` grid units."""
-    words = np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
+    words = _halves(moved, size)
     ends, views = wires(), [HostView(host) for host in range(HOSTS)]
     keys, seeds = [rng.bytes(KEY) for _ in range(HOSTS)], (rng.bytes(KEY), rng.bytes(KEY))
-    shares = [expand(seeds[0], size), expand(seeds[1], size), third_share(words, seeds)]
+    shares = [expand(seeds[0], size), expand(seeds[1], size), last_share(words, seeds)]
     tasks = []
     for view, end in zip(views, ends, strict=True):
         host = view.host
@@ -173,6 +175,25 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
         tasks.append(partial(_sum, party, view, recipe, Replicated(shares[host], shares[(host + 1) % HOSTS])))
     totals = together(*tasks, wires=ends)
     return views, open_words([opening_of(total) for total in totals])
+
+
+def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
+    """The same of two hosts, each of which adds a whole noise of its own to its share."""
+    words, seeds = _halves(moved, size), (rng.bytes(KEY),)
+    views = [
+        HostView(
+            host,
+            {"answer": share, "own noise": draw_secretly(recipe, size, SeededWords(rng.bytes(KEY))).view(np.uint64)},
+        )
+        for host, share in enumerate((expand(seeds[0], size), last_share(words, seeds)))
+    ]
+    openings = [Opening(view.words["answer"] + view.words["own noise"], b"") for view in views]
+    return views, open_words(openings)
+
+
+def _halves(moved: int, size: int) -> Words:
+    """Answers of which the first half is 0, the second `moved` grid units."""
+    return np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
 
 
 def _sum(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:

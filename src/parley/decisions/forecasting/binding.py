@@ -38,10 +38,11 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
         warnings.append(_speeds_sentence(pilot))
     clip = _clip_sentence(pilot, here, moments)
     box = moments is not None and _box_binds(pilot, here, moments)
-    warnings += [] if clip is None else [clip]
+    whole = _answer_sentence(pilot, here)
+    warnings += [each for each in (clip, whole) if each is not None]
     if box:
         warnings.append("the noise reaches the box: the model may be pushed against it")
-    return clip is not None or box, tuple(warnings)
+    return clip is not None or box or pilot.question.answer_clip is not None, tuple(warnings)
 
 
 def _speeds_sentence(pilot: Pilot) -> str:
@@ -90,6 +91,21 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
             f"plan weighs it"
         )
     return None
+
+
+def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
+    """How much of an owner's answer a clip of the whole leaves where training begins; None where it leaves all."""
+    clip = pilot.question.answer_clip
+    if clip is None or not pilot.has_rows or pilot.question.size != pilot.question.parameters:
+        return None
+    mean = pilot.objective.mean_gradient(pilot.design, here.begin[None], pilot.bound)[0]
+    size = float(np.abs(mean).sum() if pilot.question.norm == "l1" else np.linalg.norm(mean))
+    if not size > clip.value:
+        return None
+    return (
+        f"answers are clipped as a whole: where training begins the pilot's mean gradient measures {number(size, 3)}, "
+        f"and {clip.value / size:.1%} of it is left"
+    )
 
 
 def _cuts_nothing(pilot: Pilot) -> str:

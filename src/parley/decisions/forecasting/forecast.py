@@ -14,6 +14,7 @@ from parley.decisions.forecasting.expectation import REPLICATES, Expectation, Me
 from parley.decisions.forecasting.heterogeneity import ASSUMED, Heterogeneity
 from parley.decisions.forecasting.joining import Interval, Joining, joining
 from parley.decisions.forecasting.owner_forecast import OwnerForecast, coalition_cost, owner_forecasts
+from parley.decisions.forecasting.owners_needed import needed_words, owners_needed
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.published import PublishedBounds, published_bounds
 from parley.decisions.forecasting.sources import Source
@@ -25,6 +26,7 @@ from parley.owner.warnings import budget_warning, noise_choice
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.aggregation import CoalitionNoise
 from parley.terms import Terms
+from parley.terms.sections import OWNER
 from parley.validate import Floats, whole
 
 SCORED = 24  # models for the task's metrics
@@ -123,7 +125,14 @@ class Forecast:
         """The sentences that a reader should know beside the figures."""
         known, mean = self.expected.pilot, float(self.path[-1])
         found = (*_worse_than_nothing(self.expected, mean), *_noise_choice(known), *_loud(known))
+        if self.terms.privacy.unit == OWNER:
+            found = (needed_words(self.owners_needed, len(self.terms.owners)), *found)
         return (*self.expected.warnings, *self.interval_warnings, *found)
+
+    @cached_property
+    def owners_needed(self) -> int | None:
+        """How many owners like these it takes until together beats alone; None: no number of them."""
+        return owners_needed(*self._coalitions)
 
     @property
     def target_words(self) -> str | None:
@@ -143,7 +152,8 @@ class Forecast:
             "metrics": self.metrics,
             "published_bounds": vars(self.published_bounds),
             "owners": [owner.to_json() for owner in self.owners],
-            "adjacency": Adjacency.REPLACE_ONE,
+            "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
+            "owners_needed": self.owners_needed,
             "differences": self.joining.differences.to_json(),
             "best_coalition": list(self.best_coalition),
             "baselines": self.worth.to_json(),

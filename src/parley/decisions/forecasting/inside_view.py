@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import f as f_law
-from scipy.stats import norm
+from scipy.special import fdtrc, ndtr, ndtri
 
 from parley.data import Design
 from parley.data.sources import Table
@@ -43,7 +42,7 @@ Advice = Literal["join", "stay", "unknown"]
 DRAWS = 8  # joint models as they may come out
 LEAST_ROWS = 10
 LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
-NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))  # standard errors to an end of an interval
+NORMAL = float(ndtri((1 + CONFIDENCE) / 2))  # standard errors to an end of an interval
 # standard errors from which advice is given: it is then right with 69 % or more, as far as the estimate is normal
 SURE = 0.5
 NOTICED = 1e-6  # share of the cost alone: what is smaller is rounding, not a gain
@@ -204,7 +203,7 @@ def law_test(objective: EmpiricalRisk, public: Design, optimum: Floats, rows: De
     away = (objective.mean_gradient(rows, optimum) - gradients.mean(axis=0)) @ directions[:, seen]
     count = int(seen.sum())
     statistic = float(np.sum(away**2 / values[seen])) / (1 / len(rows) + 1 / len(public)) / count
-    return LawTest(float(f_law.sf(statistic, count, max(len(public) - count, 1))), statistic, count)
+    return LawTest(float(fdtrc(count, max(len(public) - count, 1), statistic)), statistic, count)
 
 
 def _law(known: Pilot, rows: Design) -> LawTest:
@@ -271,8 +270,8 @@ def _above_zero(mean: float, error: float, count: int = 9) -> Floats:
     if not error > 0:
         return np.full(count, max(mean, 0.0))
     away = max(mean / error, -30.0)
-    above = norm.cdf(away) * (np.arange(count) + 0.5) / count  # of what is above zero
-    return np.asarray(np.maximum(error * (away - norm.ppf(above)), 0.0))
+    above = ndtr(away) * (np.arange(count) + 0.5) / count  # of what is above zero
+    return np.asarray(np.maximum(error * (away - ndtri(above)), 0.0))
 
 
 def _weighed(first: Estimate, second: Estimate) -> Estimate:

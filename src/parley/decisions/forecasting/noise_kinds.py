@@ -1,12 +1,12 @@
-"""The same budgets with noise drawn elsewhere: by each owner for itself, once for all by hosts, or by the owners in
-shares.
+"""The same budgets with noise drawn elsewhere: by each owner for itself, once for all by three hosts, once by each of
+two, or by the owners in shares.
 
 Where each owner draws its own, noise adds up: N owners of the same size have N times the variance of one noise for all.
 That often decides whether joining pays, so the forecast says it for every kind, whatever the terms name.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,9 +23,9 @@ from parley.decisions.forecasting.worth import joint_cost
 from parley.errors import DataError, SettingError, TermsError
 from parley.protocol.aggregation import CoalitionNoise, DistributedNoise, OneNoise
 from parley.terms import Terms
-from parley.terms.catalogue import MECHANISMS
+from parley.terms.catalogue import MECHANISMS, TWO_HOSTS
 
-Kind = Literal["each_owner", "shared", "distributed"]
+Kind = Literal["each_owner", "shared", "two_hosts", "distributed"]
 
 HOSTS = ("host-1", "host-2", "host-3")  # who would have to be found
 DELTAS = (1e-9, 1e-6)  # for the random bits of hosts, where the terms promise pure epsilon
@@ -72,9 +72,16 @@ class NoiseComparison:
     def to_json(self) -> dict[str, Any]:
         """The object under `noise` in `parley forecast --json`; null for a kind that these terms do not allow, and
         why."""
-        kinds: tuple[Kind, ...] = ("each_owner", "shared", "distributed")
+        kinds: tuple[Kind, ...] = ("each_owner", "shared", "two_hosts", "distributed")
         content: dict[str, Any] = {kind: self.kinds[kind].to_json() if kind in self.kinds else None for kind in kinds}
         return {**content, "curious": self.curious, "missing": dict(self.missing)}
+
+
+def kind_of(terms: Terms) -> Literal["each_owner", "shared", "two_hosts"]:
+    """Where noise is drawn by these terms."""
+    if not terms.noise.summed:
+        return "each_owner"
+    return "two_hosts" if terms.noise == TWO_HOSTS else "shared"
 
 
 def each_owner_terms(terms: Terms) -> Terms:
@@ -89,7 +96,7 @@ def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
     """The same agreement with one noise for all; hosts that are not named yet get placeholders, and pure epsilon gets a
     small delta."""
     if terms.noise.summed:
-        return terms
+        return terms if terms.noise.hosts == len(HOSTS) else terms.changed(hosts=HOSTS)
     promised = terms.privacy.delta or delta or DELTAS[0]
     return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=HOSTS)
 
@@ -102,8 +109,9 @@ def compare_noise(
     here = result.expected
     known = open_pilot(result.terms, pilot) if here is None else here.pilot
     kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
-    for kind in ("each_owner", "shared"):
-        own = (kind == "shared") == result.terms.noise.summed
+    agreed = kind_of(result.terms)
+    for kind in dict.fromkeys(("each_owner", "shared", agreed)):
+        own = kind == agreed
         try:
             there = known if own else _under(known, kind)
             expected = here if own and here is not None else expect(there)
@@ -115,14 +123,16 @@ def compare_noise(
         cost, noise = coalition_cost(expected, mean)
         gains = joining(expected, cost, there.combined_variance(), models, result.joining.differences)
         kinds[kind] = _forecast(expected, mean, cost, noise, gains)
-        if isinstance(there.noise, OneNoise):
-            kinds["distributed"] = _distributed(expected, cost, gains, DistributedNoise(there.noise, curious))
+        if kind == "shared" and isinstance(there.noise, OneNoise):
+            kinds["distributed"] = _louder(expected, cost, gains, DistributedNoise(there.noise, curious))
+            twice = replace(there.noise, demands=TWO_HOSTS.draws * there.noise.demands)
+            kinds["two_hosts"] = _louder(expected, cost, gains, twice)
     if "shared" in missing:
-        missing["distributed"] = missing["shared"]
+        missing |= {kind: missing["shared"] for kind in ("two_hosts", "distributed") if kind not in kinds}
     return NoiseComparison(kinds, missing, curious)
 
 
-def _under(known: Pilot, kind: Literal["each_owner", "shared"]) -> Pilot:
+def _under(known: Pilot, kind: Kind) -> Pilot:
     """The pilot under terms of the other kind: with the least delta that suffices, where it needs one and there is
     none."""
     if kind == "each_owner":
@@ -147,7 +157,9 @@ def _forecast(
     return _kind(expected, mean, gains, tuple(part.name for part in asked), epsilon)
 
 
-def _distributed(expected: Expectation, cost: CoalitionCost, gains: Joining, noise: DistributedNoise) -> KindForecast:
+def _louder(
+    expected: Expectation, cost: CoalitionCost, gains: Joining, noise: DistributedNoise | OneNoise
+) -> KindForecast:
     """By the price that the same way of training puts on noise, which is exact where the moments are."""
     variance = float(expected.pilot.variances_of(noise).mean())
     fitness = float(cost.privacy_error(variance)) / expected.unit

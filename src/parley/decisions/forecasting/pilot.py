@@ -20,7 +20,6 @@ from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
 from parley.losses import EmpiricalRisk, RecordBound
 from parley.privacy.mechanisms import Bounded, FastNoise, Mechanism
-from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.aggregation import (
     CoalitionNoise,
@@ -143,8 +142,7 @@ class Pilot:
         """Noise of everybody's combined answer, drawn as in a study."""
         first = self.mechanisms[0]
         if isinstance(first, SharedNoise):
-            drawn = draw_plainly(first.recipe, shape, np.random.default_rng(seed))
-            return first.over(int(self.rows.sum())).decode(drawn.view(np.uint64))
+            return first.over(int(self.rows.sum())).decode(first.drawn(shape, np.random.default_rng(seed)))
         noise, rows, nothing = FastNoise(seed), float(self.rows.sum()), np.zeros(shape)
         rule = self.setup.aggregation
         if isinstance(rule, Robust):

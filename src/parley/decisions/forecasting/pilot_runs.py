@@ -1,6 +1,7 @@
 """Runs on a pilot: its rows answer as the owners will, with the noise of each of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.asynchronous import clocked
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.privacy.mechanisms import FastNoise
-from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.aggregation import NoiseGroup, noise_groups
 from parley.protocol.queries import Answer, Query
@@ -32,9 +32,12 @@ class PilotExchange:
         terms = pilot.terms
         # all rows answer one question alike; batches and steps of their own differ
         self._own = pilot.question.batched or terms.uneven
-        self._apart = pilot.algorithm.each or not pilot.setup.aggregation.averages
+        self._clip = pilot.question.answer_clip
+        self._apart = pilot.algorithm.each or not pilot.setup.aggregation.averages or self._clip is not None
         # where answers are about batches, these differ by chance already; without any noise nothing does
         alike = pilot.setup.aggregation.averages or pilot.question.batched or noiseless
+        if self._clip is not None:  # by chance the answer of a few rows is larger, and more of it is cut
+            alike = pilot.question.size != pilot.question.parameters
         self._away = {} if alike else chance_deviations(pilot, replicates, np.random.default_rng([seed, 2]))
         self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
         self._rows: dict[tuple[str, ...], Integers] = {}
@@ -58,6 +61,8 @@ class PilotExchange:
         value = self._exact(query, group.names, group.shares)
         if (away := self._away.get(group.names[0])) is not None:
             value = value + away
+        if self._clip is not None:
+            value = self._clip.clipped(value)
         if not self._noiseless:
             value = group.release(value, noise)
         first, *others = group.names
@@ -69,16 +74,26 @@ class PilotExchange:
             self._rows[names] = np.array([self._pilot.setup.part(name).training.question.records for name in names])
         rows, noise = self._rows[names], self._pilot.setup.part(names[0]).training.series.mechanism
         records, value = int(rows.sum()), self._exact(query, names, rows / rows.sum())
+        if self._clip is not None:
+            value = self._clipped_mean(value, names, rows / rows.sum())
         if not self._noiseless and isinstance(noise, SharedNoise):
-            drawn = draw_plainly(noise.recipe, value.shape, self._rng)
-            value = value + noise.over(records).decode(drawn.view(np.uint64))
+            value = value + noise.over(records).decode(noise.drawn(value.shape, self._rng))
         return Answer(query.id, "", records, value, names)
+
+    def _clipped_mean(self, value: Floats, names: Sequence[str], shares: Floats) -> Floats:
+        """The mean of owners' answers clipped as a whole, each away from `value` by chance."""
+        clip = self._clip
+        if clip is None or not self._away:
+            return value if clip is None else clip.clipped(value)
+        given = (share * clip.clipped(value + self._away[name]) for name, share in zip(names, shares, strict=True))
+        return np.asarray(sum(given))
 
     def _exact(self, query: Query, names: Sequence[str], shares: Floats) -> Floats:
         """The mean of these owners' answers without noise."""
         if query.id == self._latest[0] and not self._own:
             return self._latest[1]
-        questions = [self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1])]
+        asked = (self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1]))
+        questions = [each if self._clip is None else replace(each, answer_clip=None) for each in asked]
         given = (
             each.simulated(query, self._pilot.tables, self._replicates, self._draws, self._noiseless).value
             for each in questions

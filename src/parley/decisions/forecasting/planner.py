@@ -44,6 +44,7 @@ from parley.errors import SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.mechanisms.gaussian import probability
 from parley.terms import Terms
+from parley.terms.sections import OWNER
 from parley.validate import whole
 
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
@@ -128,6 +129,7 @@ class Proposal:
         best = None if self.best is None else self.best.to_json()
         content = {"best": best, "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
         kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
+        kind |= {"owners": len(self.terms.owners), "hosts": self.terms.noise.hosts}
         return {
             **content,
             **kind,
@@ -138,7 +140,12 @@ class Proposal:
 
 
 def require_rounds(terms: Terms) -> None:
-    """Refuse to plan where nobody waits."""
+    """Refuse to plan where nobody waits, or where answers are clipped as a whole."""
+    if terms.privacy.unit == OWNER:
+        raise SettingError(
+            "privacy.unit: a plan weighs clips of records; with owners as the unit forecast terms with other clips, "
+            "rounds and steps instead"
+        )
     if not terms.learning.waits:
         raise SettingError(
             "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast "

@@ -19,6 +19,7 @@ from parley.losses.moments import moment_norms
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
+from parley.terms.sections import OWNER
 from parley.validate import Floats
 
 REPLICATES = 24  # of a pilot run that only has to tell better from worse
@@ -121,9 +122,9 @@ def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float |
 
     It looks at a few rounds, steps and clips only, and only where that is cheap; the planner finds more. What it finds
     is judged as the planner judges its choices, beside the terms as written, by the same random numbers: both say the
-    same of the same choice. Where answers are used as they come there are no plans.
+    same of the same choice. Where answers are used as they come, or clipped as a whole, there are no plans.
     """
-    if not expected.pilot.setup.schedule.waits:
+    if not expected.pilot.setup.schedule.waits or expected.pilot.terms.privacy.unit == OWNER:
         return None
     values = [(value, each) for each in _candidates(expected) if (value := _quickly(expected, each, seed)) is not None]
     best, candidate = min(values, key=lambda pair: pair[0], default=(np.inf, None))

@@ -66,7 +66,7 @@ class Negotiation:
         return {
             "title": self.terms.title,
             "owners": [vars(owner) for owner in self.owners],
-            "adjacency": Adjacency.REPLACE_ONE,
+            "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
             "price_of_privacy": self.price_of_privacy,
             "relative_fitness": self.relative_fitness,
             "largest_gain": self.largest_gain,

@@ -245,12 +245,13 @@ def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int
     bisection."""
     # a search runs along an owner's own budgets
     payment, noise = np.ascontiguousarray(payment.T), np.ascontiguousarray(noise.T)
+    owners = np.arange(len(noise))
 
     def columns(price: float) -> NDArray[np.int64]:
         return np.asarray(np.argmin(payment + price * noise, axis=1))
 
     def fits(price: float) -> bool:
-        return bool(np.take_along_axis(noise, columns(price)[:, None], axis=1).sum() <= allowed)
+        return bool(noise[owners, columns(price)].sum() <= allowed)
 
     scale = max(float(payment.max()), 1e-12) / max(float(noise.max()), 1e-300)
     low, high = -20 * np.log(10), 40 * np.log(10)  # logarithms of the price of noise, in that scale

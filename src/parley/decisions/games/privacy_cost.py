@@ -1,65 +1,76 @@
 """What an owner says its people's privacy is worth: a cost that grows with the budget it spends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from parley.privacy.accounting.leakage import BIT, pure_nats, pure_nats_slope
 from parley.terms import PrivacyCost
 from parley.validate import Floats, Integers
 
 Shape = Callable[[Floats], Floats]
 
+LINEAR = "linear"
+# (the cost of a budget, what one that is larger by a share costs more for each unit of that share: eps times the slope)
+CURVES: Mapping[str, tuple[Shape, Shape]] = {
+    "exponential": (np.expm1, lambda epsilon: epsilon * np.exp(epsilon)),
+    "posterior": (lambda epsilon: np.tanh(epsilon / 2), lambda epsilon: epsilon * 0.5 / np.cosh(epsilon / 2) ** 2),
+    "min-entropy": (
+        lambda epsilon: -np.log1p(np.expm1(-epsilon) / 2) / BIT,
+        lambda epsilon: epsilon / (1 + np.exp(epsilon)) / BIT,
+    ),
+    "mutual-information": (
+        lambda epsilon: pure_nats(epsilon) / BIT,
+        lambda epsilon: pure_nats_slope(epsilon) / BIT,
+    ),
+}
+
 
 @dataclass(frozen=True, eq=False)
 class PrivacyCosts:
-    """One curve an owner, each a weight times one of three shapes, 0 at eps = 0:
+    """One curve an owner, each a weight times one of these shapes, 0 at eps = 0:
 
     linear: eps. exponential: e^eps - 1 (T eq. 4.1, less its constant). posterior: 2 P - 1, P the most that an adversary
     who gave a fact even odds can believe in it afterwards, e^eps/(1 + e^eps) (`accounting.meaning.posterior_bounds`);
-    its weight is the price of certainty (with a delta > 0 that belief is exceeded with small probability; the curve
-    goes by eps alone). The first two are convex; the third levels off, so an owner that pays it may have two locally
-    best budgets.
+    its weight is the price of certainty. min-entropy: bits by which a yes-or-no fact can become easier to guess,
+    log2(2 e^eps/(1 + e^eps)) (T eq. 2.2); mutual-information: bits that become known of a record on average
+    (`accounting.leakage`); the weight is the price of a bit, and with it the game is T's of section 4.2, V = wf U - L.
+    (With a delta > 0 each is exceeded with small probability; the curves go by eps alone.) The first two and the last
+    are convex; posterior and min-entropy level off, so an owner that pays them may have two locally best budgets.
 
     >>> costs = PrivacyCosts.of([PrivacyCost(kind="linear", weight=2.0), PrivacyCost(kind="posterior", weight=10.0)])
     >>> costs(np.array([1.0, 1.0])).round(3).tolist()
     [2.0, 4.621]
     """
 
-    linear: Floats
-    exponential: Floats
-    posterior: Floats
+    weights: Mapping[str, Floats]  # of each shape, for every owner [N]
 
     @classmethod
     def of(cls, curves: Sequence[PrivacyCost]) -> "PrivacyCosts":
         """The curves that the terms name."""
-        kinds = ("linear", "exponential", "posterior")
-        return cls(*(np.array([curve.weight if curve.kind == kind else 0.0 for curve in curves]) for kind in kinds))
+        kinds = (LINEAR, *CURVES)
+        return cls({kind: np.array([each.weight if each.kind == kind else 0.0 for each in curves]) for kind in kinds})
 
     def __call__(self, epsilon: Floats) -> Floats:
         """The cost of budgets [..., N], owner by owner; [..., 1]: of one that all have."""
-        return self._summed(epsilon, np.asarray(self.linear * epsilon), np.expm1, _belief)
+        return self._summed(epsilon, 0)
 
     def marginal(self, epsilon: Floats) -> Floats:
         """What a budget that is larger by a share costs more, for each unit of that share: eps times the derivative.
         Shapes as of the cost."""
-        return epsilon * self._summed(epsilon, self.linear + np.zeros_like(epsilon), np.exp, _belief_rises)
+        return self._summed(epsilon, 1)
 
     def take(self, owners: Integers) -> "PrivacyCosts":
         """The curves of these owners alone."""
-        return PrivacyCosts(self.linear[owners], self.exponential[owners], self.posterior[owners])
+        return PrivacyCosts({kind: weight[owners] for kind, weight in self.weights.items()})
 
-    def _summed(self, epsilon: Floats, found: Floats, exponential: Shape, posterior: Shape) -> Floats:
-        """What is found for the first shape, with the others' weights times these."""
-        for weight, shape in ((self.exponential, exponential), (self.posterior, posterior)):
+    def _summed(self, epsilon: Floats, which: int) -> Floats:
+        """The first shape, which is its own marginal, and what the others add."""
+        found = np.asarray(self.weights[LINEAR] * epsilon)
+        for kind, shapes in CURVES.items():
+            weight = self.weights[kind]
             (its,) = np.nonzero(weight)  # most owners have one shape: the others' is not computed for them
-            found[..., its] += weight[its] * shape(epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
+            if its.size:
+                found[..., its] += weight[its] * shapes[which](epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
         return found
-
-
-def _belief_rises(epsilon: Floats) -> Floats:
-    return np.asarray(0.5 / np.cosh(epsilon / 2) ** 2)
-
-
-def _belief(epsilon: Floats) -> Floats:
-    return np.asarray(np.tanh(epsilon / 2))

@@ -2,6 +2,7 @@
 
 from parley.learning.outcome.result import Result
 from parley.numerals import number
+from parley.terms.sections import OWNER
 
 # wherever that is so; in JSON: "inside": true
 INSIDE = "Computed from private rows without safe noise: keep it inside."
@@ -22,12 +23,12 @@ WITHIN = "no answer was larger than the agreed bound and noise can make it"
 BROUGHT_WITHIN = "answers larger than the agreed bound and noise can make them were brought within these"
 SHARED_BY_WORD = (
     "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before "
-    "its shares left, and the three hosts opened the same sums, none larger than the agreed bounds and the noise "
+    "its shares left, and the hosts opened the same sums, none larger than the agreed bounds and the noise "
     "can make it. Nobody saw a single owner's answer unless two hosts acted together."
 )
 SHARED_HERE = (
-    "Release: every answer was debited in the owners' ledgers, and one noise for all was drawn by the protocol of "
-    "three hosts - all three in this process, so nothing keeps whoever runs it from looking."
+    "Release: every answer was debited in the owners' ledgers, and the noise was drawn by the protocol of the "
+    "hosts - all of them in this process, so nothing keeps whoever runs it from looking."
 )
 
 
@@ -50,6 +51,8 @@ def guarantee(result: Result) -> str:
         if privacy.person is None
         else f"one person (at most {privacy.records_per_person} record(s))"
     )
+    if privacy.unit == OWNER:
+        people = "all records of one owner (a whole table, of the same public size)"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
     if result.by_word:
         subject = "What the terms promise, and each owner's own software keeps: each owner's answers together are"
@@ -64,7 +67,10 @@ def guarantee(result: Result) -> str:
     )
     if shared:
         hosts = ", ".join(host.name for host in result.terms.hosts)
-        text += f" It holds unless two of the hosts {hosts} act together."
+        text += (
+            f" It holds unless {'the two hosts' if result.terms.noise.hosts == 2 else 'two of the hosts'} {hosts} act "
+        )
+        text += "together."
     if privacy.shared_records > 1:
         epsilon = number(result.shared_record_epsilon, side="above")
         text += f" A record that {privacy.shared_records} owners hold is covered by ε = {epsilon} over all of them."

@@ -9,6 +9,7 @@ import numpy as np
 from parley.data import Preparation
 from parley.data.forest import PREFIX, Forest
 from parley.data.hinged import Hinged
+from parley.data.public_margin import MARGIN, MarginForest
 from parley.errors import DataError
 from parley.terms import Model
 from parley.validate import Floats
@@ -104,6 +105,8 @@ def array_of(values: Any) -> Floats:
 
 def _forest(content: Mapping[str, Any], columns: int, outcomes: int) -> Forest:
     arrays = {name: array_of(values) for name, values in content.items()}
+    if any(name.startswith(MARGIN) for name in arrays):
+        return MarginForest.of_arrays(arrays, columns, outcomes)
     return (Hinged if f"{PREFIX}knots" in arrays else Forest).of_arrays(arrays, columns, outcomes)
 
 

@@ -207,7 +207,7 @@ def _every(preparation: Preparation) -> list[_Bins] | None:
     """The bins of every feature by the trees that look at it, then of pairs; None where some look at several features
     and are not one for each pair."""
     forest = preparation.forest
-    if forest is None:
+    if forest is None or forest.width > forest.leaves:  # a margin looks at many
         return None
     widths = [len(encoding.labels) for encoding in preparation.encodings]
     feature = np.repeat(np.arange(len(widths)), widths)  # of each coded column

@@ -1,10 +1,13 @@
 """Minimisers of a table's mean loss, each pulled towards a centre of its own: many at once.
 
 The minimiser of f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2 for every row of a batch of centres c and strengths s [B,
-P]. Squared losses have it in closed form; other losses of a margin by Newton's method for the whole batch. Second
-derivatives take nearly all of its time: they serve for several steps, and those of nearly the same rows (`curvatures`)
-to begin with.
+P]. Squared losses have it in closed form, by one decomposition for the whole batch; other losses of a margin by
+Newton's method. Second derivatives take nearly all of its time: they serve for several steps, and those of nearly the
+same rows (`curvatures`) to begin with. Where rows are fewer than parameters, as with leaves of many trees, everything
+happens in the space that the rows span.
 """
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,16 +43,15 @@ def pulled(
     """
     if not isinstance(objective, MarginObjective):
         return _one_by_one(objective, rows, centres, strengths, starts)
+    if isinstance(rows, Design) and objective.regularisation == 0 and _few(rows, strengths):
+        return _spanned(objective, rows, centres, strengths, starts)
     if objective.quadratic:
-        solved = [_closed(objective, rows, centres[part], strengths[part]) for part in _parts(centres)]
-    else:
-        begin = centres if starts is None else starts
-        solved = [
-            _newton(
-                objective, rows, centres[part], strengths[part], begin[part], None if curves is None else curves[part]
-            )
-            for part in _parts(centres)
-        ]
+        return _closed(objective, rows, centres, strengths)
+    begin = centres if starts is None else starts
+    solved = [
+        _newton(objective, rows, centres[part], strengths[part], begin[part], None if curves is None else curves[part])
+        for part in _parts(centres)
+    ]
     return np.concatenate(solved)
 
 
@@ -71,9 +73,52 @@ def _parts(centres: Floats) -> list[slice]:
     return [slice(first, first + some) for first in range(0, len(centres), some)]
 
 
+def _alike(strengths: Floats) -> NDArray[np.bool_]:
+    """Which parameters every model pulls as strongly as its others [P]: all but intercepts."""
+    return np.asarray((strengths == strengths.max(axis=1, keepdims=True)).all(axis=0))
+
+
+def _few(rows: Design, strengths: Floats) -> bool:
+    """Whether rows span so little that their space is worth finding."""
+    return 2 * len(rows) <= int(np.count_nonzero(_alike(strengths)))
+
+
+def _spanned(
+    objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats, starts: Floats | None
+) -> Floats:
+    """The same minimisers, found among parameters that differ from their centres by what the rows span: no other
+    difference changes a margin, and each is pulled back to nothing. Pulls that are alike are alike along every basis;
+    parameters with pulls of their own stay as they are."""
+    alike, many = _alike(strengths), len(rows)
+    apart = int(np.count_nonzero(~alike))
+    basis = np.zeros((rows.width, many + apart))
+    basis[alike, :many] = np.linalg.qr(rows.X[:, alike].T)[0]
+    basis[~alike, many:] = np.eye(apart)
+    inner = np.repeat(strengths.max(axis=1, keepdims=True), basis.shape[1], axis=1)
+    inner[:, many:] = strengths[:, ~alike]
+    within, begin = centres @ basis, None if starts is None else starts @ basis
+    plain = replace(objective, origin=None)  # a ridge of strength 0 has none
+    moved = pulled(plain, replace(rows, X=rows.X @ basis), within, inner, begin) - within
+    return np.asarray(centres + moved @ basis.T)
+
+
 def _closed(objective: MarginObjective, rows: Summable, centres: Floats, strengths: Floats) -> Floats:
-    curve = objective.hessian(rows, centres[0]) + strengths[:, :, None] * np.eye(centres.shape[1])
-    return np.asarray(centres - np.linalg.solve(curve, objective.mean_gradient(rows, centres)[:, :, None])[:, :, 0])
+    """(H + diag s)(theta - c) = -gradient at c. The block of H whose parameters are pulled alike is decomposed once for
+    all models; the others, an intercept as a rule, are eliminated through their Schur complement."""
+    curve, gradient, alike = (
+        objective.hessian(rows, centres[0]),
+        objective.mean_gradient(rows, centres),
+        _alike(strengths),
+    )
+    values, directions = np.linalg.eigh(curve[np.ix_(alike, alike)])
+    shrunk = 1 / (np.maximum(values, 0.0) + strengths.max(axis=1, keepdims=True))  # [B, those alike]
+    mixed, along = directions.T @ curve[np.ix_(alike, ~alike)], gradient[:, alike] @ directions
+    own = curve[np.ix_(~alike, ~alike)] + strengths[:, ~alike, None] * np.eye(mixed.shape[1])
+    own = own - np.matmul(mixed.T * shrunk[:, None, :], mixed)
+    step = np.empty_like(gradient)
+    step[:, ~alike] = np.linalg.solve(own, (gradient[:, ~alike] - (along * shrunk) @ mixed)[:, :, None])[:, :, 0]
+    step[:, alike] = ((along - step[:, ~alike] @ mixed.T) * shrunk) @ directions.T
+    return np.asarray(centres - step)
 
 
 def _newton(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from parley.data import Design
 from parley.errors import ModelError
@@ -40,7 +40,7 @@ class Estimate:
         mean, count = float(values.mean()), len(values)
         if count < 2:
             return cls(mean, -np.inf, np.inf)
-        reach = float(student.ppf((1 + CONFIDENCE) / 2, count - 1) * values.std(ddof=1) / np.sqrt(count))
+        reach = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / np.sqrt(count))
         return cls(mean, mean - reach, mean + reach)
 
     def to_json(self) -> dict[str, float | None]:

@@ -1,8 +1,9 @@
-"""What travels when one noise is shared: an owner's share bundles to three hosts, and the hosts' openings to the
+"""What travels when one noise is shared: an owner's share bundles to three hosts or two, and the hosts' openings to the
 learner.
 
-Share j of an owner's words lies at the hosts j and j - 1. Shares 0 and 1 are seeds (`sharing.ring.expand`), share 2 is
-words: so a share bundle needs no marks that say which is which."""
+Of three hosts, share j of an owner's words lies at the hosts j and j - 1; of two, share j at host j, with a tag that
+both get. The last share is words, those before it are seeds (`sharing.ring.expand`): so a share bundle needs no marks
+that say which is which."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from parley.privacy.sharing.ring import to_bytes
 from parley.privacy.sharing.shares import Shares
 from parley.protocol.queries import Query
 
-HOSTS = 3
+HOSTS = 3  # at most
 SEED = 32  # bytes
 WORDS = np.dtype("<u8")
 CONTENT = re.compile(r"[0-9a-f]{64}")
@@ -39,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class ShareBundle:
-    """Two of the three shares of one owner's answer, for one host."""
+    """Two of the three shares of one owner's answer, for one host; of two hosts, its share and the tag of both."""
 
     terms_hash: str
     round: int
@@ -53,7 +54,7 @@ class ShareBundle:
 @dataclass(frozen=True, eq=False)
 class Opening:
     """One host's part of an opened sum: its first share in full, of its second the digest (another host sends that one
-    in full)."""
+    in full); of two hosts, its only share, and the digest of what both recorded."""
 
     terms_hash: str
     round: int
@@ -63,18 +64,13 @@ class Opening:
     digest: bytes
 
 
-def share_length(number: int, shape: Shape) -> int:
-    """How many bytes share `number` has."""
-    return shape.bytes if number == HOSTS - 1 else SEED
-
-
 def shape_of(noise: SharedNoise) -> Shape:
     """Of the noise that joins answers of this kind."""
     return Shape(noise.recipe.law, noise.recipe.exponent, noise.size)
 
 
 def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[ShareBundle]:
-    """The share bundles for hosts 0, 1 and 2: of the three shares of an owner's answer, two in each."""
+    """The share bundles for all hosts, in their order."""
     return [
         ShareBundle(
             query.terms_hash,
@@ -85,7 +81,7 @@ def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[S
             shape_of(noise),
             _pair(shares.of_host(place)),
         )
-        for place in range(HOSTS)
+        for place in range(shares.hosts)
     ]
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.mechanisms.recipe import draw_plainly
-from parley.privacy.mechanisms.shared_noise import SharedNoise, added
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.queries import Answer, Query
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ def sum_answer(query: str, noise: SharedNoise, names: Sequence[str], records: in
 
 
 class SimulatedSum:
-    """Owners in the same process in a study: their sums are added up, and one noise is drawn in the clear. Its law is
-    that of the hosts."""
+    """Owners in the same process in a study: their sums are added up, and the noise of the hosts is drawn in
+    the clear, of their law."""
 
     def __init__(self, owners: "Sequence[Owner]", seed: np.random.SeedSequence | int | None) -> None:
         self._owners, self._rng = {owner.name: owner for owner in owners}, np.random.default_rng(seed)
@@ -33,6 +32,6 @@ class SimulatedSum:
         for contribution in given:
             total += contribution.words
         noise = given[0].noise
-        drawn = draw_plainly(noise.recipe, total.shape, self._rng)
+        total += noise.drawn(total.shape, self._rng)
         records = sum(contribution.noise.records for contribution in given)
-        return [sum_answer(given[0].query, noise, list(questions), records, added(total, drawn))]
+        return [sum_answer(given[0].query, noise, list(questions), records, total)]

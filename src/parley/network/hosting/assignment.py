@@ -41,9 +41,19 @@ class HostAssignment:
             raise OutOfOrder(f"round {number} was asked: expected one up to round {self.rounds}")
         return self.find(number)
 
+    @property
+    def together(self) -> bool:
+        """Whether the hosts draw one noise together; of two each adds its own."""
+        return len(self.hosts) == HOSTS
+
+    @property
+    def drawn_ahead(self) -> Mapping[Shape, int]:
+        """How many noises of which shapes the hosts draw ahead: none that a host draws alone."""
+        return self.ahead if self.together else {}
+
     def index(self, host: str) -> int:
-        """Which of the three hosts it is."""
-        if host not in self.hosts or len(self.hosts) != HOSTS:
+        """Which of the hosts it is."""
+        if host not in self.hosts:
             raise TermsError(f"hosts: {host!r} is not one of them, {list(self.hosts)}")
         return self.hosts.index(host)
 

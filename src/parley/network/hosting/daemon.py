@@ -1,4 +1,4 @@
-"""A host's daemon: gRPC over mutual TLS for owners, the learner and the two other hosts. It executes nothing it is
+"""A host's daemon: gRPC over mutual TLS for owners, the learner and the other hosts. It executes nothing it is
 sent."""
 
 import gc
@@ -101,7 +101,7 @@ class Readiness:
             found.append("the certificate or its authority's has expired")
         for hosted in self._service.hosted:
             try:
-                hosted.host.pool.keys()
+                hosted.host.sharing.keys()
             except ParleyError:
                 found.append(f"the other hosts of the terms {hosted.assignment.terms_hash[:16]}… are not reached")
         return found

@@ -1,6 +1,6 @@
 """A run in which owners send shares to hosts and the learner sees the noisy sum alone, over real networks.
 
-Each round: the owners are asked as always, debit, and hand their share bundles to the three hosts; then the hosts are
+Each round: the owners are asked as always, debit, and hand their share bundles to the hosts; then the hosts are
 asked to open. Whatever does not come is asked for again, which costs nothing: an owner repeats its share bundles, a
 host its opening. A round that a host aborted is over: its debits stand, and the next round can be asked.
 """
@@ -15,7 +15,7 @@ from parley.network.exchange.federation import FIRST_PAUSE, LONGEST_PAUSE, Feder
 from parley.network.exchange.number_messages import require_agreed
 from parley.network.exchange.remote import Peer
 from parley.network.exchange.remote_host import RemoteHost
-from parley.network.exchange.share_bundle import HOSTS, Opening
+from parley.network.exchange.share_bundle import Opening
 from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.sums import open_answer
 from parley.owner.ledger.account import Head
@@ -44,7 +44,7 @@ class SharedFederation(Federation):
                 f"addresses: the terms name the hosts {list(self._assignment.hosts)}, the addresses "
                 f"{[h.name for h in hosts]}"
             )
-        self._three = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-opening")
+        self._opening = ThreadPoolExecutor(len(self._hosts), thread_name_prefix="parley-opening")
 
     def fetch_statements(self) -> None:
         """Hear from all owners where the agreement stands, and from owners and hosts which public numbers they
@@ -108,15 +108,15 @@ class SharedFederation(Federation):
         """Let go of the threads; calls under way are ended."""
         for host in self._hosts:
             host.close()
-        self._three.shutdown(wait=True, cancel_futures=True)
+        self._opening.shutdown(wait=True, cancel_futures=True)
         super().close()
 
     def _open(self, query: Query) -> list[Opening]:
-        """All three openings. Aborted at one host is aborted for all, whatever the others say; what no waiting mends
+        """All openings. Aborted at one host is aborted for all, whatever the others say; what no waiting mends
         comes next."""
         size = self._assignment.turn(query.round).shape.size
         calls = [
-            self._three.submit(partial(host.open, query.terms_hash, query.round, query.content, size, self._deadline))
+            self._opening.submit(partial(host.open, query.terms_hash, query.round, query.content, size, self._deadline))
             for host in self._hosts
         ]
         failures = [error for call in calls if (error := call.exception()) is not None]

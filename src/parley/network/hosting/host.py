@@ -1,17 +1,17 @@
-"""One host of an agreement: it takes share bundles, agrees with the two others on what is added up, and opens that and
+"""One host of an agreement: it takes share bundles, agrees with the others on what is added up, and opens that and
 nothing else.
 
-The danger. Every share is known to two hosts. If a learner that has one host on its side could have two sets of owners
-opened under one noise, the difference would be one owner's exact answer. Had it one set opened under two noises, it
-would have paid for one.
+The danger. Of three hosts, every share is known to two. If a learner that has one host on its side could have two sets
+of owners opened under one noise, the difference would be one owner's exact answer. Had it one set opened under two
+noises, it would have paid for one.
 
 The rules. For a question (terms, round) a host goes through these steps, each at most once for ever, because each is a
 row of its journal:
 1. proposal: the question's content, and whose share bundles it holds, with a tag of each share (`proposal.tag`). Host 0
 names a noise, too.
-2. record: what follows from the three proposals (`proposal.agreed`): owners, tags, the noise. With it, in one
-transaction, the sums. It asks the two others for theirs, and never for leave: the learner has no say in it.
-3. opening: when both others have told the digest of *their* record and it is the same. From then on it repeats those
+2. record: what follows from all proposals (`proposal.agreed`): owners, tags, the noise. With it, in one transaction,
+the sums. It asks the others for theirs, and never for leave: the learner has no say in it.
+3. opening: when the others have told the digest of *their* record and it is the same. From then on it repeats those
 bytes, and asks nobody any more. Or aborted, for ever: whatever contradicts, or can never come any more. Share bundles
 that come after the proposal are refused.
 
@@ -32,6 +32,8 @@ learner asks again. A host that has opened, and kept its journal, repeats its op
 `journal.KEPT`) and never aborts, whatever its peers say by then. If all three keep the rules and their journals, then
 once one has opened all had the same record on their disks, and none of them will ever abort.
 
+Two hosts go through the same steps; what they hold and add up, and what follows from it, says `additive`.
+
 What is not promised: two hosts that both lost their journals, or that act together, can open a question twice. A host
 can always abort, and by lying about its record it can make another abort that has recorded and not opened yet.
 """
@@ -42,12 +44,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable
-from parley.network.exchange.share_bundle import CONTENT, HOSTS, Opening, ShareBundle, share_length, to_words
+from parley.network.exchange.share_bundle import CONTENT, Opening, ShareBundle
+from parley.network.hosting.additive import AdditiveShares
 from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.journal import Entry, Journal
 from parley.network.hosting.pool import Keys, Pool
-from parley.network.hosting.proposal import Held, Proposal, Record, agreed, record_digest, tag
-from parley.privacy.sharing.ring import Replicated, digest, expand, to_bytes
+from parley.network.hosting.proposal import Proposal, Record, record_digest
+from parley.network.hosting.replicated import ReplicatedShares
 
 PATIENCE = 10.0  # seconds for another host, or a noise
 AHEAD = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them
@@ -64,7 +67,7 @@ class Peer(Protocol):
 
 
 class Host:
-    """Host `name` of one agreement. `peers` are the two others, by their numbers."""
+    """Host `name` of one agreement. `peers` are the others, by their numbers."""
 
     def __init__(
         self,
@@ -76,12 +79,13 @@ class Host:
         patience: float = PATIENCE,
     ) -> None:
         self.assignment, self.index, self.pool = assignment, assignment.index(name), pool
+        self.sharing = ReplicatedShares(self.index, pool) if assignment.together else AdditiveShares(self.index)
         self._journal, self._peers, self._patience = journal, peers, patience
         self._changed = threading.Condition()  # guards what is below, and is told of new rows
         self._bundles: dict[int, dict[str, ShareBundle]] = {}
         self._turn = threading.Lock()  # one opening at a time
         self._proposing = threading.Lock()
-        self._both = ThreadPoolExecutor(HOSTS - 1, thread_name_prefix="parley-host")
+        self._both = ThreadPoolExecutor(len(assignment.hosts) - 1, thread_name_prefix="parley-host")
         self.aborted = journal.abort_unfinished(assignment.terms_hash, "a host restarted before the hosts had agreed")
 
     def receive(self, bundle: ShareBundle) -> None:
@@ -154,9 +158,9 @@ class Host:
 
     def _propose(self, number: int, content: str, turn: Turn) -> Entry:
         """Step 1, once nothing is missing that the terms want to be waited for."""
-        keys = self.pool.keys()
+        keys = self.sharing.keys()
         self._hold_quorum(number, content, turn)
-        noise = self.pool.name(keys.session, turn.shape, self._patience) if self.index == 0 else 0
+        noise = self.sharing.name_noise(keys.session, turn.shape, self._patience)
         with self._changed:  # no share bundle comes in between
             proposal = self._proposal(number, content, keys, noise)
             return self._journal.propose(self.assignment.terms_hash, number, proposal.to_text())
@@ -165,17 +169,14 @@ class Host:
         """The journal's entry after steps 1 and 2: proposals compared, the record written."""
         turn, own = self.assignment.turn(number), self.proposal(number, content)
         others = self._ask_both(lambda peer: peer.proposal(self.assignment.terms_hash, number, content))
-        record = agreed([own if i == self.index else others[i] for i in range(HOSTS)], turn.quorum)
-        noise = self.pool.take(record.session, record.noise, turn.shape, self._patience)
+        told = [own if i == self.index else others[i] for i in range(len(self.assignment.hosts))]
+        record = self.sharing.agreed(told, turn.quorum)
         with self._changed:
             bundles = self._bundles.get(number, {})
             kept = [bundles[name] for name in record.names if name in bundles]
         if len(kept) < len(record.names):
             raise AbortedRound("a host no longer holds the share bundles that it had proposed")
-        total = noise
-        for bundle in kept:
-            total += _shares(bundle, self.index)
-        sums = to_bytes(total.first) + to_bytes(total.second)
+        sums = self.sharing.sums(record, kept, turn.shape, self._patience)
         with self._changed:
             entry = self._journal.agree(
                 self.assignment.terms_hash, number, record.to_text(), f"{record.session}/{record.noise}", sums
@@ -212,25 +213,15 @@ class Host:
 
     def _proposal(self, number: int, content: str, keys: Keys, noise: int) -> Proposal:
         bundles = sorted(self._fitting(number, content), key=lambda bundle: bundle.owner)
-        shares = self.index, (self.index + 1) % HOSTS
-        held = tuple(
-            Held(
-                each.owner,
-                tag(keys.first, each, shares[0], each.shares[0]),
-                tag(keys.second, each, shares[1], each.shares[1]),
-            )
-            for each in bundles
-        )
+        held = tuple(self.sharing.held(keys, each) for each in bundles)
         return Proposal(self.assignment.terms_hash, number, content, self.index, keys.session, noise, held)
 
     def _opening(self, entry: Entry) -> Opening:
         record = Record.from_text(entry.record or "")
         if entry.sums is None:
             raise OutOfOrder(f"round {record.round} was opened long ago; its sums are no longer kept")
-        half = len(entry.sums) // 2
-        size = half // 8
-        first, second = to_words(entry.sums[:half], size), to_words(entry.sums[half:], size)
-        return Opening(record.terms_hash, record.round, record.content, record.names, first, digest(second))
+        words, digest = self.sharing.opened(entry.sums, entry.record or "")
+        return Opening(record.terms_hash, record.round, record.content, record.names, words, digest)
 
     def _current_entry(self, number: int, content: str) -> Entry:
         return _require_alive(self._entry(number), number, content)
@@ -261,7 +252,7 @@ class Host:
             raise Malformed(
                 f"share bundle: expected the records, the law and the size that the terms say for round {bundle.round}"
             )
-        lengths = tuple(share_length((self.index + k) % HOSTS, turn.shape) for k in (0, 1))
+        lengths = self.sharing.lengths(turn.shape)
         if tuple(map(len, bundle.shares)) != lengths:
             raise Malformed(f"share bundle: expected shares of {lengths[0]} and {lengths[1]} bytes")
 
@@ -272,16 +263,6 @@ class Host:
         for number in own[: max(0, len(own) + 1 - AHEAD)]:
             if self._entry(number).proposal is None:
                 del self._bundles[number][bundle.owner]
-
-
-def _shares(bundle: ShareBundle, index: int) -> Replicated:
-    """The two shares of host `index`, as words."""
-    size = bundle.shape.size
-    first, second = (
-        expand(content, size) if (index + k) % HOSTS < HOSTS - 1 else to_words(content, size)
-        for k, content in enumerate(bundle.shares)
-    )
-    return Replicated(first, second)
 
 
 def _require_alive(entry: Entry, number: int, content: str) -> Entry:

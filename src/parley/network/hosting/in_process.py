@@ -1,6 +1,6 @@
-"""Three hosts in one process: the same code as on three machines, for runs on one and for tests.
+"""The hosts of one agreement in one process: the same code as on their machines, for runs on one and for tests.
 
-Nobody is kept from looking into all three: what is promised then is what the machine's owner promises. The noise and
+Nobody is kept from looking into all of them: what is promised then is what the machine's owner promises. The noise and
 the openings are those of the protocol.
 """
 
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from parley.errors import Unavailable
-from parley.network.exchange.share_bundle import HOSTS, Opening, Shape, ShareBundle
+from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle
 from parley.network.hosting.assignment import HostAssignment
 from parley.network.hosting.drawing import Session
 from parley.network.hosting.host import PATIENCE, Host, Peer
@@ -46,11 +46,11 @@ class InProcessHosts:
         self.assignment = assignment
         self._paths = [None if folder is None else folder / f"{name}.journal" for name in assignment.hosts]
         self._patience = patience
-        self.doors = [Neighbour() for _ in range(HOSTS)]
-        self.pools = [Pool(assignment.ahead) for _ in range(HOSTS)]
+        self.doors = [Neighbour() for _ in assignment.hosts]
+        self.pools = [Pool(assignment.drawn_ahead) for _ in assignment.hosts]
         self.journals = [Journal(path) for path in self._paths]
         self._sessions: Sequence[Session] = ()
-        for index in range(HOSTS):
+        for index in range(len(assignment.hosts)):
             self._start_host(index)
 
     @property
@@ -63,10 +63,11 @@ class InProcessHosts:
             host.receive(bundle)
 
     def open(self, number: int, content: str) -> list[Opening]:
-        """All three openings, in the order of the hosts."""
+        """All openings, in the order of the hosts."""
         shape = self.assignment.turn(number).shape
         fresh = self.journals[0].entry(self.assignment.terms_hash, number).proposal is None
-        if not self._sessions or (fresh and not self.pools[0].ready().get(shape)):
+        missing = not self._sessions or (fresh and not self.pools[0].ready().get(shape))
+        if self.assignment.together and missing:
             self.draw(shape)
         return list(together(*(partial(host.open, number, content) for host in self.hosts)))
 

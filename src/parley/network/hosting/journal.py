@@ -2,12 +2,12 @@
 
 Formal guarantee: for a question (terms, round) there is at most one proposal, one record and one end ("opened" or
 "void", never both), each for ever, across threads, processes, crashes and restarts; a record stands in the file
-together with the host's two sums, or neither does; no noise stands in two records. What was returned is on the disk.
+together with the host's sums, or neither does; no noise stands in two records. What was returned is on the disk.
 Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
 file is opened. That a whole file was put back cannot be noticed here; why it does no harm says `host.py`.
 
-What lies here of owners' answers: two of the three shares of a sum that already carries its noise, of the latest
-rounds. The shares of single owners never do.
+What lies here of owners' answers: two of the three shares of a sum that already carries its noise (of two
+hosts, one with a whole noise of its own), of the latest rounds. The shares of single owners never do.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ KEPT = 1 << 26
 # kind       body                               noise                    sums
 # begin      nothing; round 0: this journal is that of these terms from their first question on
 # proposal   what this host held (JSON)
-# record     what all three agreed on (JSON)    its session and number   two shares of the sum, one after the other
+# record     what all hosts agreed on (JSON)    its session and number   two shares of the sum, one after the other
 # opened     nothing: the sums may leave, and are repeated for ever
 # void       why the round was aborted (text)
 SCHEMA = (

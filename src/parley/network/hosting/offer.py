@@ -136,10 +136,16 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     index = assignment.index(name)
     shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)
     others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)
+    if assignment.together:
+        does, sees = f"draw {shapes} with the others, and", "two of three shares of every answer, which tell"
+        others = f"others are {others}"
+    else:
+        does, sees = f"add {shapes} that you alone draw, and", "one of two shares of every answer, which tells"
+        others = f"other is {others}"
     return [
-        f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the others are {others}.",
-        f"In each of {assignment.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and "
+        f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the {others}.",
+        f"In each of {assignment.rounds} rounds you add up the owners' shares, {does} "
         f"send your part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
-        "You see two of three shares of every answer, which tell nothing. Whoever sees what two hosts see, sees "
+        f"You see {sees} nothing. Whoever sees what two hosts see, sees "
         "every answer: keep your machine, key and journal to yourself.",
     ]

@@ -1,8 +1,9 @@
-"""What each host says it holds, and what follows from three such words: a pure function that all hosts compute alike.
+"""What each host says it holds, and what follows from such words of all: a pure function that they compute alike.
 
-Which shares two hosts hold alike they find out by tags: SHA-256 of a share under a key that those two hosts alone know.
-A plain digest would not do: the third host holds the other two shares, so with it a guess of the owner's exact answer
-could be checked.
+Which shares two of three hosts hold alike they find out by tags: SHA-256 of a share under a key that those two hosts
+alone know. A plain digest would not do: the third host holds the other two shares, so with it a guess of the owner's
+exact answer could be checked. Two hosts hold no share alike; what they compare is the owner's own tag, which both were
+sent.
 """
 
 import hashlib
@@ -21,11 +22,15 @@ TAG = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Held:
-    """An owner whose share bundle a host holds, with the tags of both shares."""
+    """An owner whose share bundle a host holds, with the tags of both shares; of two hosts, with the one of both."""
 
     owner: str
     first: str
-    second: str
+    second: str | None = None
+
+    @property
+    def tags(self) -> list[str]:
+        return [self.first] if self.second is None else [self.first, self.second]
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Proposal:
 
     def to_text(self) -> str:
         """The proposal as canonical JSON: the same text for the same content."""
-        held = [[each.owner, each.first, each.second] for each in self.held]
+        held = [[each.owner, *each.tags] for each in self.held]
         return json.dumps(
             [self.terms_hash, self.round, self.content, self.host, self.session, self.noise, held],
             separators=(",", ":"),
@@ -55,7 +60,7 @@ class Proposal:
             terms_hash, number, content, host, session, noise, held = json.loads(text)
             proposal = cls(terms_hash, number, content, host, session, noise, tuple(Held(*each) for each in held))
             words = [
-                *(word for each in proposal.held for word in (each.first, each.second)),
+                *(word for each in proposal.held for word in each.tags),
                 terms_hash,
                 content,
                 session,
@@ -75,22 +80,22 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Record:
-    """What is opened for a question: whose shares, by their three tags, and which noise. Everything that a sum depends
-    on."""
+    """What is opened for a question: whose shares, by their three tags (of two hosts, the one), and which noise.
+    Everything that a sum depends on, but the noise that each of two hosts adds by itself."""
 
     terms_hash: str
     round: int
     content: str
     session: str
     noise: int
-    owners: tuple[tuple[str, str, str, str], ...]
+    owners: tuple[tuple[str, ...], ...]
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(owner for owner, *_ in self.owners)
 
     def to_text(self) -> str:
-        """The record as canonical JSON: the same text at all three hosts."""
+        """The record as canonical JSON: the same text at all hosts."""
         facts = [
             self.terms_hash,
             self.round,
@@ -105,7 +110,7 @@ class Record:
     def from_text(cls, text: str) -> "Record":
         """The record in this text, which this host wrote."""
         terms_hash, number, content, session, noise, owners = json.loads(text)
-        return cls(terms_hash, number, content, session, noise, tuple((name, a, b, c) for name, a, b, c in owners))
+        return cls(terms_hash, number, content, session, noise, tuple(tuple(each) for each in owners))
 
 
 def record_digest(text: str) -> str:
@@ -128,19 +133,41 @@ def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
     >>> agreed(a, quorum=1).names
     ('bank-a',)
     """
-    first = proposals[0]
-    question = {(each.terms_hash, each.round, each.content) for each in proposals}
-    if [each.host for each in proposals] != list(range(HOSTS)) or len(question) > 1:
-        raise AbortedRound("the hosts were asked to open different questions for this round")
+    held = _held(proposals, HOSTS)
     if len({each.session for each in proposals}) > 1:
         raise AbortedRound("a host restarted before the hosts had agreed, and the noise was dropped")
-    held = [{each.owner: each for each in proposal.held} for proposal in proposals]
-    owners = []
-    for name in sorted(set(held[0]) & set(held[1]) & set(held[2])):
-        if all(held[j][name].first == held[j - 1][name].second for j in range(HOSTS)):
-            owners.append((name, held[0][name].first, held[1][name].first, held[2][name].first))
+    owners = [
+        (name, held[0][name].first, held[1][name].first, held[2][name].first)
+        for name in sorted(set(held[0]) & set(held[1]) & set(held[2]))
+        if all(held[j][name].first == held[j - 1][name].second for j in range(HOSTS))
+    ]
+    return _record(proposals[0], proposals[0].session, owners, quorum)
+
+
+def agreed_by_two(proposals: Sequence[Proposal], quorum: int) -> Record:
+    """The record that follows from the proposals of hosts 0 and 1: the owners that both hold, with the same tag, under
+    a name made of both hosts' own; or `AbortedRound`."""
+    held = _held(proposals, HOSTS - 1)
+    owners = [
+        (name, held[0][name].first)
+        for name in sorted(set(held[0]) & set(held[1]))
+        if held[0][name].tags == held[1][name].tags
+    ]
+    both = hashlib.sha256("".join(each.session for each in proposals).encode()).hexdigest()
+    return _record(proposals[0], both, owners, quorum)
+
+
+def _held(proposals: Sequence[Proposal], hosts: int) -> list[dict[str, Held]]:
+    """What each host holds, by owner; `AbortedRound` if they do not speak of one question."""
+    question = {(each.terms_hash, each.round, each.content) for each in proposals}
+    if [each.host for each in proposals] != list(range(hosts)) or len(question) > 1:
+        raise AbortedRound("the hosts were asked to open different questions for this round")
+    return [{each.owner: each for each in proposal.held} for proposal in proposals]
+
+
+def _record(first: Proposal, session: str, owners: Sequence[tuple[str, ...]], quorum: int) -> Record:
     if len(owners) < max(1, quorum):
         raise AbortedRound(
             f"the hosts hold the same share bundles of {len(owners)} owners: the terms need {max(1, quorum)}"
         )
-    return Record(first.terms_hash, first.round, first.content, first.session, first.noise, tuple(owners))
+    return Record(first.terms_hash, first.round, first.content, session, first.noise, tuple(owners))

@@ -2,7 +2,7 @@
 answer.
 
 Formal guarantee: an owner's share bundle is taken from a caller whose certificate carries that owner's name, an opening
-is given to the learner of the terms alone, which hears public numbers too, and only the two other hosts of the terms
+is given to the learner of the terms alone, which hears public numbers too, and only the other hosts of the terms
 hear what this one holds: where the terms or host.toml give a host's key, only who holds that key is that host, whatever
 the authority certified, and nobody is two of them. Every byte that leaves is a row of the journal, a message of the
 drawing of noise, or one of a fixed set of sentences. Errors inside never travel."""
@@ -77,8 +77,8 @@ class HostedAgreement:
     acceptance: Acceptance
     assignment: HostAssignment
     host: Host
-    drawer: Drawer
-    group: HostGroup  # this host and the two others, and the keys that they must show or have shown
+    drawer: Drawer | None  # None: this host draws its noise alone
+    group: HostGroup  # this host and the others, and the keys that they must show or have shown
     numbers: PublicNumbers
 
     def admits(self, caller: Caller) -> bool:
@@ -88,7 +88,7 @@ class HostedAgreement:
         return any(name in parties for name in caller.names) or self.other_host(caller) is not None
 
     def other_host(self, caller: Caller) -> int | None:
-        """Which of the two others calls; None for somebody with such a name and another key, or who is two hosts at
+        """Which of the others calls; None for somebody with such a name and another key, or who is two hosts at
         once."""
         found = [name for name in self.assignment.hosts if name in caller.names]
         if len(found) != 1 or found[0] == self.group.own or caller.fingerprint is None:
@@ -102,7 +102,8 @@ class HostedAgreement:
         return self.assignment.hosts.index(name)
 
     def close(self) -> None:
-        self.drawer.close()
+        if self.drawer is not None:
+            self.drawer.close()
         self.host.close()
 
 
@@ -254,7 +255,7 @@ class HostService:
             terms, channel, number, payload = messages.read_frame(content)
             hosted = self._of_host(terms, caller)
             source = hosted.other_host(caller)
-            if source is None:
+            if source is None or hosted.drawer is None:
                 raise UnknownTerms(STRANGER)
             hosted.drawer.take(source, channel, number, payload)
             return messages.write_done()
@@ -294,7 +295,7 @@ class HostService:
             )
         group = self._connections.group(acceptance.terms.hosts, self._name)
         peers = {i: group.connections[name] for i, name in enumerate(assignment.hosts) if i != index}
-        pool = Pool(assignment.ahead)
+        pool = Pool(assignment.drawn_ahead)
         host = Host(
             self._name, assignment, self._journal, pool, {i: OtherHost(connection) for i, connection in peers.items()}
         )
@@ -304,6 +305,5 @@ class HostService:
             )
         largest = max(shape.bytes for shape in assignment.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
-        return HostedAgreement(
-            acceptance, assignment, host, Drawer(assignment, index, pool, peers, self._log), group, setup.numbers
-        )
+        drawer = Drawer(assignment, index, pool, peers, self._log) if assignment.together else None
+        return HostedAgreement(acceptance, assignment, host, drawer, group, setup.numbers)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, ContradictionError, GuaranteeError, LedgerError
-from parley.network.exchange.share_bundle import HOSTS, Opening, pack
+from parley.network.exchange.share_bundle import Opening, pack
 from parley.network.exchange.simulated_sum import sum_answer
 from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.in_process import InProcessHosts
@@ -21,7 +21,7 @@ from parley.protocol.setup import Setup
 
 
 class HostedSum:
-    """An `Exchange` of owners that release, with three hosts beside them whose journals lie in `folder`.
+    """An `Exchange` of owners that release, with their hosts beside them, whose journals lie in `folder`.
 
     Formal guarantee: as `host.Host` says, for as long as the journals are kept. Before an opening is returned it is
     remembered beside the folder where the journals end, so that journals of an earlier time are refused: a question
@@ -79,13 +79,17 @@ class HostedSum:
 
 
 def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings: Sequence[Opening]) -> Answer:
-    """What a learner makes of the openings of hosts 0, 1 and 2, if they are about the same; else
+    """What a learner makes of the openings of all hosts, in their order, if they are about the same; else
     `ContradictionError`."""
     turn = assignment.turn(query.round)
     agreed = {(each.terms_hash, each.round, each.content, each.owners) for each in openings}
     names = openings[0].owners
     known = len(set(names)) == len(names) >= turn.quorum and set(names) <= set(turn.records)
-    if len(openings) != HOSTS or agreed != {(query.terms_hash, query.round, query.content, names)} or not known:
+    if (
+        len(openings) != len(assignment.hosts)
+        or agreed != {(query.terms_hash, query.round, query.content, names)}
+        or not known
+    ):
         raise ContradictionError(
             f"round {query.round}: the hosts opened something else than what was asked; ask their operators"
         )

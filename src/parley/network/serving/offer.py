@@ -60,7 +60,7 @@ class Offer:
             "peer": self.peer is not None,
             "promise": list(self.summary),
             "figures": figures(self.agreement),
-            "adjacency": Adjacency.REPLACE_ONE,
+            "adjacency": Adjacency.of_unit(terms.privacy.unit),
             "doubts": [vars(warning) for warning in self.warnings],
             "hosts": facts(terms),
         }

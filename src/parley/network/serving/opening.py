@@ -21,7 +21,7 @@ listen = {listen}           # for learners with certificates; left out: off the 
 # metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
 # cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a folder's table
 
-# [hosts]                     # for terms with one noise for all: where the three hosts are that they name
+# [hosts]                     # for terms with one noise for all: where the hosts are that they name
 # host-a = {{ address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}  # its only key (parley certs show)
 # host-b = "host-b.example:7444"                                               # whoever is certified under this name
 # host-c = "host-c.example:7444"

@@ -27,22 +27,32 @@ PRINTED = (
             "figure 2.4": "leakage and utility",
         }
     ),
+    Printed(
+        "equation 2.3",
+        Outcome.DIFFERS,
+        "reached on odd rings, on cliques and for a count of one record; from 2 records on the best mechanism is below",
+        "how often a reader of a private answer is right at most",
+        "--figure bound",
+        quick=True,
+    ),
     *(_again(place, str(word)) for place, word in enumerate(CHAPTER_3, 1)),
     *pictures({"figure 4.1": "who answers which queries"}),
     Printed(
         "figure 4.2",
         Outcome.COMES_OUT,
-        "(b, c) with parameters of our own, since none are printed: one end from three starts",
+        "with parameters of our own, since none are printed: (a) one top, at the equilibrium; (b, c) one end from "
+        "three starts",
         "leakage compensation: payoff, and budgets that converge",
-        "",
+        "--figure payoffs --figure convergence",
         quick=True,
     ),
     Printed(
         "figure 4.3",
         Outcome.DIFFERS,
-        "(b, c) one end from three starts, but the equilibrium is not unique: from the lowest budgets nobody moves",
+        "(a) one top, (b, c) one end from three starts, but the equilibrium is not unique: from the lowest budgets "
+        "nobody moves",
         "utility compensation: utility, and budgets that converge",
-        "",
+        "--figure payoffs --figure convergence",
         quick=True,
     ),
 )

@@ -1,16 +1,17 @@
 """`parley reproduce zawacki2024`: chapters 3, 4, 6, 8 and 9 of "Studies in Differential Privacy and Federated
 Learning"."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from parley.papers.document import Document, Exhibit
-from parley.papers.options import AsJson, Listing, out, which
+from parley.papers.document import Asked, Document, Exhibit
+from parley.papers.options import AsJson, Listing, data, out, which
 from parley.papers.runner import show
 from parley.papers.zawacki2024.printed import PRINTED
-from parley.papers.zawacki2024.settings import Trials
+from parley.papers.zawacki2024.settings import NetworkTrials, Trials
 
 
 def _noise(kind: str, draw: str | None, **lines: str) -> tuple[Exhibit, ...]:
@@ -25,6 +26,11 @@ def _accuracy(word: str, line: str) -> Exhibit:
 def _echo(word: str, line: str, name: str, draw: str) -> Exhibit:
     line = f"an echo-state network's series: {line}"
     return Exhibit("figure", word, line, f"echo_state:{name}", f"echo_state_pictures:{draw}")
+
+
+def _networks(word: str, line: str, data: str) -> Exhibit:
+    options = ("rows", "epochs", "device")
+    return Exhibit("table", word, f"{line}: accuracy, ε in three readings", "network_tables:table", None, options, data)
 
 
 CHART, CURVES = "pictures:chart", "parley.report.figures:privacy_curves"
@@ -62,6 +68,9 @@ DOCUMENT = Document(
             "delayed_control:shown",
             "pictures:feedback",
         ),
+        _networks("4.1", "a network on MNIST with stable noise", "mnist.npz"),
+        _networks("4.3", "a network on CIFAR-10 with stable noise", "cifar-10-batches-bin, or cifar10.npz"),
+        _networks("4.5", "VGG-11 on chest X-rays with stable noise", "pneumoniamnist.npz"),
     ),
     title="Studies in differential privacy and federated learning (C. C. Zawacki's dissertation, 2024)",
     printed=PRINTED,
@@ -70,12 +79,27 @@ DOCUMENT = Document(
 
 def zawacki2024(
     figure: Annotated[list[str] | None, which("figure", ", ".join(DOCUMENT.words("figure")))] = None,
-    trials: Annotated[int, typer.Option(help="Trials of each method; Z has 100.")] = 100,
+    table: Annotated[list[str] | None, which("table", ", ".join(DOCUMENT.words("table")))] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            help="Trials of each method in chapter 8, where Z has 100; of each row of a table: left out, no network is "
+            "trained, and long runs that were kept are shown."
+        ),
+    ] = None,
     splits: Annotated[
         int, typer.Option(help="Draws of the data among which trials are shared: error bars are theirs.")
     ] = 4,
     totals: Annotated[bool, typer.Option(help="Also at equal total budgets.")] = True,
     seed: Annotated[int, typer.Option(help="Makes it repeatable.")] = 0,
+    rows: Annotated[int | None, typer.Option(help="Images that a table's networks learn from; left out: all.")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Epochs of a table's networks; left out: as many as published.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu or cuda, for a table's networks; left out: cuda where there is one.")
+    ] = None,
+    real: Annotated[Path | None, data("the tables' images")] = None,
     folder: Annotated[Path | None, out("Where pictures (PNG) go; left out: none are drawn.")] = None,
     as_json: AsJson = False,
     listing: Listing = False,
@@ -86,12 +110,20 @@ def zawacki2024(
     Chapters 3 and 4: stable noise, its ε in one coordinate, as published, and in all, and the best α for a fixed ε.
     Figures 6.3 to 6.7: an owner's series from what it sends, without noise and with it. Figures 8.2 to 8.8: FedAvg,
     SCAFFOLD, FedLin and FedInfer at its (ε, δ) for each update, what that costs in total, and the same at equal total
-    budgets.
+    budgets. Tables 4.1, 4.3 and 4.5: networks at the published scales of stable noise, beside what was published.
 
     Two Gaussians, Fisher's irises and Wisconsin's breast cancer, from scikit-learn. One figure with 100 trials takes
     about a minute.
 
     Example:  parley reproduce zawacki2024 --figure 8.6
+
+    Example:  parley reproduce zawacki2024 --table 4.1 --trials 2 --rows 3000 --epochs 3
     """
-    bench = Trials(trials, splits, totals, seed)
-    show(DOCUMENT, lambda asked: bench, {"figure": figure}, out=folder, as_json=as_json, listing=listing)
+    chapters = Trials(trials if trials is not None and not table else 100, splits, totals, seed)
+
+    def bench(asked: Asked) -> Trials:
+        return replace(chapters, networks=NetworkTrials(trials, rows, epochs, device, asked.folder))
+
+    given = {"rows": rows, "epochs": epochs, "device": device}
+    wanted = {"figure": figure, "table": table}
+    show(DOCUMENT, bench, wanted, given=given, data=real, out=folder, as_json=as_json, listing=listing)

@@ -1,10 +1,23 @@
 """How often Z's methods are tried, and what every exhibit of Z says of that."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from parley.errors import SettingError
 from parley.papers.document import Parts, Shown
+
+
+@dataclass(frozen=True)
+class NetworkTrials:
+    """How networks of tables are trained: so many trials of each row (None: nothing is trained), on so many images and
+    for so many epochs (None: as published), on a device (None: a GPU where there is one)."""
+
+    trials: int | None = None
+    images: int | None = None
+    epochs: float | None = None
+    device: str | None = None
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -15,6 +28,7 @@ class Trials:
     splits: int = 4
     totals: bool = True
     seed: int = 0
+    networks: NetworkTrials = field(default_factory=NetworkTrials)
 
     def __post_init__(self) -> None:
         if not (self.splits >= 2 and self.trials >= self.splits and self.trials % self.splits == 0):

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gamma
 
+from parley.papers.zawacki2024.published_networks import TABLE_4_3
 from parley.privacy.accounting.curves import epsilon_curve
 from parley.privacy.accounting.divergences import fisher_information
 from parley.privacy.accounting.stable_bounds import stable_epsilon
@@ -117,28 +118,6 @@ def distortions() -> list[dict[str, float]]:
     return [
         {"alpha": alpha, "published": printed, "computed": distortion(alpha)} for alpha, printed in DISTORTIONS.items()
     ]
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A row of Z's table 4.3: what a network trained on CIFAR-10 reached at one scale of the noise, and what was said
-    to be its eps."""
-
-    alpha: float
-    epsilon: float
-    scale: float
-    accuracy: float
-    distortion: float
-
-
-TABLE_4_3 = (
-    Trained(2.0, 1, 15.41, 50.50, 17.3883),
-    Trained(2.0, 3, 5.66, 60.63, 6.3866),
-    Trained(2.0, 8, 2.60, 68.55, 2.9338),
-    Trained(1.999, 1, 5.66, 60.52, 6.3898),
-    Trained(1.999, 3, 3.20, 67.53, 3.6126),
-    Trained(1.999, 8, 2.01, 70.79, 2.2692),
-)
 
 
 def trained() -> list[dict[str, float]]:

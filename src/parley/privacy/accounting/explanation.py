@@ -1,8 +1,11 @@
 """What an epsilon promises to a person: the figures, and the same in sentences."""
 
+from fractions import Fraction
 from typing import Any
 
+from parley.errors import SettingError
 from parley.numerals import number, percent
+from parley.privacy.accounting.leakage import pure_leakage, zcdp_leakage
 from parley.privacy.accounting.meaning import (
     WIDER,
     approximate_posterior,
@@ -13,8 +16,9 @@ from parley.privacy.accounting.meaning import (
     min_entropy_leakage,
     posterior_bounds,
 )
+from parley.privacy.accounting.series import series_rho
 from parley.privacy.adjacency import Adjacency
-from parley.validate import positive, whole
+from parley.validate import positive, upper, whole
 
 
 def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
@@ -39,10 +43,22 @@ def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: 
         "least_total_error": least_total_error(epsilon, delta),
         "detection_at_5_percent_false_alarms": 1 - float(error_tradeoff(epsilon, delta, 0.05)),
         "min_entropy_leakage_bits": min_entropy_leakage(epsilon, 1, 2) if pure else None,
+        "mutual_information_bits": _mutual_information(epsilon, delta),
         "belief_bound": belief_bound(epsilon, people) if pure else None,
         "epsilon_for_belief_one_half": epsilon_for_belief(0.5, people) if pure and people > 2 else None,
         "adjacency": Adjacency.REPLACE_ONE,
     }
+
+
+def _mutual_information(epsilon: float, delta: float) -> float | None:
+    """Bits about one record, everybody else known: by pure epsilon; with a delta, if the noise is Gaussian."""
+    if delta == 0:
+        return pure_leakage(epsilon).mutual_information
+    try:
+        rho = series_rho("gaussian", Fraction(epsilon), Fraction(delta), 1)
+    except SettingError:  # noise of such a size is not calibrated
+        return None
+    return None if rho is None else zcdp_leakage(upper(rho)).mutual_information
 
 
 def sentences(content: dict[str, Any], people: int) -> list[str]:
@@ -73,9 +89,16 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
             percent(content["belief_bound"], "above"),
         )
         said += [
-            f"Of a yes-or-no fact about one person at most {bits} bits become known.",
+            f"To guess a yes-or-no fact about one person becomes easier by at most {bits} bits (min-entropy).",
             f"Whoever must tell which of {people} people is missing cannot be surer than {belief} of a guess.",
         ]
+    if content["mutual_information_bits"] is not None:
+        bits = number(content["mutual_information_bits"], side="above")
+        noise = "" if content["delta"] == 0 else "If the noise is Gaussian: of"
+        said.append(
+            f"{noise or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
+            "(mutual information)."
+        )
     return [
         *said,
         "This holds for the worst person and an adversary who knows everybody else's record. Two tables are "

@@ -193,7 +193,12 @@ class GaussianSeries(Series):
         return min(copies * Fraction(once), self.epsilon)
 
 
-SERIES: dict[str, type[Series]] = {"laplace": PureSeries, "gaussian": GaussianSeries, "geometric": GeometricSeries}
+SERIES: dict[str, type[Series]] = {
+    "laplace": PureSeries,
+    "gaussian": GaussianSeries,
+    "geometric": GeometricSeries,
+    "randomised-response": PureSeries,  # its question calibrates it: it takes how many answers there are
+}
 
 
 def make_series(

@@ -64,15 +64,16 @@ class SharedLaw:
     size: int
     norm: Norm
     delta: Fraction  # at which it was calibrated
+    draws: int = 1  # how many such numbers the sum carries; each alone is enough
 
     @property
     def sum_variance(self) -> float:
         """Of the noise in one coordinate of the sum."""
-        return self.recipe.variance / self.units**2
+        return self.draws * self.recipe.variance / self.units**2
 
     def over(self, records: int, sensitivity: float) -> SharedNoise:
         """The noise as an owner sees it whose answers are means over `records`."""
-        return SharedNoise(self.recipe, self.units, self.moved, self.size, records, sensitivity, self.norm)
+        return SharedNoise(self.recipe, self.units, self.moved, self.size, records, sensitivity, self.norm, self.draws)
 
 
 def shared_law(
@@ -85,6 +86,7 @@ def shared_law(
     copies: int = 1,
     rate: float = 1.0,
     pieces: int = 1,
+    draws: int = 1,
 ) -> SharedLaw:
     """The least noise with which `count` openings of the owners' sum are (epsilon, delta)-DP for every person.
 
@@ -93,7 +95,8 @@ def shared_law(
     half a unit. A person's records with `copies` owners move the sum by at most copies times that, whoever is in it:
     `moved`. The law's scale covers it. Where a release is made in parts of which a person moves up to `pieces` (by
     `reach` in all), r is counted that often. Where owners draw records at a `rate`, r is counted twice: a record that
-    is drawn or not moves the sum by at most half of `moved`. The total variation of finitely many random bits is not in
+    is drawn or not moves the sum by at most half of `moved`. Each of several `draws` is as large as a single one: who
+    made all others and takes them off is left with one. The total variation of finitely many random bits is not in
     here: the caller takes it off delta first (`bits_delta`).
 
     >>> law = shared_law("laplace", Fraction(1), Fraction(0), 1, 2, Spans.of([Span(100, 0.02, 1.0, 1.0)]))
@@ -113,13 +116,13 @@ def shared_law(
     exponent = next(enough, MOST)
     recipe = make_recipe(kind.law, exponent)
     units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - SLACK), Fraction(0)))
-    if not (0 < units < math.inf and spans.largest * units + recipe.reach < ROOM):
+    if not (0 < units < math.inf and spans.largest * units + draws * recipe.reach < ROOM):
         raise TermsError(
             "privacy.noise: the sum of these answers and its noise do not fit 64 bits; use fewer rounds, fewer "
             "numbers or a larger epsilon"
         )
     moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + SLACK))
-    return SharedLaw(recipe, units, moved, size, kind.norm, delta)
+    return SharedLaw(recipe, units, moved, size, kind.norm, delta, draws)
 
 
 def bits_delta(epsilon: Fraction, numbers: int) -> Fraction:

@@ -2,6 +2,7 @@
 and noise are public, so anybody can tell what cannot be an answer."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,10 @@ class Extent:
 
     def _measured(self, values: Floats) -> tuple[Floats, float]:
         """How much values [..., d] measure [...], and how much they may, in a unit in which no power overflows."""
-        unit = max(float(np.max(np.abs(self.low))), float(np.max(np.abs(self.high))))
-        share = values / unit
+        share = values / self._unit
         total = np.abs(share).sum(axis=-1) if self.norm == "l1" else np.sqrt(np.vecdot(share, share))
-        return np.asarray(total), self.size / unit
+        return np.asarray(total), self.size / self._unit
+
+    @cached_property
+    def _unit(self) -> float:
+        return max(float(np.max(np.abs(self.low))), float(np.max(np.abs(self.high))))

@@ -114,6 +114,7 @@ def gaussian_delta(epsilon: float, shift: float) -> float:
     return math.exp(-a * a / 2) / math.sqrt(2 * math.pi) * max(difference, 0.0)
 
 
+@lru_cache(maxsize=4096)  # owners of equal budgets pay the same, round after round
 def gaussian_epsilon(multiplier: float, delta: float) -> float:
     """The exact eps of one Gaussian release at delta, rounded up in the ninth digit.
 

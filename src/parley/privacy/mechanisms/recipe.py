@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.random_words import Integers, Words
+from parley.privacy.mechanisms.random_words import Draw, Integers, Words, random_words
 
 WORD = 64  # binary digits of a threshold
 SIGMA, LADDER = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
@@ -159,6 +159,23 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
     drawn = rng.integers(0, 2**WORD, size=shape, dtype=np.uint64, endpoint=False)
     steps = _rungs(recipe.ladder, drawn) * np.where(rng.integers(0, 2, size=shape) == 1, -recipe.step, recipe.step)
     return np.asarray(steps + rng.integers(0, recipe.step, size=(SMOOTHERS, *shape)).sum(axis=0) + recipe.offset)
+
+
+def draw_secretly(recipe: Recipe, size: int, words: Draw = random_words) -> Integers:
+    """Numbers of the recipe's law from the operating system's random words, for one host's own noise.
+
+    Formal guarantee: independent, each exactly the recipe's X: a word for each threshold, one for the ladder, one for
+    its sign; of a word for each uniform number below N the upper bits, as many as its fair bits are.
+    """
+    total = np.full(size, recipe.offset, dtype=np.int64)
+    for threshold, weight in recipe.singles:
+        total += weight * (words(size) < threshold)
+    if recipe.ladder:
+        steps = _rungs(recipe.ladder, words(size))
+        total += recipe.step * np.where(words(size) >> np.uint64(WORD - 1) == 1, -steps, steps)
+        for _ in range(SMOOTHERS):
+            total += (words(size) >> np.uint64(WORD - recipe.exponent)).astype(np.int64)
+    return total
 
 
 def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:

@@ -42,12 +42,15 @@ def expand(seed: bytes, size: int) -> Words:
     return Keystream(seed).words(size)
 
 
-def third_share(words: Words, seeds: tuple[bytes, bytes]) -> Words:
-    """Share 2 of a vector whose shares 0 and 1 are `expand`ed from seeds.
+def last_share(words: Words, seeds: tuple[bytes, ...]) -> Words:
+    """The last share of a vector whose other shares are `expand`ed from seeds: one, or two.
 
-    Formal guarantee: any two of the three shares are uniform and independent of the words.
+    Formal guarantee: all shares but any one are uniform and independent of the words.
     """
-    return words - expand(seeds[0], words.size) - expand(seeds[1], words.size)
+    rest = words.copy()
+    for seed in seeds:
+        rest -= expand(seed, words.size)
+    return rest
 
 
 def digest(words: Words) -> bytes:

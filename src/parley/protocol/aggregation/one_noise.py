@@ -20,8 +20,8 @@ from parley.validate import Floats
 class OneNoise(NoiseOfCoalitions):
     """The noise of a coalition's mean where one is drawn for all: v_S = max_{l in S} demand_l / n_S^2.
 
-    `demands`: the variance that the noise of a sum must have for each owner's own epsilon. A coalition of nobody has
-    none: 0.
+    `demands`: the variance that the noise of a sum has for each owner's own epsilon (twice as much where two hosts draw
+    it). A coalition of nobody has none: 0.
     """
 
     records: Floats  # n_l [N]
@@ -68,7 +68,8 @@ class OneNoise(NoiseOfCoalitions):
 
 
 class Shared:
-    """Owners share their sums with three hosts, who draw one noise; nobody sees a single owner's answer."""
+    """Owners share their sums with three hosts, who draw one noise, or with two, who add one each; nobody sees a single
+    owner's answer."""
 
     @property
     def averages(self) -> bool:

@@ -59,6 +59,7 @@ class SharedLaws:
                 copies,
                 question.rate,
                 pieces(self.terms, question),
+                self.terms.noise.draws,
             )
         self._laws[stage, epsilon] = self._laws[stage, promised]
         return self._laws[stage, promised]

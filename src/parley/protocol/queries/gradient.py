@@ -51,6 +51,10 @@ class GradientQuestion(Question):
             radius=context.limits.radius,
         )
 
+    @property
+    def centred(self) -> bool:
+        return True
+
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
         check_in_box(query.arrays["theta"], (*replicates, self.parameters), self.radius)

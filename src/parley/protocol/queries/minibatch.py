@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.stats import binom
 
 from parley.data import Design, Summable
 from parley.data.batches import Places, batch, drawn, largest_batch, shuffled
@@ -112,6 +111,8 @@ class MinibatchQuestion(Question):
         """
         if not self.poisson:
             return self.extent
+        from scipy.stats import binom  # it takes half a second to load
+
         most = min(self.records, int(binom.isf(probability, self.records, self.rate)) + 1)
         largest = self.extent.size * most / self.records
         return Extent(-largest, largest, largest, self.norm)
@@ -124,6 +125,10 @@ class MinibatchQuestion(Question):
             else "a batch that changes every round,"
         )
         return f"a mean over {size}, {how} as vectors of {self.size} numbers"
+
+    @property
+    def centred(self) -> bool:
+        return True
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)

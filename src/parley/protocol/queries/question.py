@@ -2,10 +2,10 @@
 anybody asks."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -83,6 +83,15 @@ class Tables:
     held_out: Summable
 
 
+class Clip(Protocol):
+    """What bounds an answer as a whole (`answer_clip.AnswerClip`)."""
+
+    @property
+    def value(self) -> float: ...
+
+    def clipped(self, values: Floats) -> Floats: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Question(ABC):
     """The rules of one kind of query for one owner. An answer is a mean over `records` rows, `size` numbers.
@@ -100,6 +109,8 @@ class Question(ABC):
     sensitivity: float
     extent: Extent
     bound: RecordBound | None  # on one record's share; None: a row counts for at most one
+    # on the answer as a whole, where that hides its owner's whole table (`answer_clip`)
+    answer_clip: "Clip | None" = field(default=None, kw_only=True)
 
     @property
     def disjoint(self) -> int:
@@ -124,6 +135,12 @@ class Question(ABC):
     def likely_extent(self, probability: float) -> Extent:
         """Where exact answers lie but for this probability: within `extent` always; less far where rows are drawn."""
         return self.extent
+
+    @property
+    def centred(self) -> bool:
+        """Whether, all other records given, exact answers lie in a ball of half the sensitivity, as sums of clipped
+        records do; else nothing but their distances is bounded."""
+        return False
 
     @property
     def own_noise(self) -> Mechanism | None:
@@ -186,6 +203,8 @@ class Question(ABC):
         `seed`: 32 secret bytes from which draws follow, where there are any.
         """
         value, shape = self.exact(query, tables), (*replicates, self.size)
+        if self.answer_clip is not None:
+            value = self.answer_clip.clipped(value)
         return Bounded(
             value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm
         )

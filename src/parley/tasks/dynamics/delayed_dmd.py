@@ -4,7 +4,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
 from parley.errors import SettingError
@@ -76,7 +76,7 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
         """Where the delay lies with this confidence, by the normal law, cut at 0 and `max_delay`."""
         if not 0 < level < 1:
             raise SettingError(f"level = {level!r}: expected a number between 0 and 1")
-        reach = norm.ppf((1 + level) / 2) * np.asarray(self.delay_std_)
+        reach = ndtri((1 + level) / 2) * np.asarray(self.delay_std_)
         low = np.maximum(self.delay_ - reach, 0.0)
         high = np.minimum(self.delay_ + reach, self.max_delay * self.period_)
         return (float(low), float(high)) if self.delays == "common" else (low, high)

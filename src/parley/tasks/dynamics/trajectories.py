@@ -7,12 +7,11 @@ it. So replacing one trajectory, with all its samples, replaces one record.
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from parley.data.design import Design, Summable
 from parley.data.preparation import Preparation, require_records
 from parley.data.rounding import settle
-from parley.data.sources import Table, open_table
+from parley.data.sources import Rows, Table, open_table
 from parley.data.table import groups, numbers, require_columns
 from parley.errors import DataError
 from parley.tasks.dynamics.regression import Layout
@@ -53,7 +52,7 @@ class TrajectoryPreparation(Preparation):
         design = Design(records, np.zeros(len(records)), np.ones(len(records)))
         return design, design.empty()
 
-    def records(self, table: pd.DataFrame, name: str) -> Floats:
+    def records(self, table: Rows, name: str) -> Floats:
         """The mean of z z' over each trajectory's rows, as upper triangles [trajectories, width]."""
         model, layout, most = self.model, layout_of(self.model), rows_of(self.model)
         i, j = np.triu_indices(layout.width)
@@ -63,7 +62,7 @@ class TrajectoryPreparation(Preparation):
             found.append((rows.T @ rows)[i, j] / most)
         return np.array(found).reshape(len(found), len(i))
 
-    def recordings(self, table: pd.DataFrame, name: str) -> list[tuple[Floats, Floats]]:
+    def recordings(self, table: Rows, name: str) -> list[tuple[Floats, Floats]]:
         """(states, inputs) of every trajectory, scaled."""
         model, column = self.model, str(self.model.trajectory)
         require_columns(table, [*self.features, column], name)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from parley.validate import Floats
 
@@ -89,9 +89,7 @@ class OwnersAnswers:
         already."""
 
         def above(total: Floats, mean: Floats, spread: Floats) -> Floats:
-            return np.asarray(
-                total - (mean if share is None else spread / (2 * mean) * chi2.ppf(share, 2 * mean**2 / spread))
-            )
+            return np.asarray(total - (mean if share is None else spread / mean * gammaincinv(mean**2 / spread, share)))
 
         down = np.flatnonzero(above(*known) <= 0)
         if not down.size or down[0] == 0:

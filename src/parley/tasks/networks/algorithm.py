@@ -17,6 +17,10 @@ class NetworkSGD(PrivateSGD):
 
     constant: bool = False
 
+    def thetas(self, state: State) -> Floats:
+        """The parameters that a question of this round brings."""
+        return state.theta
+
     def query(self, state: State, asker: Asker) -> NetworkGradientQuery:
         return NetworkGradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from parley.errors import SettingError
-from parley.tasks.networks.terms import IMAGES, image_shape
+from parley.tasks.networks.images import image_shape
 from parley.validate import Floats
 
+DEEP = 16  # weights and constants of more than eight layers
 Module = Any  # torch.nn.Module, which is not imported before somebody needs it
 
 
@@ -30,9 +31,12 @@ class Architecture:
         """The network of this name for rows of so many numbers; refused where they make no image that it takes."""
         if name not in _MADE:
             raise SettingError(f"architecture = {name!r}: expected one of {', '.join(_MADE)}")
-        shape = image_shape(inputs) if name in IMAGES else None
-        if name in IMAGES and shape is None:
-            raise SettingError(f"architecture = {name!r}: expected rows of 784 numbers, images of 28 by 28")
+        shape = image_shape(name)
+        if shape is not None and math.prod(shape) != inputs:
+            numbers, (_, height, width) = math.prod(shape), shape
+            raise SettingError(
+                f"architecture = {name!r}: expected rows of {numbers} numbers, images of {height} by {width}"
+            )
         return cls(name, inputs, outputs, shape, layers)
 
     def module(self) -> Module:
@@ -56,11 +60,17 @@ class Architecture:
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def initial(self, seed: int = 0) -> Floats:
-        """Where a search begins [P]: uniform within 1/sqrt(numbers that a unit takes in), as PyTorch does; public."""
+        """Where a search begins [P]: uniform within 1/sqrt(numbers that a unit takes in), as PyTorch does; public.
+
+        Where layers are many, sqrt(6) times that and constants of 0, so that signals of ReLUs neither vanish nor grow.
+        """
         rng, pieces, reach = np.random.default_rng(seed), [], 1.0
+        deep = len(self.shapes) > DEEP
         for shape in self.shapes.values():
             if len(shape) > 1:  # a bias follows the weights of its unit
-                reach = math.prod(shape[1:]) ** -0.5
+                reach = math.prod(shape[1:]) ** -0.5 * (6**0.5 if deep else 1.0)
+            elif deep:
+                reach = 0.0
             pieces.append(rng.uniform(-reach, reach, math.prod(shape)))
         return np.concatenate(pieces)
 
@@ -136,10 +146,58 @@ def _chase_large(network: Architecture) -> list[Module]:
     ]
 
 
+def _tanh_cnn(network: Architecture) -> list[Module]:
+    """Z's network with tanh in the place of ReLU (Papernot et al. 2021): bounded, as clipped gradients like it."""
+    from torch import nn
+
+    return [nn.Tanh() if isinstance(part, nn.ReLU) else part for part in _zawacki_cnn(network)]
+
+
+def _scattering_linear(network: Architecture) -> list[Module]:
+    """A linear score for each class, of what wavelets see: that is public, and nothing of it is learned."""
+    from torch import nn
+
+    from parley.tasks.networks.scattering import CHANNELS, SHRINKS, Scattering
+
+    return [Scattering(), nn.Flatten(), nn.Linear(CHANNELS * network.inputs // SHRINKS**2, network.outputs)]
+
+
+def _zawacki_cnn_9(network: Architecture) -> list[Module]:
+    """Z section 4.4: four convolutions with ReLU and averages between, an average over all pixels, then one layer."""
+    from torch import nn
+
+    from parley.tasks.networks.modules import Averaged
+
+    made, channels = list[Module](), 3
+    for place, width in enumerate((32, 64, 64, 128)):
+        made += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(), Averaged(whole=place == 3)]
+        channels = width
+    return [*made, nn.Flatten(), nn.Linear(channels, network.outputs)]
+
+
+def _vgg_11(network: Architecture) -> list[Module]:
+    """Z section 4.5: VGG-11 without batch normalisation, for images of 28 by 28 in a frame of zeros: 32 by 32. Of its
+    three last layers, which are for images of 224 by 224 and have most of its weights, one is left."""
+    from torch import nn
+
+    from parley.tasks.networks.modules import Pooled
+
+    made, channels = list[Module]([nn.ZeroPad2d(2)]), 1
+    for width, pooled in zip(VGG, VGG_POOLED, strict=True):
+        made += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(), *([Pooled(2)] if pooled else [])]
+        channels = width
+    return [*made, nn.Flatten(), nn.Linear(channels, network.outputs)]
+
+
+VGG, VGG_POOLED = (64, 128, 256, 256, 512, 512, 512, 512), (True, True, False, True, False, True, False, True)
 _MADE: Mapping[str, Callable[[Architecture], list[Module]]] = {
     "logistic": _logistic,
     "mlp": _mlp,
     "zawacki-cnn": _zawacki_cnn,
     "chase-small": _chase_small,
     "chase-large": _chase_large,
+    "zawacki-cnn-9": _zawacki_cnn_9,
+    "vgg-11": _vgg_11,
+    "tanh-cnn": _tanh_cnn,
+    "scattering-linear": _scattering_linear,
 }

@@ -12,7 +12,7 @@ record that would measure more than so many clips without cancellation is scaled
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from threading import RLock
 from typing import Any
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from parley.privacy.mechanisms import Norm
-from parley.tasks.networks.kernels import Slots, exact_kernels, shape_sizes, sound_shapes
+from parley.tasks.networks.kernels import Slots, exact_kernels, require_device, shape_sizes, sound_shapes
 from parley.tasks.networks.layer_gradients import UNIT, LayerGradients, Places, Trace, Written, layer_gradients
 from parley.tasks.networks.modules import (
     Route,
@@ -59,7 +59,7 @@ class RecordGradients:
     ) -> None:
         """`row`: the shape of a record; `expected`: how many are drawn on average, by which shapes are chosen; `route`:
         norms in 'closed-form', gradients 'written' out by torch.func, or 'auto': the first where it can."""
-        self.module = sole_copy(module).to(device)
+        self.module = sole_copy(module).to(require_device(device))
         self.losses, self.row, self.clip, self.norm, self.device = losses, row, clip, norm, device
         require_row_functions(self.module)
         with exact_kernels(self.device):
@@ -70,6 +70,7 @@ class RecordGradients:
         self._lock, self._expected = RLock(), expected
         self._shapes: dict[int, list[Slots]] = {}  # by the number of threads
         self._memory: dict[int, Tensor] = {}  # of rows, by the size of their shape
+        self._doubles: dict[int, Tensor] = {}  # of rows in float64, by the layer that takes them
 
     @property
     def parameters(self) -> int:
@@ -120,7 +121,7 @@ class RecordGradients:
         with self._lock, exact_kernels(self.device):
             set_parameters(self.module, theta)
             for rows, targets, there in self._batches(shapes, X, y, _all(X) if chosen is None else chosen):
-                made = self._gradients(rows, targets)
+                made = self._gradients(rows, targets, again=True)
                 factors = self._factors(made)
                 if bool((factors == 0).any()):  # gradients that are no numbers
                     made = [layer.kept(factors > 0) for layer in made]
@@ -165,8 +166,8 @@ class RecordGradients:
             self._memory[size] = torch.zeros(size, width)
         return self._memory[size]
 
-    def _gradients(self, rows: Tensor, targets: Tensor) -> list[LayerGradients]:
-        """Records' gradients in the order of the parameters."""
+    def _gradients(self, rows: Tensor, targets: Tensor, again: bool = False) -> list[LayerGradients]:
+        """Records' gradients in the order of the parameters; `again`: in memory that the next ones are written to."""
         if self._layers is None:
             return [self._written(rows, targets)]
         self._notes.clear()
@@ -175,7 +176,15 @@ class RecordGradients:
         taken = [each for each, _ in self._notes]
         self._notes.clear()
         traces = (_trace(*each) for each in zip(self._layers, taken, slopes, strict=True))
-        return [layer_gradients(trace, self.norm) for trace in traces]
+        kept = (partial(self._doubled, place) if again else torch.Tensor.double for place in range(len(taken)))
+        return [layer_gradients(trace, self.norm, double) for trace, double in zip(traces, kept, strict=True)]
+
+    def _doubled(self, layer: int, rows: Tensor) -> Tensor:
+        """Rows in float64, where those of this layer were before: fresh memory takes longer than the numbers do."""
+        held = self._doubles.get(layer)
+        if held is None or len(held) < len(rows):
+            held = self._doubles[layer] = torch.empty(rows.shape, dtype=torch.float64, device=rows.device)
+        return held[: len(rows)].copy_(rows)
 
     def _written(self, rows: Tensor, targets: Tensor) -> Written:
         parameters = {name: parameter.detach() for name, parameter in self.module.named_parameters()}

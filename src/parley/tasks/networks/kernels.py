@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from parley.errors import GuaranteeError
+from parley.errors import GuaranteeError, SettingError
 
 Tensor = Any  # torch.Tensor
 
@@ -42,6 +42,19 @@ class Slots:
 
     def __len__(self) -> int:
         return len(self.places)
+
+
+def require_device(device: str) -> str:
+    """The device, if it is a processor or a GPU of NVIDIA's that PyTorch sees; another has no float64, or no kernels
+    whose order of operations is fixed (SettingError)."""
+    kind, _, place = device.partition(":")
+    if device != "cpu" and (kind != "cuda" or (place and not place.isdigit())):
+        raise SettingError(f"device = {device!r}: expected cpu, cuda or cuda:0")
+    if kind == "cuda" and int(place or 0) >= torch.cuda.device_count():
+        raise SettingError(
+            f"device = {device!r}: expected a GPU that PyTorch sees; it sees {torch.cuda.device_count()}"
+        )
+    return device
 
 
 @contextmanager

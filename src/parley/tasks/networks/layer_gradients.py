@@ -12,6 +12,7 @@ counting that of `spread`: for products of places the error is `error` times `sp
 measure if nothing cancelled.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -126,12 +127,12 @@ class Places:
 LayerGradients = Outer | Written | Places
 
 
-def layer_gradients(trace: Trace, norm: Norm) -> LayerGradients:
-    """Records' gradients by a layer's weight and constant, by the cheapest way."""
+def layer_gradients(trace: Trace, norm: Norm, double: Callable[[Tensor], Tensor]) -> LayerGradients:
+    """Records' gradients by a layer's weight and constant, by the cheapest way; `double`: long rows in float64."""
     a, d = trace.taken, trace.slopes
     (width, places), out = a.shape[1:], d.shape[1]
     if places == 1:
-        return Outer(a[:, :, 0].double(), d[:, :, 0].double(), trace.constant)
+        return Outer(double(a[:, :, 0]), d[:, :, 0].double(), trace.constant)
     if norm == "l2" and 2 * places * (width + out) < width * out:
         return Places(a.double(), d.double(), trace.constant)
     whole = (d @ a.transpose(1, 2).contiguous()).flatten(1).double()  # three times as fast in one stretch

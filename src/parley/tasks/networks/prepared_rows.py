@@ -20,7 +20,7 @@ from parley.data.sources.rows import chosen_rows
 from parley.data.table import require_columns
 from parley.data.targets import has_target
 from parley.errors import DataError
-from parley.tasks.networks.terms import IMAGES
+from parley.tasks.networks.images import IMAGES
 from parley.tasks.whole_table import WholeTable
 from parley.terms import Terms
 from parley.validate import Floats

@@ -1,7 +1,9 @@
 """What terms must say about networks."""
 
+import math
 from typing import Any, ClassVar
 
+from parley.tasks.networks.images import ARCHITECTURES, image_shape
 from parley.terms import Model, Terms
 from parley.terms.algorithm_rules import AlgorithmRules
 from parley.terms.algorithms.private_sgd import PrivateSGDRules
@@ -9,17 +11,9 @@ from parley.terms.questions import check_batches
 from parley.terms.sections import Learning
 from parley.terms.task_rules import Rules
 
-ARCHITECTURES = ("logistic", "mlp", "zawacki-cnn", "chase-small", "chase-large")
-IMAGES = ARCHITECTURES[2:]  # that look at rows as images
-PIXELS = 784
 LAYERS = (64, 32)
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e6  # float32 gradients are told apart from nothing, and clipped, in between
 _USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
-
-
-def image_shape(numbers: int) -> tuple[int, int, int] | None:
-    """(channels, height, width) of rows of so many numbers; None where they are no image that is known."""
-    return (1, 28, 28) if numbers == PIXELS else None
 
 
 class NetworksRules(Rules):
@@ -49,8 +43,12 @@ class NetworksRules(Rules):
             raise ValueError("intercept|expected none for networks: every layer has constants of its own")
         if model.layers is not None and model.architecture != "mlp":
             raise ValueError("layers|expected only beside architecture = 'mlp'")
-        if model.architecture in IMAGES and (model.features is None or len(model.features) != PIXELS):
-            raise ValueError(f"features|expected {PIXELS} columns beside {model.architecture!r}: images of 28 by 28")
+        shape = image_shape(model.architecture)
+        if shape is not None and (model.features is None or len(model.features) != math.prod(shape)):
+            raise ValueError(
+                f"features|expected {math.prod(shape)} columns beside {model.architecture!r}: images of {shape[1]} by "
+                f"{shape[2]}" + (" in three colours" if shape[0] == 3 else "")
+            )
         if not model.classifies and model.target not in model.bounds:
             raise ValueError(f"bounds.{model.target}|expected [low, high] of the target: what is beyond is cut")
 

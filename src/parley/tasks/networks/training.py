@@ -20,19 +20,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import State
+from parley.learning.algorithms.private_sgd import MOMENTUM
 from parley.owner.ledger import AnyLedger, StudyLedger
 from parley.owner.ledger.account import Reservation
 from parley.privacy.accounting import Series, exact, mechanism_norm
 from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
+from parley.privacy.mechanisms.banded import Band, best_band
 from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import Tables
 from parley.tasks.networks.algorithm import NetworkSGD
 from parley.tasks.networks.clipping import Losses, RecordGradients
+from parley.tasks.networks.correlated import CorrelatedSGD, MixedGradientQuestion
 from parley.tasks.networks.modules import Route, module_scores, parameters_of, set_parameters
 from parley.tasks.networks.objective import NetworkParameters, cross_entropy, squared
 from parley.tasks.networks.prepared_rows import NetworkRows
-from parley.tasks.networks.question import NetworkGradientQuery, NetworkGradientQuestion
+from parley.tasks.networks.question import NetworkGradientQuestion
+from parley.tasks.networks.stable_plan import StablePlan, StableSeries, require_study
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.tasks.networks.training_checkpoint import TrainingCheckpoint, load_training_checkpoint
 from parley.validate import Floats, positive, upper, whole
@@ -44,7 +49,10 @@ LEARNER = "learner"
 @dataclass(frozen=True)
 class NetworkPlan:
     """What is promised and how it is learned: `epochs` times `batches` steps, in each of which a record is drawn with
-    probability 1/`batches`; all of them together cost (`epsilon`, `delta`)."""
+    probability 1/`batches`; all of them together cost (`epsilon`, `delta`).
+
+    With `noise` 'correlated', later noise takes earlier noise back; then records are in fixed batches, which hide
+    nobody, and the first step spends the whole budget."""
 
     epsilon: float
     delta: float
@@ -55,6 +63,7 @@ class NetworkPlan:
     mechanism: Literal["gaussian", "laplace"] = "gaussian"
     optimiser: Literal["plain", "momentum", "adam"] = "momentum"
     decay: Literal["cosine", "none"] = "cosine"
+    noise: Literal["independent", "correlated"] = "independent"
 
     def __post_init__(self) -> None:
         positive(self.epsilon, "epsilon")
@@ -68,11 +77,30 @@ class NetworkPlan:
             raise SettingError(f"delta = {self.delta!r}: expected a number between 0 and 1 beside Gaussian noise")
         if self.mechanism == "laplace" and self.delta != 0:
             raise SettingError(f"delta = {self.delta!r}: expected 0 beside Laplace noise, which needs none")
+        if self.noise not in ("independent", "correlated"):
+            raise SettingError(f"noise = {self.noise!r}: expected 'independent' or 'correlated'")
+        if self.noise == "correlated" and self.mechanism != "gaussian":
+            raise SettingError("noise = 'correlated': expected mechanism = 'gaussian' beside it; no other is proved")
 
     @property
     def steps(self) -> int:
         """How many answers the owner gives."""
         return self.epochs * self.batches
+
+    @property
+    def band(self) -> Band | None:
+        """By which noise is correlated across steps; None: it is not."""
+        momentum = 0.0 if self.optimiser == "plain" else MOMENTUM
+        return best_band(self.batches, self.epochs, momentum) if self.noise == "correlated" else None
+
+    @property
+    def norm(self) -> Norm:
+        """In which gradients are clipped."""
+        return mechanism_norm(self.mechanism)
+
+    def series(self, question: NetworkGradientQuestion) -> Series:
+        """All its answers, with the noise that makes them cost what is promised."""
+        return question.series(self.mechanism, exact(self.epsilon), Fraction(str(self.delta)), self.steps)
 
 
 @dataclass(frozen=True)
@@ -127,7 +155,7 @@ def train_network(
     module: Any,
     X: ArrayLike,
     y: ArrayLike,
-    plan: NetworkPlan,
+    plan: NetworkPlan | StablePlan,
     *,
     loss: Literal["cross-entropy", "squared"] | Losses = "cross-entropy",
     ledger: AnyLedger | None = None,
@@ -144,23 +172,25 @@ def train_network(
     With a `ledger` every step is debited before it is taken, and what the ledger's lifetime budget cannot pay is
     refused before anything is computed; with a `checkpoint`, a file, training goes on where it stopped, and what was
     spent stays spent. With neither, and no `seed`, noise is as safe, and nobody keeps books. With a `seed` it is a
-    study, whose outcome must not be released. `validation`: public rows by which progress is judged; private ones
-    would be released by it. A `loss` of your own says a loss for every row [n], each from that row alone.
+    study, whose outcome must not be released; a `StablePlan` is for studies alone. `validation`: public rows by which
+    progress is judged; private ones would be released by it. A `loss` of your own says a loss for every row [n], each
+    from that row alone.
     """
+    if isinstance(plan, StablePlan):
+        require_study(seed, ledger)
     if seed is not None and ledger is not None:
         raise SettingError("seed: expected none beside a ledger; released noise has no seed")
     if checkpoint is not None and (ledger is None or not ledger.durable):
         raise SettingError("checkpoint: expected a ledger beside it, so that going on never brings budget back")
     speed = speed or Speed()
     answering = _answering(module, _rows(X, y), plan, loss, ledger, owner, seed, speed)
-    count, judge = plan.steps, copy.deepcopy(module).to(speed.device).eval()
-    algorithm = NetworkSGD(NetworkParameters(), count, None, plan.step, plan.optimiser, constant=plan.decay == "none")
+    count, judge, algorithm = plan.steps, copy.deepcopy(module).to(speed.device).eval(), _algorithm(plan)
     file = None if checkpoint is None else Path(checkpoint)
     begin = algorithm.start(parameters_of(module))
     state = begin if file is None else load_training_checkpoint(file, answering.hash, begin)
     public = None if validation is None else _rows(*validation)
     while state.round <= count:
-        value, spent = answering.answer(state)
+        value, spent = answering.answer(state.round, algorithm.thetas(state))
         state = algorithm.update(state, value)
         if not np.abs(state.theta).max() <= np.finfo(np.float32).max:
             raise SettingError(f"step: the run diverged in step {state.round - 1}; choose a smaller one")
@@ -176,8 +206,8 @@ def train_network(
 class _Answering:
     """The owner's side: one question, its noise, its rows, its books."""
 
-    question: NetworkGradientQuestion
-    series: Series
+    question: NetworkGradientQuestion | MixedGradientQuestion
+    series: Series | StableSeries
     tables: Tables
     ledger: AnyLedger
     noise: SafeNoise | FastNoise
@@ -189,9 +219,9 @@ class _Answering:
         reservation = Reservation(self.hash, owner, LEARNER, series.epsilon, series.delta, series.count)
         self.ledger.accept(reservation, digest if self.ledger.durable else None)
 
-    def answer(self, state: State) -> tuple[Floats, float]:
+    def answer(self, step: int, asked: Floats) -> tuple[Floats, float]:
         """(the noisy answer of a step, what all until then cost): debited and stored before it is returned."""
-        query = NetworkGradientQuery.ask(self.hash, LEARNER, state.round, state.theta)
+        query = self.question.asks.ask(self.hash, LEARNER, step, asked)
         self.question.check(query, ())
 
         def release() -> Callable[[], Floats]:
@@ -208,7 +238,7 @@ class _Answering:
 def _answering(
     module: Any,
     rows: NetworkRows,
-    plan: NetworkPlan,
+    plan: NetworkPlan | StablePlan,
     loss: str | Losses,
     ledger: AnyLedger | None,
     owner: str,
@@ -219,12 +249,12 @@ def _answering(
     losses = LOSSES[loss] if isinstance(loss, str) else loss
     if losses is cross_entropy:
         _require_classes(module, rows)
-    norm, expected = mechanism_norm(plan.mechanism), len(rows) / plan.batches
-    made = RecordGradients(module, losses, rows.X.shape[1:], plan.clip, norm, expected, speed.device, speed.route)
-    question = NetworkGradientQuestion.of(made, len(rows), plan.batches)
+    shape, expected = rows.X.shape[1:], len(rows) / plan.batches
+    made = RecordGradients(module, losses, shape, plan.clip, plan.norm, expected, speed.device, speed.route)
+    question, series = _question(made, plan, len(rows))
     found = _Answering(
         question,
-        question.series(plan.mechanism, exact(plan.epsilon), Fraction(str(plan.delta)), plan.steps),
+        series,
         Tables(rows, rows.where(np.zeros(len(rows), dtype=np.bool_))),
         StudyLedger() if ledger is None else ledger,
         SafeNoise() if seed is None else FastNoise(seed),
@@ -234,8 +264,33 @@ def _answering(
     return found
 
 
+def _question(
+    made: RecordGradients, plan: NetworkPlan | StablePlan, rows: int
+) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSeries]:
+    """(what every step asks, the noise of all answers)."""
+    band = _band(plan)
+    if band is None or isinstance(plan, StablePlan):
+        question = NetworkGradientQuestion.of(made, rows, plan.batches)
+        return question, plan.series(question)
+    mixed = MixedGradientQuestion.of(made, rows, plan.batches, band, plan.epochs)
+    return mixed, mixed.joint_series(exact(plan.epsilon), Fraction(str(plan.delta)))
+
+
+def _algorithm(plan: NetworkPlan | StablePlan) -> NetworkSGD:
+    """The steps that follow answers."""
+    settings = (NetworkParameters(), plan.steps, None, plan.step, plan.optimiser)
+    band, constant = _band(plan), plan.decay == "none"
+    if band is None:
+        return NetworkSGD(*settings, constant=constant)
+    return CorrelatedSGD(*settings, constant=constant, band=band)
+
+
+def _band(plan: NetworkPlan | StablePlan) -> Band | None:
+    return None if isinstance(plan, StablePlan) else plan.band
+
+
 def _trained(
-    module: Any, state: State, answering: _Answering, plan: NetworkPlan, public: NetworkRows | None
+    module: Any, state: State, answering: _Answering, plan: NetworkPlan | StablePlan, public: NetworkRows | None
 ) -> TrainedNetwork:
     """The module with the last parameters, on the CPU."""
     made = copy.deepcopy(module).cpu().eval()
@@ -286,9 +341,21 @@ def _digest(rows: NetworkRows) -> bytes:
     return digest.digest()
 
 
-def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan, owner: str, rows: int) -> str:
+def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan | StablePlan, owner: str, rows: int) -> str:
     """SHA-256 of all that was agreed on: the network and where it begins, its loss, the plan, whose rows, how many."""
     begin = hashlib.sha256(np.ascontiguousarray(parameters_of(module)).data).hexdigest()
     said = getattr(losses, "__qualname__", type(losses).__qualname__)
-    facts = ["parley-network-1", repr(module), begin, said, asdict(plan), owner, rows]
+    agreed, band = asdict(plan), _band(plan)
+    if band is None:
+        agreed.pop("noise", None)  # as it was agreed on before noise could be anything else
+    facts = [
+        "parley-network-1",
+        repr(module),
+        begin,
+        said,
+        agreed,
+        owner,
+        rows,
+        *(() if band is None else band.numbers),
+    ]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,81 @@
+"""Noise correlated across answers: each repeats part of what earlier ones were about, and whoever reads them takes the
+repeated part, with its noise, off again (matrix mechanism; banded: Choquette-Choo et al. 2023).
+
+Steps of descent add answers up, so that what counts is the noise of their sums. Let x_1, x_2, ... be the exact answers,
+z_1, z_2, ... independent normal noise, and C a lower-triangular matrix with b diagonals, each of one number c_i. What
+is released is y = C x + z, row by row. A reader solves C g = y: g = x + C^-1 z, and noise of g that follows takes noise
+back that came before. With C a root of the matrix by which answers are added up (Fichtenberger et al. 2023; Kalinin and
+Lampert 2024, for momentum, too) the noise of sums is about as small as any C makes it.
+
+In this form correlated noise needs no secret memory of noise: z is drawn afresh for each row, exactly, and g is
+post-processing. What row k needs beside x_k are the b - 1 answers before it, which an owner can compute again.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from parley.validate import Floats
+
+WIDEST = 64  # diagonals that are looked at: each costs memory of the reader
+
+
+@dataclass(frozen=True)
+class Band:
+    """C by the numbers of its diagonals: c_0 = 1 of the main one, c_1, ..., c_(b-1) of those below."""
+
+    numbers: tuple[float, ...]
+
+    @classmethod
+    def root(cls, width: int, momentum: float = 0.0) -> "Band":
+        """The first `width` diagonals of the root of the matrix by which steps with this momentum add answers up.
+
+        That matrix has the series 1/((1 - z)(1 - momentum z)); of each factor's root, the i-th number is
+        (1/2)(3/4)...((2 i - 1)/(2 i)) times a power.
+
+        >>> Band.root(3).numbers
+        (1.0, 0.5, 0.375)
+        """
+        first = np.cumprod([1.0, *((2 * i - 1) / (2 * i) for i in range(1, width))])
+        return cls(tuple(map(float, np.convolve(first, first * momentum ** np.arange(width))[:width])))
+
+    @property
+    def width(self) -> int:
+        return len(self.numbers)
+
+    @cached_property
+    def _numbers(self) -> Floats:
+        return np.array(self.numbers)
+
+    def mixed(self, rows: Floats) -> Floats:
+        """A row of C x [P] of the last exact answers [at most width, P], oldest first."""
+        return np.asarray(self._numbers[: len(rows)][::-1] @ rows)
+
+    def solved(self, row: Floats, before: Floats) -> Floats:
+        """A row of g [P] from a row of y [P] and the rows of g before it [at most width - 1, P], oldest first."""
+        return np.asarray(row - self._numbers[1 : len(before) + 1][::-1] @ before)
+
+    def deviation(self, steps: int, uses: int, momentum: float = 0.0) -> float:
+        """The deviation of the noise in the parameters of so many steps, root mean square, for the same privacy of a
+        record that `uses` answers are about: in units of that of one answer's noise for a record of one answer."""
+        weights = np.cumsum(momentum ** np.arange(steps))
+        for place in range(steps):  # the series of the sums divided by that of C
+            some = weights[max(place - self.width + 1, 0) : place]
+            weights[place] -= self._numbers[1 : len(some) + 1][::-1] @ some
+        spread = float(np.mean(np.cumsum(weights**2)))
+        return math.sqrt(spread * uses) * float(np.linalg.norm(self._numbers))
+
+
+def best_band(batches: int, uses: int, momentum: float = 0.0) -> Band:
+    """The root of at most `batches` diagonals, of that many or a power of two, with the least noise in the parameters.
+
+    >>> best_band(100, 4, 0.9).width, best_band(20, 4, 0.9).width, best_band(20, 1, 0.9).width
+    (64, 20, 16)
+    """
+    widths = {min(2**power, batches) for power in range(WIDEST.bit_length())}
+    return min(
+        (Band.root(width, momentum) for width in sorted(widths)),
+        key=lambda band: round(band.deviation(batches * uses, uses, momentum), 9),
+    )

@@ -1,0 +1,138 @@
+"""Randomised response: every record gives its own answer or a random one, so that nobody who hears it need be trusted
+(A section 3.3)."""
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from parley.errors import GuaranteeError, SettingError
+from parley.privacy.events import Norm, PureEvent
+from parley.privacy.mechanisms.bounded import Bounded, require
+from parley.privacy.mechanisms.noise import Integers, Noise
+from parley.privacy.mechanisms.random_words import Draw, SeededWords, random_words
+from parley.privacy.mechanisms.whole_geometric import whole_counts
+from parley.validate import Floats
+
+WORDS = 2**64  # different random words
+AT_ONCE = 2**20  # records whose words are drawn together
+_DIGITS = Context(prec=60, rounding=ROUND_FLOOR)
+
+
+@dataclass(frozen=True)
+class RandomisedResponse:
+    """Each of n records answers with one of m names: its own with probability w = truthful/2^64, else any of the m, all
+    alike. What is released are the shares that follow from all answers, without their bias.
+
+    Formal guarantee: an answer is r with probability w + (1 - w)/m if r is the truth and (1 - w)/m if not, exactly, for
+    words are drawn uniformly and rejected where m does not divide their number. So for one record the largest ratio of
+    probabilities is 1 + m w/(1 - w) (`odds`), and it is reached; answers of different records are independent, so a
+    person of k records costs k ln(odds), pure. This holds of every single answer, whoever collects them; shares are a
+    function of them.
+
+    >>> RandomisedResponse(2**63, cells=2, records=10, per_person=1, sensitivity=0.2).odds  # a coin, and a second one
+    Fraction(3, 1)
+    """
+
+    norm: ClassVar[Norm] = "l1"
+
+    truthful: int
+    cells: int  # m
+    records: int  # n
+    per_person: int  # k
+    sensitivity: float  # of shares
+
+    @classmethod
+    def calibrate(
+        cls, epsilon: Fraction, cells: int, records: int, per_person: int, sensitivity: float
+    ) -> "RandomisedResponse":
+        """The most truthful answers that make one release cost a person at most `epsilon`, less 2^-50 of it."""
+        least = epsilon / per_person * (1 - Fraction(1, 2**50))
+        exponent = _DIGITS.divide(Decimal(least.numerator), Decimal(least.denominator))
+        beyond = Fraction(exponent.exp(_DIGITS)) * (1 - Fraction(1, 10**50)) - 1  # e^eps - 1, and not more
+        truthful = min(math.floor(beyond / (beyond + cells) * WORDS), WORDS - 1)
+        if truthful < 1:
+            raise SettingError("epsilon: too small for randomised response; no answer would be true")
+        return cls(truthful, cells, records, per_person, sensitivity)
+
+    @property
+    def odds(self) -> Fraction:
+        """By how much likelier an answer is where it is the truth."""
+        return 1 + Fraction(self.cells * self.truthful, WORDS - self.truthful)
+
+    @property
+    def share(self) -> float:
+        """w: of answers that are meant."""
+        return self.truthful / WORDS
+
+    def release(self, bounded: Bounded, noise: Noise) -> Floats:
+        """The shares that the answers of all records lead to; of a single share, the rest are the other answer."""
+        value = require(bounded, self.norm, self.sensitivity).value
+        counts = whole_counts(value, self.records)
+        if counts.shape[-1] == 1:
+            counts = np.concatenate([counts, self.records - counts], axis=-1)
+        if counts.shape[-1] != self.cells or counts.min() < 0 or not np.all(counts.sum(axis=-1) == self.records):
+            raise GuaranteeError("value: expected the shares of all records, each in one place; nothing was released")
+        draw: Draw = random_words if noise.safe else SeededWords(noise.seed())
+        flat = [self._answers(each, draw) for each in counts.reshape(-1, self.cells)]
+        shares = np.array(flat).reshape(counts.shape) / self.records
+        return np.ascontiguousarray((shares - (1 - self.share) / self.cells)[..., : value.shape[-1]] / self.share)
+
+    def _answers(self, counts: Integers, draw: Draw) -> Integers:
+        """How many records answer with each name, where so many have it."""
+        truth, found = np.repeat(np.arange(self.cells), counts), np.zeros(self.cells, dtype=np.int64)
+        for start in range(0, self.records, AT_ONCE):
+            found += np.bincount(self.answer(truth[start : start + AT_ONCE], draw), minlength=self.cells)
+        return found
+
+    def answer(self, truth: Integers, draw: Draw = random_words) -> Integers:
+        """What records of these names [n], by their places, answer: what a person's own device may draw as well."""
+        other = draw(len(truth)) >= np.uint64(self.truthful)
+        answers = truth.copy()
+        answers[other] = uniform(self.cells, int(np.count_nonzero(other)), draw)
+        return answers
+
+    def rounding(self, coordinates: int) -> float:
+        """Nothing: counts are whole numbers."""
+        return 0.0
+
+    @property
+    def noise_scale(self) -> float:
+        """The largest deviation of a released share."""
+        return math.sqrt(self.variance)
+
+    @property
+    def variance(self) -> float:
+        """Of a released share, at most: n answers of the larger variance that one has, the truth being this name or
+        another, over (n w)^2."""
+        meant = Fraction(self.truthful, WORDS)
+        other = (1 - meant) / self.cells
+        each = max(p * (1 - p) for p in (other, meant + other))
+        return float(each / (self.records * meant**2))
+
+    def tail(self, probability: float, coordinates: int) -> float:
+        """How far a released share lies from the true one in the worst of so many, but for this probability
+        (Hoeffding)."""
+        return math.sqrt(math.log(2 * coordinates / probability) / (2 * self.records)) / self.share
+
+    def norm_tail(self, probability: float, coordinates: int) -> float:
+        """The same of all of them together, in L1."""
+        return coordinates * self.tail(probability, coordinates)
+
+    @property
+    def event(self) -> PureEvent:
+        """The fact that the ledger stores, rounded up."""
+        return PureEvent(1 / (self.per_person * math.log1p(float(self.odds - 1)) * (1 + 2.0**-50)))
+
+
+def uniform(names: int, size: int, draw: Draw) -> Integers:
+    """`size` independent numbers below `names`, all alike: a word beyond the last whole multiple is drawn again."""
+    last, found = WORDS // names * names, np.zeros(0, dtype=np.int64)
+    while len(found) < size:
+        words = draw(size - len(found))
+        kept = words if last == WORDS else words[words < np.uint64(last)]
+        found = np.concatenate([found, (kept % np.uint64(names)).astype(np.int64)])
+    return found

@@ -1,0 +1,90 @@
+"""`parley count`: how many records there are of some kind, with noise on whole numbers, debited."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parley.durable import require_folder
+from parley.errors import TermsError
+from parley.learning.run_options import RunOptions
+from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.tasks import asking_options as asking
+from parley.terms import load_terms
+
+if TYPE_CHECKING:
+    from parley.tasks.counts.run import CountsResult
+
+
+def count_command(
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS", help="Terms with kind = 'count' or 'histogram' under [model].")
+    ],
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="What you believe beforehand: each record lies in a cell with this chance. Left out: every count is "
+            "as likely as any other.",
+        ),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the counts (.png, .svg, .pdf).")] = None,
+    ledgers: asking.Ledgers = None,
+    lifetime: asking.Lifetime = None,
+    lifetime_delta: asking.LifetimeDelta = None,
+    owners: asking.Addresses = None,
+    resume: asking.Resume = False,
+    deadline: asking.Deadline = 60.0,
+    seed: asking.Seed = None,
+    as_json: asking.AsJson = False,
+) -> None:
+    """Ask the owners how many records they have of some kind, with noise on whole numbers, debited.
+
+    The terms declare a column and what is counted in it: names, or steps between two bounds. A count is one number, a
+    histogram one for every cell and one for what lies elsewhere; a record lies in exactly one.
+
+    Noise is drawn on whole numbers (mechanism = 'geometric'), by each owner or once for all (noise = 'shared'). Where
+    nobody trusts the owner, every record answers for itself: mechanism = 'randomised-response'.
+
+    Example terms:  [model] kind = "histogram", target = "grade", categories = { grade = ["A", "B", "C"] }; [privacy]
+    mechanism = "geometric"; [[owners]] name, records, epsilon, data
+
+    Example:  parley count terms.toml --ledgers books --lifetime 3 --plot counts.png
+    """
+    from parley.learning.deployed import prepare_run
+    from parley.tasks.counts.run import ask_counts, counts_result
+
+    terms = load_terms(terms_file)
+    if terms.task != "counts":
+        raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
+    require_folder(plot)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    asking.require_one_way(options)
+    if owners is not None:
+        kept = terms_file.with_suffix(".count.checkpoint")
+        heard = asking.elsewhere(lambda: prepare_run(terms, kept), terms, options)
+        result, unheard = counts_result(heard, rate), list(heard.unheard)
+    else:
+        parties = asking.owners_here(terms, options)
+        with progress_bar("asking") as progress:
+            result, unheard = ask_counts(terms, parties, rate, seed, progress), []
+    if plot is not None:
+        from parley.report.figures import save  # a library that takes its time
+        from parley.tasks.counts.figures import counted
+
+        save(counted(result), plot)
+    if as_json:
+        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
+    else:
+        show(result)
+        asking.show_unheard(unheard)
+
+
+def show(result: "CountsResult") -> None:
+    """Print released counts as a table and sentences."""
+    from parley.tasks.counts.report import count_rows, noise_words, summary
+
+    console.print(summary(result), style="italic")
+    console.print()
+    console.print(terminal_table(count_rows(result), result.asked.title))
+    console.print(noise_words(result), style="dim")

@@ -1,0 +1,105 @@
+"""What terms must say that ask how many records there are of some kind."""
+
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from parley.terms import Model, Terms
+from parley.terms.algorithm_rules import OneRelease
+from parley.terms.task_rules import Rules
+
+BINS = 10
+MOST_CELLS = 100_000
+MOST_RECORDS = 2**46  # of all owners: shares tell counts apart
+RESPONSE = "randomised-response"
+_USELESS = (
+    "features",
+    "regularisation",
+    "class_weight",
+    "radius",
+    "transforms",
+    "centres",
+    "scales",
+    "positive",
+    "public",
+    "preparation",
+    "components",
+    "whitening",
+    "basis",
+    "columns",
+    "intercept",
+)
+
+
+class CountsRules(Rules):
+    """One column, whose listed names or whose steps within bounds are counted."""
+
+    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Ten steps within bounds; of a count one."""
+        bounds = content.get("bounds")
+        stepped = isinstance(bounds, dict) and content.get("target") in bounds and content.get("bins") is None
+        return {**content, "bins": BINS} if stepped and content.get("kind") == "histogram" else content
+
+    def check_model(self, model: Model) -> None:
+        """Refuse a column whose places the terms do not list, and what counting has no use for."""
+        for key in _USELESS:
+            if getattr(model, key) not in (None, {}, ()):
+                raise ValueError(
+                    f"{key}|expected none beside kind = {model.kind!r}: rows are counted, nothing is learned"
+                )
+        if model.coding != "integer" or model.missing != "refuse" or model.holdout > 0:
+            raise ValueError(
+                f"holdout|expected no holdout, coding or missing beside kind = {model.kind!r}: all rows count"
+            )
+        for column in (*model.bounds, *model.categories):
+            if column != model.target:
+                raise ValueError(f"bounds.{column}|expected the column that is counted, {model.target!r}, and no other")
+        if (model.target in model.bounds) is (model.target in model.categories):
+            raise ValueError(
+                f"categories.{model.target}|expected the names that are counted, or [low, high] in "
+                f"model.bounds.{model.target}, and not both: what is counted must not depend on private rows"
+            )
+        if model.bins is not None and (model.kind == "count" or model.target in model.categories):
+            raise ValueError("bins|expected only for a histogram of numbers within bounds")
+        if len(model.categories.get(model.target, ())) > MOST_CELLS:
+            raise ValueError(f"categories.{model.target}|expected at most {MOST_CELLS:,} names")
+
+    def check(self, terms: Terms) -> None:
+        """Refuse what has no meaning, or no proof, beside counts."""
+        privacy = terms.privacy
+        if privacy.mechanism == "laplace":
+            raise ValueError(
+                "privacy.mechanism|expected 'geometric' for counts, which is laplace noise on whole numbers, "
+                f"'gaussian' or {RESPONSE!r}"
+            )
+        if privacy.mechanism == RESPONSE and terms.noise.summed:
+            raise ValueError(f"privacy.noise|expected 'each-owner' beside {RESPONSE!r}: records answer one by one")
+        for key in ("clip", "clip_norm", "score_epsilon", "scale_epsilon", "difference_epsilon"):
+            if getattr(privacy, key) is not None:
+                raise ValueError(f"privacy.{key}|expected none for counts: a record counts once, and nothing is scored")
+        if sum(owner.records for owner in terms.owners) > MOST_RECORDS:
+            raise ValueError(f"owners.records|expected at most {MOST_RECORDS:,} records in all")
+
+
+class CountRules(OneRelease):
+    asks: ClassVar[str] = "counts"
+
+
+RULES = CountsRules()
+ALGORITHM = CountRules()
+
+
+def cell_names(model: Model) -> tuple[str, ...]:
+    """What is counted, cell by cell; of a histogram the last has all that is in no other.
+
+    >>> from parley.terms import Model
+    >>> cell_names(Model(kind="histogram", target="age", bounds={"age": (0, 40)}, bins=2))
+    ('0 to 20', '20 to 40', 'elsewhere')
+    """
+    if model.kind == "count":
+        return ("counted",)
+    if model.target in model.categories:
+        return (*model.categories[model.target], "elsewhere")
+    low, high = model.bounds[model.target]
+    steps = model.bins or BINS
+    ends = [low + (high - low) * place / steps for place in range(steps)] + [high]
+    return (*(f"{a:g} to {b:g}" for a, b in pairwise(ends)), "elsewhere")

@@ -1,0 +1,114 @@
+"""Training with symmetric alpha-stable noise: for studies alone, since no sampler of it is safe to release with.
+
+Formal guarantee: what is said to be spent is an upper bound for exactly sampled noise, in every direction and for
+replace-one adjacency: Renyi divergences of sums of gradients clipped in L2, moved by up to twice the clip
+(`accounting.divergences`), with records drawn in secret (`accounting.renyi.sampled_divergence`). The sampler is not
+exact, so nothing that has such noise leaves an owner: terms, ledgers and checkpoints refuse it.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from parley.errors import GuaranteeError, SettingError
+from parley.owner.ledger import AnyLedger
+from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.events import Norm, StableEvent
+from parley.privacy.mechanisms import Bounded
+from parley.privacy.mechanisms.bounded import require
+from parley.privacy.mechanisms.gaussian import probability
+from parley.privacy.mechanisms.noise import Noise
+from parley.privacy.mechanisms.stable_law import check_alpha
+from parley.tasks.networks.question import NetworkGradientQuestion
+from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
+from parley.validate import Floats, positive, upper, whole
+
+
+@dataclass(frozen=True)
+class StablePlan:
+    """How it is learned: `epochs` times `batches` steps, in each of which a record is drawn with probability
+    1/`batches`, its gradient clipped in L2; noise of `scale` clips is added to every number of the sum."""
+
+    alpha: float
+    scale: float
+    clip: float
+    batches: int
+    epochs: int
+    step: float
+    delta: float = 1e-5
+    optimiser: Literal["plain", "momentum", "adam"] = "plain"
+    decay: Literal["cosine", "none"] = "cosine"
+
+    norm: ClassVar[Norm] = "l2"
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        positive(self.scale, "scale")
+        positive(self.step, "step")
+        probability(self.delta)
+        whole(self.epochs, "epochs")
+        if whole(self.batches, "batches") < 2:
+            raise SettingError("batches = 1: expected at least 2, or every record is drawn and nobody hidden by it")
+        if not LEAST_CLIP <= self.clip <= MOST_CLIP:
+            raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
+
+    @property
+    def steps(self) -> int:
+        """How many sums are asked for."""
+        return self.epochs * self.batches
+
+    def series(self, question: NetworkGradientQuestion) -> "StableSeries":
+        """All its releases, and what they cost."""
+        scale = self.scale * self.clip * question.batches / question.records
+        mechanism = StableOnSums(self.alpha, scale, question.sensitivity)
+        return StableSeries(mechanism, Fraction(str(self.delta)), self.steps, question.rate)
+
+
+@dataclass(frozen=True)
+class StableOnSums:
+    """Independent noise of this law on every number of a value bounded in L2; a source of safe noise refuses it."""
+
+    norm: ClassVar[Norm] = "l2"
+
+    alpha: float
+    scale: float
+    sensitivity: float
+
+    def release(self, bounded: Bounded, noise: Noise) -> Floats:
+        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as it was taken to be."""
+        return noise.stable(require(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
+
+
+@dataclass(frozen=True)
+class StableSeries:
+    """`count` releases of one law about records drawn at this rate."""
+
+    mechanism: StableOnSums
+    delta: Fraction
+    count: int
+    rate: float
+
+    @property
+    def event(self) -> StableEvent:
+        """One release."""
+        law = self.mechanism
+        return StableEvent(law.scale / law.sensitivity, self.rate, alpha=law.alpha, norm=law.norm)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What all of them cost together."""
+        return self.spent_after(self.count)
+
+    def spent_after(self, answers: int) -> Fraction:
+        """An upper bound on the eps of the first releases, at delta."""
+        if whole(answers, "answers", least=0) == 0:
+            return Fraction(0)
+        return Fraction(renyi_epsilon([self.event.times(answers)], upper(self.delta)) * (1 + 1e-12))
+
+
+def require_study(seed: int | None, ledger: AnyLedger | None) -> None:
+    """Refuse (GuaranteeError) stable noise where something could be released: without a seed, or with a ledger."""
+    if seed is None or ledger is not None:
+        raise GuaranteeError(
+            "stable noise has no exact sampler, so it cannot be released; expected a seed and no ledger: a study"
+        )
