@@ -38,8 +38,8 @@ def _facts(document: Document, printed: Printed) -> dict[str, str | bool | None]
 
 def _print(document: Document, printed: Printed) -> None:
     why = f" ({printed.why})" if printed.why else ""
-    said = f"{printed.number:<12}{document.title_of(printed)}: {printed.outcome}{why}"
+    said = f"{printed.number:<14}{document.title_of(printed)}: {printed.outcome}{why}"
     console.print(said, soft_wrap=True, markup=False, highlight=False)
     command = document.command_of(printed)
     if command is not None:
-        console.print(f"{'':<12}{command}", style="dim", soft_wrap=True, markup=False, highlight=False)
+        console.print(f"{'':<14}{command}", style="dim", soft_wrap=True, markup=False, highlight=False)

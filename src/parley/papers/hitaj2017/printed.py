@@ -6,7 +6,7 @@ PRINTED = (
     Printed(
         "attack",
         Outcome.COMES_OUT,
-        "of 800 rounds on MNIST, at best, 82 % of what is drawn is taken for the victim's digit without protection, "
+        "one run on MNIST, --rounds 800: at best 82 % of what is drawn is taken for the digit without protection, "
         "72 % at ε = 8 of a record and 3 % at ε = 1; none where the unit is an owner",
         "likenesses of another owner's digit",
         "",
