@@ -42,6 +42,19 @@ records = 80
 epsilon = 1.0
 data = "b.csv"
 """
+COUNTING = """
+[model]
+kind = "histogram"
+target = "y"
+bounds = { y = [-3, 3] }
+[privacy]
+mechanism = "geometric"
+[[owners]]
+name = "a"
+records = 100
+epsilon = 1.0
+data = "a.csv"
+"""
 PUBLIC = 'public = "public.csv"'
 DRIVE = ("--inputs", "u1,u2", "--states", "x1,x2", "--period", "2", "--max-delay", "3")
 
@@ -74,6 +87,7 @@ FREE = ("budget", "reproduce", "certs")  # groups that read no private table at 
 PRIVATE = {
     "forecast": ("forecast", "public.toml", "--inside", "a.csv", "--owner", "a"),
     "scales": ("scales", "asking.toml", "--seed", "1"),
+    "count": ("count", "counting.toml", "--seed", "1"),
     "differences": ("differences", "differing.toml", "--seed", "1"),
     "train": ("train", "terms.toml", "--seed", "1"),
     "predict": ("predict", "model.json", "a.csv", "--out", "predicted.csv"),
@@ -124,6 +138,7 @@ def desk(tmp_path_factory):
             if name == "asking":
                 text = text.replace("radius = 5.0\n", "")
             (folder / f"{name}.toml").write_text(text)
+        (folder / "counting.toml").write_text(COUNTING)
         terms = rating_terms({"north": 50, "south": 60}, 4.0)
         for place, (name, users) in enumerate({"north": 50, "south": 60}.items()):
             tastes(users, place).to_csv(f"{name}.csv", index=False)

@@ -12,13 +12,15 @@ from parley.cli.app import app
 from parley.errors import SettingError
 from parley.papers import runner
 from parley.papers.aarhus2020.document import DOCUMENT as AARHUS
+from parley.papers.chase2017.document import DOCUMENT as CHASE
 from parley.papers.document import Document, Exhibit, Shown, Titled
+from parley.papers.hitaj2017.document import DOCUMENT as HITAJ
 from parley.papers.pejo2018.document import DOCUMENT as PEJO
 from parley.papers.wu2019.document import DOCUMENT as WU
 from parley.papers.wu2019_thesis.document import DOCUMENT as THESIS
 from parley.papers.zawacki2024.document import DOCUMENT as ZAWACKI
 
-ALL = {document.name: document for document in (AARHUS, PEJO, WU, THESIS, ZAWACKI)}
+ALL = {document.name: document for document in (AARHUS, CHASE, HITAJ, PEJO, WU, THESIS, ZAWACKI)}
 HEAVY = ("numpy", "pandas", "scipy", "matplotlib", "sklearn", "parley.terms")
 
 
