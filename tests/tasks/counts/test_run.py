@@ -157,6 +157,16 @@ def test_as_people_type_it(typed_terms):
     assert "Example" in run("count", "--help").stdout
 
 
+@pytest.mark.parametrize("rate", ["1.5", "0", "nan"])
+def test_a_rate_that_is_no_share_is_refused_before_anybody_is_asked(typed_terms, rate):
+    books = typed_terms.parent / "books"
+    refused = run("count", typed_terms, "--ledgers", books, "--lifetime", "2", "--rate", rate)
+    assert "expected a share between 0 and 1" in str(refused.exception)
+    assert not books.exists()
+    with pytest.raises(SettingError, match="share between"):
+        ask_counts(terms(), [], rate=float(rate))
+
+
 def test_other_terms_and_other_commands_say_what_to_do(typed_terms):
     assert "parley count runs them" in str(run("train", typed_terms).exception)
     text = typed_terms.read_text()

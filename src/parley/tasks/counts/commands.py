@@ -24,8 +24,8 @@ def count_command(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="What you believe beforehand: each record lies in a cell with this chance. Left out: every count is "
-            "as likely as any other.",
+            help="What you believe beforehand: each record lies in a cell with this chance, the same for every cell. "
+            "Left out: every count is as likely as any other.",
         ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the counts (.png, .svg, .pdf).")] = None,
@@ -52,12 +52,14 @@ def count_command(
     Example:  parley count terms.toml --ledgers books --lifetime 3 --plot counts.png
     """
     from parley.learning.deployed import prepare_run
+    from parley.tasks.counts.readings import require_rate
     from parley.tasks.counts.run import ask_counts, counts_result
 
     terms = load_terms(terms_file)
     if terms.task != "counts":
         raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
     require_folder(plot)
+    require_rate(rate)
     options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
     asking.require_one_way(options)
     if owners is not None:

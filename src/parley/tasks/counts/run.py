@@ -21,6 +21,7 @@ from parley.tasks.counts.readings import (
     geometric_law,
     normal_law,
     remapped,
+    require_rate,
     uniform_prior,
 )
 from parley.tasks.counts.terms import cell_names
@@ -90,6 +91,7 @@ def ask_counts(
 
     Owners with durable ledgers release: each must have accepted the terms. Owners without take part in a study.
     """
+    require_rate(rate)
     asked = ask_here(terms, owners, lambda setup: (Counts.make(setup), starting_point(setup)), 1, seed, progress)
     return counts_result(asked, rate)
 
