@@ -4,7 +4,7 @@ Formal guarantee: a row lies in exactly one cell, by its own cell of the counted
 name that is not listed and a number beyond the bounds lie elsewhere. A step has its lower end and not its upper one,
 the last has both; ends are compared as the floats that they are, without arithmetic on a row's number. So replacing a
 row takes 1 from one cell and adds 1 to one. A cell without a name (a list, a float from 2^53 on) refuses the whole
-table where names are counted: that happens before anything is asked, and only the owner sees it.
+table where names are counted: when its owner accepts or simulates, before anything is asked.
 """
 
 from dataclasses import dataclass
