@@ -225,6 +225,13 @@ def test_terms_that_make_no_sense_are_refused(change, said):
         parley.Terms.from_dict(content)
 
 
+def test_noise_on_whole_numbers_need_not_be_named():
+    content = terms().model.model_dump(exclude_none=True)
+    owners = [{"name": "a", "records": 20, "epsilon": 1.0}]
+    for privacy in ({}, {"privacy": {}}):
+        assert parley.Terms.from_dict({"model": content, "owners": owners, **privacy}).hash == terms().hash
+
+
 def test_answers_of_records_are_for_counts_alone():
     with pytest.raises(TermsError, match="noise on counts only with kind = 'count' or 'histogram'"):
         parley.Terms.from_dict(

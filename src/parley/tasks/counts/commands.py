@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def count_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS", help="Terms with kind = 'count' or 'histogram' under [model].")
+        Path, typer.Argument(metavar="TERMS", help="Terms whose model.kind is 'count' or 'histogram'.")
     ],
     rate: Annotated[
         float | None,
@@ -40,14 +40,15 @@ def count_command(
 ) -> None:
     """Ask the owners how many records they have of some kind, with noise on whole numbers, debited.
 
-    The terms declare a column and what is counted in it: names, or steps between two bounds. A count is one number, a
-    histogram one for every cell and one for what lies elsewhere; a record lies in exactly one.
+    The terms declare a column and what is counted in it: names, or steps between two bounds (a step has its lower end
+    and not its upper one, the last has both). A count is one number, a histogram one for every cell and one for what
+    lies elsewhere; a record lies in exactly one.
 
-    Noise is drawn on whole numbers (mechanism = 'geometric'), by each owner or once for all (noise = 'shared'). Where
-    nobody trusts the owner, every record answers for itself: mechanism = 'randomised-response'.
+    Each owner adds noise on whole numbers (mechanism = 'geometric', the usual one), or hosts add one for all (noise =
+    'shared'). With mechanism = 'randomised-response' the owner draws an answer for every record by itself.
 
-    Example terms:  [model] kind = "histogram", target = "grade", categories = { grade = ["A", "B", "C"] }; [privacy]
-    mechanism = "geometric"; [[owners]] name, records, epsilon, data
+    Terms have under model kind = "histogram", target = "grade" and the names in categories.grade, or bounds.grade and
+    bins; and owners with name, records, epsilon and data.
 
     Example:  parley count terms.toml --ledgers books --lifetime 3 --plot counts.png
     """
