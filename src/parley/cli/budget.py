@@ -42,8 +42,12 @@ def explain(
         Path | None,
         typer.Option(metavar="TERMS", help="In its place: what these terms promise of each owner's people."),
     ] = None,
-    prior: Annotated[float, typer.Option(help="What an adversary believes beforehand about a fact.")] = 0.5,
-    people: Annotated[int, typer.Option(help="Among how many people somebody is to be found.")] = 100,
+    prior: Annotated[
+        float | None, typer.Option(help="What an adversary believes beforehand about a fact; left out: 0.5.")
+    ] = None,
+    people: Annotated[
+        int | None, typer.Option(help="Among how many people somebody is to be found; left out: 100.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
     ] = None,
@@ -61,14 +65,15 @@ def explain(
     from parley.privacy.accounting.meaning import error_tradeoff
 
     if terms is not None:
-        if epsilon is not None or delta or plot is not None:
-            raise SettingError("--terms: expected neither --epsilon, --delta nor --plot beside it")
+        if epsilon is not None or delta or any(given is not None for given in (prior, people, plot)):
+            raise SettingError("--terms: expected none of --epsilon, --delta, --prior, --people and --plot beside it")
         explain_terms(terms, as_json)
         return
     if epsilon is None:
         raise SettingError("--epsilon: missing; give it, or --terms with the terms that have one")
     require_folder(plot)
-    content = explanation(epsilon, delta, prior, people)
+    among = 100 if people is None else people
+    content = explanation(epsilon, delta, 0.5 if prior is None else prior, among)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
         from parley.report import figures  # a library that takes its time
@@ -78,7 +83,7 @@ def explain(
         print_json(content, inside=False)
         return
     console.print(f"[bold]ε = {number(epsilon)}" + (f", δ = {number(delta)}" if delta else "") + "[/bold]")
-    for sentence in sentences(content, people):
+    for sentence in sentences(content, among):
         console.print(f"• {sentence}")
 
 

@@ -7,55 +7,76 @@ from parley.numerals import number, percent
 from parley.privacy.adjacency import Adjacency
 from parley.report.terminal import console, print_json, terminal_table
 from parley.terms import Terms, load_terms
-from parley.validate import printable
+from parley.terms.sections import OWNER
+from parley.validate import printable, upper
 
 
 def explain_terms(file: Path, as_json: bool) -> None:
     """Print a row for every owner."""
     terms = load_terms(file)
-    found = promises(terms)
+    found, adjacency = promises(terms), Adjacency.of_unit(terms.privacy.unit)
     if as_json:
-        print_json({"owners": found, "adjacency": Adjacency.REPLACE_ONE, "terms_hash": terms.hash}, inside=False)
+        print_json({"owners": found, "adjacency": adjacency, "terms_hash": terms.hash}, inside=False)
         return
-    rows = [["owner", "ε", "δ", "50% becomes at most", "bits known", "factor of a guess"]]
+    rows = [["owner", "ε", "δ", "50% becomes at most", "but for", "bits known", "factor of a guess"]]
     rows += [
         [
             printable(each["owner"]),
             number(each["epsilon"], side="above"),
             number(each["delta"], side="above"),
             percent(each["posterior"]["high"], "above"),
+            number(each["posterior"]["failure"], 3, "above"),
             _said(each["mutual_information_bits"]),
             _said(each["guess_factor"]),
         ]
         for each in found
     ]
     console.print(terminal_table(rows, terms.title))
-    console.print(
-        "For the worst person and whoever knows everybody else's records. Bits known: mutual information of that "
-        "person's records and all that leaves, on average over what they may be; a factor of a guess: by how much it "
-        f"becomes likelier (min-entropy), known without a delta only. Neighbours: {Adjacency.REPLACE_ONE}.",
-        style="dim",
+    console.print(caption(terms), style="dim")
+
+
+def caption(terms: Terms) -> str:
+    """What the columns of the table mean, and for whom they hold."""
+    copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER
+    worst = (
+        "For the worst table of an owner and whoever knows all others'. Bits known: mutual information of that table"
+        if whole
+        else "For the worst person and whoever knows everybody else's records. Bits known: mutual information of that "
+        "person's records"
+    )
+    shared = (
+        ""
+        if copies == 1
+        else f" {copies} owners may hold the same record: ε is the owner's own, and what follows is about a record "
+        "that it shares with the others whose answers tell most."
+    )
+    return (
+        f"{worst} and all that leaves under these terms, on average over what they may be; a factor of a guess: by how "
+        "much it becomes likelier (min-entropy), known without a delta only. But for: with a delta, single answers may "
+        "tell more than the column before it says, with this probability at most."
+        f"{shared} Neighbours: {Adjacency.of_unit(terms.privacy.unit)}."
     )
 
 
 def promises(terms: Terms) -> list[dict[str, Any]]:
     """What the terms promise of each owner's people; no private record is looked at."""
-    from parley.owner.record_leakage import record_leakage
+    from parley.owner.record_leakage import covering_epsilon, record_leakage
     from parley.privacy.accounting.meaning import approximate_posterior, posterior_bounds
     from parley.protocol.setup import resolve
 
     setup, found = resolve(terms), []
     for owner in terms.owners:
-        part, leakage = setup.part(owner.name), record_leakage(setup, owner.name)
-        epsilon, delta, failure = float(part.epsilon), terms.privacy.delta, 0.0
+        leakage = record_leakage(setup, owner.name)
+        covered, delta, failure = upper(covering_epsilon(terms, owner.name)), terms.privacy.delta, 0.0
         if delta > 0:
-            low, high, failure = approximate_posterior(epsilon, delta, 0.5)
+            low, high, failure = approximate_posterior(covered, delta, 0.5)
         else:
-            low, high = posterior_bounds(epsilon, 0.5)
+            low, high = posterior_bounds(covered, 0.5)
         found.append(
             {
                 "owner": owner.name,
-                "epsilon": epsilon,
+                "epsilon": float(setup.part(owner.name).epsilon),
+                "covering_epsilon": covered,
                 "delta": delta,
                 "posterior": {"low": low, "high": high, "failure": failure},
                 "mutual_information_bits": leakage.mutual_information,

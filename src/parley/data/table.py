@@ -87,15 +87,18 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
     return values
 
 
-def codes(frame: Rows, column: str, categories: Sequence[str], name: str, gaps: bool = False) -> Floats:
+def codes(
+    frame: Rows, column: str, categories: Sequence[str], name: str, gaps: bool = False, listed: Set[str] = frozenset()
+) -> Floats:
     """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the
     last.
 
-    A missing cell is refused with its row, but for `gaps`: then it gets the number after that. The list comes from the
+    A missing cell is refused with its row, but for `gaps`: then it gets the number after that, and so do words for a
+    missing cell other than names that are `listed`. The list comes from the
     terms or from public data, so a code never depends on the private table. "1.0" is 1 where "1" is listed, and the
     other way round.
     """
-    place, called = _called(frame, column, name, gaps)
+    place, called = _called(frame, column, name, gaps, listed)
     if not gaps:
         _require_all(place, column, name, "a name")
     number = _numbered(categories)
@@ -127,9 +130,13 @@ def is_gap(frame: Rows, column: str, name: str, listed: Set[str] = frozenset()) 
     if values is not None:
         return np.isnan(values)
     place, cells = _listed_cells(frame, column, name)
-    # the last is for gaps
-    gap = np.array([*(is_missing_word(cell) and cell_name(cell) not in listed for cell in cells), True])
+    gap = np.array([*_gap_words(cells, listed), True])  # the last is for gaps
     return np.asarray(gap[place])
+
+
+def _gap_words(cells: Sequence[Any], listed: Set[str]) -> list[bool]:
+    """Which cells are words for a missing one, and no names that are listed."""
+    return [is_missing_word(cell) and cell_name(cell) not in listed for cell in cells]
 
 
 def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
@@ -173,9 +180,11 @@ def _require_all(place: NDArray[np.int64], column: str, name: str, what: str) ->
         raise DataError(f"{name}: column {column!r}, row {missing[0] + 1}: a missing value; every row needs {what}")
 
 
-def _called(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[NDArray[np.int64], list[str]]:
+def _called(
+    frame: Rows, column: str, name: str, gaps: bool = False, listed: Set[str] = frozenset()
+) -> tuple[NDArray[np.int64], list[str]]:
     """(which of the names listed each row has, -1 for a gap; the list, in which a name may come twice)."""
-    place, cells = _cells(frame, column, name, gaps)
+    place, cells = _cells(frame, column, name, gaps, listed)
     called = [cell_name(cell) for cell in cells]
     known = [text for text in called if text is not None]
     if len(known) < len(called):
@@ -192,12 +201,14 @@ def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
     )
 
 
-def _cells(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[NDArray[np.int64], list[Any]]:
-    """`_listed_cells`; with `gaps`, words that stand for a missing cell are one."""
+def _cells(
+    frame: Rows, column: str, name: str, gaps: bool = False, listed: Set[str] = frozenset()
+) -> tuple[NDArray[np.int64], list[Any]]:
+    """`_listed_cells`; with `gaps`, words that stand for a missing cell are one, other than names that are `listed`."""
     place, cells = _listed_cells(frame, column, name)
     if not gaps:
         return place, cells
-    words = np.array([*map(is_missing_word, cells), False])  # the last one is for gaps, place -1
+    words = np.array([*_gap_words(cells, listed), False])  # the last one is for gaps, place -1
     return np.where(words[place], -1, place), cells
 
 

@@ -7,7 +7,7 @@ from parley.owner.custody import words
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
-from parley.owner.record_leakage import leakage_words, record_leakage
+from parley.owner.record_leakage import covering_epsilon, leakage_words, record_leakage
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
 from parley.privacy.adjacency import Adjacency
@@ -16,7 +16,7 @@ from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
 from parley.terms.sections import OWNER
 from parley.terms.topology import edges
-from parley.validate import printable
+from parley.validate import printable, upper
 
 # of a decision by a look at own rows (`parley forecast --inside`), which no noise protects
 DECIDING = (
@@ -36,11 +36,12 @@ def acceptance_summary(
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
     model, learner = terms.model, printable(peer or terms.learning.learner)
+    covered = upper(covering_epsilon(terms, owner.name))
     if terms.privacy.delta > 0:
-        low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
+        low, high, failure = approximate_posterior(covered, terms.privacy.delta, 0.5)
         unless = f", except with probability {number(failure, side='above')} ({WIDER})"
     else:
-        (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
+        (low, high), unless = posterior_bounds(covered, 0.5), ""
     callers = f"certificate of {learner!r}" + (
         f" with the key {key[:16]}…" if key else ", any key that the authority signed"
     )
@@ -62,12 +63,10 @@ def acceptance_summary(
         *sentences(agreement),
         f"What it promises {_to_whom(agreement)} ({Adjacency.of_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = "
-        f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. Who believed something about "
-        f"{'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} with 50.0% ends between "
-        f"{percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.several,
-        leakage_words(
-            record_leakage(agreement.setup, owner.name), "table" if terms.privacy.unit == OWNER else task.unit
-        ),
+        f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}{_copied(terms, covered)}. "
+        f"Who believed something about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} with 50.0% "
+        f"ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.several,
+        leakage_words(record_leakage(agreement.setup, owner.name), terms, task.unit),
         *([DECIDING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),
     ]
@@ -155,6 +154,14 @@ def _shared(agreement: Agreement) -> list[str]:
         f"What the learner gets: the sum of all owners with {how}"
         + (f" (the score's is laplace noise for ε = {number(terms.score_epsilon, side='above')})." if scored else "."),
     ]
+
+
+def _copied(terms: Terms, covered: float) -> str:
+    """What covers a record that several owners hold, whose answers add up."""
+    if terms.privacy.shared_records == 1:
+        return ""
+    said = number(covered, side="above")
+    return f"; with the answers of all {terms.privacy.shared_records} owners that may hold a record, ε = {said}"
 
 
 def _whose(owner: Owner, terms: Terms) -> str:

@@ -72,13 +72,16 @@ class Terms(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        """Where a kind of model has an algorithm of its own, nobody need name it."""
+        """Where a kind of model has an algorithm or a mechanism of its own, nobody need name it."""
         model = content.get("model") if isinstance(content, dict) else None
         facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
-        learning = content.get("learning", {}) if isinstance(content, dict) else None
-        if facts is None or facts.algorithm is None or not isinstance(learning, dict):
+        if facts is None:
             return content
-        return {**content, "learning": {"algorithm": facts.algorithm, **learning}}
+        own = {("learning", "algorithm"): facts.algorithm, ("privacy", "mechanism"): facts.mechanism}
+        for (section, key), usual in own.items():
+            if usual is not None and isinstance(said := content.get(section, {}), dict):
+                content = {**content, section: {key: usual, **said}}
+        return content
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -37,8 +37,8 @@ class ModelFacts:
     """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no
     jumps; `local_updates`: whether it is known how far one record moves local steps on it; `perturbs`: whether
     objective perturbation is proved private on it; `squared`: whether second moments say everything about its loss;
-    `task`: what it is for; `algorithm`: the one that need not be named beside it; `keys`: of `[model]`, read by it
-    alone."""
+    `task`: what it is for; `algorithm` and `mechanism`: those that need not be named beside it; `keys`: of `[model]`,
+    read by it alone."""
 
     predicts: Predicts
     penalty: float = 0.0
@@ -49,6 +49,7 @@ class ModelFacts:
     task: str = PREDICTION
     algorithm: str | None = None
     keys: tuple[str, ...] = ()
+    mechanism: str | None = None
 
 
 @dataclass(frozen=True)
@@ -162,8 +163,8 @@ MODELS = {
     "boosted-regression": ModelFacts("number", local_updates=False, task="trees", algorithm="boosted-trees"),
     "network-classification": ModelFacts("classes", local_updates=False, task="networks", algorithm="network-sgd"),
     "network-regression": ModelFacts("number", local_updates=False, task="networks", algorithm="network-sgd"),
-    "count": ModelFacts("number", local_updates=False, task="counts", algorithm="counts"),
-    "histogram": ModelFacts("number", local_updates=False, task="counts", algorithm="counts"),
+    "count": ModelFacts("number", local_updates=False, task="counts", algorithm="counts", mechanism="geometric"),
+    "histogram": ModelFacts("number", local_updates=False, task="counts", algorithm="counts", mechanism="geometric"),
 }
 
 ALGORITHMS = {

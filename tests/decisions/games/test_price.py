@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from samples import make_terms
+from samples import GAUSSIAN, make_terms, regression_table
 
+import parley
 from parley.decisions.games.price import joining_price
+from parley.errors import TermsError
 from parley.privacy.accounting.leakage import pure_leakage
 from parley.privacy.accounting.meaning import min_entropy_leakage
 
@@ -41,3 +43,14 @@ def test_with_one_noise_for_all_the_smallest_epsilon_is_what_it_costs():
     """Everybody spends the smallest: a mutant that takes the owner's own asks four times as much."""
     terms = priced("linear").changed(privacy={"noise": "shared", "delta": 1e-6}, hosts=("x", "y", "z"))
     assert joining_price(terms, "a") == pytest.approx(3.0 * 0.5 / 2.0)
+
+
+@pytest.mark.parametrize("kind", ["min-entropy", "mutual-information"])
+def test_bits_are_no_price_where_no_epsilon_bounds_them(kind):
+    """At eps = 1, delta = 0.1 the curve of pure noise says 0.178 bits, and rho of the Gaussian noise 0.612."""
+    gaussian = priced(kind, **GAUSSIAN)
+    with pytest.raises(TermsError, match="bounds no bits"):
+        joining_price(gaussian, "a")
+    everybody = {"value": 1.0, "privacy_cost": {"kind": "linear", "weight": 1.0}}
+    with pytest.raises(TermsError, match="bounds no bits"):
+        parley.negotiate(gaussian.changed(owners=dict.fromkeys("bc", everybody)), regression_table(60))

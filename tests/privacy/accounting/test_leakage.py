@@ -1,5 +1,7 @@
 """Bits about one record: bounds beside what is really told, by exact channels and by simulation."""
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -114,3 +116,16 @@ def test_a_bound_with_half_the_clip_lies_below_what_is_told():
     rng = np.random.default_rng(17)
     seen, error = told(np.array([[1.0], [-1.0]]), 1, 2.0, False, rng)
     assert seen - 3 * error > gaussian_bits(1.0, 2.0, 1) * BIT
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 1e-9, 0.3, 0.999999, 1.0, 30.0, 1e308])
+@pytest.mark.parametrize("values", [2, 3, 10**18, None])
+def test_bounds_are_above_the_truth_for_any_epsilon(epsilon, values):
+    """Min-entropy beside 60 decimals, and nothing that is above 0 is called 0."""
+    found = pure_leakage(epsilon, values)
+    assert 0 < found.mutual_information <= found.min_entropy
+    with localcontext(prec=400):
+        exact, two = Decimal(epsilon), Decimal(2).ln()
+        beyond = -exact if values is None else ((1 + (values - 1) * (-exact).exp()) / values).ln()
+        assert Decimal(found.min_entropy) >= -beyond / two
+        assert found.min_entropy == pytest.approx(float(-beyond / two), rel=1e-10)

@@ -24,6 +24,20 @@ def test_the_coins_of_the_textbook_cost_ln_three():
     assert RandomisedResponse(2**63, 2, 10, 1, 0.2).odds == 3
 
 
+@pytest.mark.parametrize("truth", [np.full(9, 7), np.array([0, -1]), np.array([0.0, 1.0]), np.array([[0, 1]])])
+def test_what_is_no_place_of_a_name_is_not_answered(truth):
+    with pytest.raises(SettingError, match="from 0 to 2"):
+        response().answer(truth)
+    assert response().answer(np.zeros(0, dtype=np.int64)).shape == (0,)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(3 * 10**6), Fraction(10**300)])
+def test_a_budget_beyond_all_decimals_leaves_one_word_for_chance(epsilon):
+    noise = response(epsilon, cells=100_001)
+    assert noise.truthful == WORDS - 1
+    assert math.log(noise.odds) < epsilon
+
+
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 10), Fraction(1), Fraction(10), Fraction(40)])
 @pytest.mark.parametrize("cells", [2, 3, 1000])
 def test_a_person_costs_what_was_asked_for_to_the_last_word(epsilon, cells):

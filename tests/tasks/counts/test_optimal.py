@@ -65,6 +65,14 @@ def test_what_the_formula_does_not_solve_is_refused():
     star = [[1, 2, 3, 4, 5], *[[0]] * 5]
     with pytest.raises(SettingError, match="no channel by distances"):
         optimum(star, Fraction(9, 10))
+    with pytest.raises(SettingError, match="no channel by distances"):
+        optimum([[1, 2, 3, 4], *[[0]] * 4], Fraction(1, 2))
+    for graph in ([[]], [], [[1], [0], []]):
+        with pytest.raises(SettingError, match="reached from all others"):
+            optimum(graph, Fraction(1, 2))
+    for q in (Fraction(0), Fraction(1), Fraction(2)):
+        with pytest.raises(SettingError, match="between 0 and 1"):
+            optimum(path_graph(2), q)
     with pytest.raises(SettingError, match="inverted"):
         solved([[Fraction(0)]], [Fraction(1)])
 

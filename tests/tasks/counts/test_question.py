@@ -17,7 +17,7 @@ from parley.protocol.setup import resolve
 from parley.tasks.counts import question as questions
 from parley.tasks.counts.cell_counts import placed
 from parley.tasks.counts.question import CountsQuery
-from parley.tasks.counts.terms import cell_names
+from parley.tasks.counts.terms import cell_names, step_ends
 
 NAMES = {"categories": {"y": ["1", "2"]}}
 STEPS = {"bounds": {"y": [-1.0, 1.0]}}
@@ -125,10 +125,45 @@ def test_where_cells_lie_and_where_rows_fall():
     model = terms(model={**STEPS, "bins": 2}).model
     assert cell_names(model) == ("-1 to 0", "0 to 1", "elsewhere")
     cells = [-1.0, -5e-324, 0.0, 1.0, 1.0000000000000002, -1e308, np.inf, np.nan]
-    assert placed(model, pd.DataFrame({"y": cells}), "a").tolist() == [0, 1, 1, 1, 2, 2, 2, 2]
+    assert placed(model, pd.DataFrame({"y": cells}), "a").tolist() == [0, 0, 1, 1, 2, 2, 2, 2]
     names = pd.DataFrame({"y": ["1", "2.0", "3", None, "", "1.0"]})
     assert placed(terms().model, names, "a").tolist() == [0, 1, 2, 2, 2, 0]
     assert placed(terms("count").model, names, "a").tolist() == [0, 0, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(("bounds", "bins"), [((0, 100), 100), ((0.1, 0.4), 3), ((-0.3, 0.7), 10), ((1, 2), 7)])
+def test_the_end_of_a_step_lies_in_the_step_above_it_and_the_number_before_in_the_one_below(bounds, bins):
+    model = terms(model={"bounds": {"y": bounds}, "bins": bins}).model
+    ends = np.array(step_ends(model))
+    at, before = (placed(model, pd.DataFrame({"y": y}), "a") for y in (ends, np.nextafter(ends[1:], -np.inf)))
+    assert at.tolist() == [*range(bins), bins - 1]
+    assert before.tolist() == [*range(bins)]
+    whole = placed(terms(model={"bounds": {"y": (0, 100)}, "bins": 100}).model, pd.DataFrame({"y": range(100)}), "a")
+    assert whole.tolist() == [*range(100)]
+
+
+def test_cells_can_be_told_apart_by_what_they_are_called():
+    far = terms(model={"bounds": {"y": (1000000, 1000010)}, "bins": 5}).model
+    assert cell_names(far)[:2] == ("1000000 to 1000002", "1000002 to 1000004")
+    named = terms(model={"categories": {"y": ["elsewhere", "here"]}}).model
+    assert cell_names(named) == ("elsewhere", "here", "elsewhere (not listed)")
+    with pytest.raises(TermsError, match="further apart"):
+        terms(model={"bounds": {"y": (1.0, 1.0000000000000004)}, "bins": 5})
+
+
+@pytest.mark.parametrize("word", ["NA", "None", "null", "nan"])
+@pytest.mark.parametrize("kind", ["histogram", "count"])
+def test_a_listed_name_counts_where_others_write_it_for_a_gap(kind, word, tmp_path):
+    asked = terms(kind, {"categories": {"y": [word, "2"]}}, records=6)
+    table, preparation = pd.DataFrame({"y": [word, word, word, "2", "N/A", "x"]}), resolve(asked).preparation
+    table.to_parquet(tmp_path / "a.parquet")
+    counts = preparation.designs(tmp_path / "a.parquet", asked, "a")[0].counts
+    assert counts.tolist() == ([3, 1, 2] if kind == "histogram" else [4, 2])
+    gaps = pd.DataFrame({"y": [word, None, np.nan, "2", "N/A", "x"]}, dtype=object)
+    assert placed(terms(model={"categories": {"y": [word, "2"]}}).model, gaps, "a").tolist() == [0, 2, 2, 1, 2, 2]
+    table.to_csv(tmp_path / "a.csv", index=False)  # in which it cannot be told from a gap, so nothing is counted
+    with pytest.raises(DataError, match="CSV files say for a missing cell"):
+        preparation.designs(tmp_path / "a.csv", asked, "a")
 
 
 def test_answers_are_shares_of_all_records():
@@ -188,6 +223,13 @@ def test_terms_that_make_no_sense_are_refused(change, said):
     }
     with pytest.raises(TermsError, match=said):
         parley.Terms.from_dict(content)
+
+
+def test_noise_on_whole_numbers_need_not_be_named():
+    content = terms().model.model_dump(exclude_none=True)
+    owners = [{"name": "a", "records": 20, "epsilon": 1.0}]
+    for privacy in ({}, {"privacy": {}}):
+        assert parley.Terms.from_dict({"model": content, "owners": owners, **privacy}).hash == terms().hash
 
 
 def test_answers_of_records_are_for_counts_alone():

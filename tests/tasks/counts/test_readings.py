@@ -66,3 +66,19 @@ def test_an_answer_that_no_belief_explains_is_only_cut():
     assert remapped(30.0, 30, geometric_law([0.1]), lambda counts: 0.0 * counts) == 30.0
     with pytest.raises(SettingError, match="between 0 and 1"):
         binomial_prior(10, 1.0)
+
+
+def test_the_median_is_right_less_often_than_the_cut_number_and_errs_less_far():
+    """Exact means over all counts of 5 records at eps = 0.5, which docs/counts.md has."""
+    law, counts = geometric_law([2.0]), np.arange(6)
+    answers = np.arange(-law.reach, law.reach + 6)
+    chance = np.array(
+        [[law.chances[z - y + law.reach] if abs(z - y) <= law.reach else 0.0 for z in answers] for y in counts]
+    )
+    right, far = {}, {}
+    for rule in ("median", "likeliest"):
+        guesses = np.array([remapped(float(z), 5, law, rule=rule) for z in answers])
+        away = np.abs(guesses - counts[:, None])
+        right[rule], far[rule] = (chance * (away == 0)).sum() / 6, (chance * away).sum() / 6
+    assert (round(right["likeliest"], 3), round(right["median"], 3)) == (0.371, 0.289)
+    assert far["median"] < far["likeliest"]

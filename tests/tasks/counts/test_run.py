@@ -13,6 +13,7 @@ from parley.cli.app import app
 from parley.errors import Refusal, SettingError
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.setup import resolve
+from parley.tasks.counts.report import noise_words
 from parley.tasks.counts.run import ask_counts, sum_law
 from parley.terms import write_terms
 
@@ -91,6 +92,25 @@ def test_own_noise_adds_up_and_one_noise_does_not():
     assert count < own / 1.9  # sensitivity 1, not 2
 
 
+def test_the_noise_of_two_hosts_is_the_sum_of_two():
+    """Its law has less in the tails than one geometric number of the same variance."""
+    two = terms(noise="shared", delta=1e-6).changed(hosts=("a", "h"))
+    law, deviation = sum_law(resolve(two))
+    places = np.arange(-law.reach, law.reach + 1)
+    moments = [law.chances @ places.astype(float) ** power for power in (2, 4)]
+    assert moments[0] == pytest.approx(deviation**2, rel=0.03)
+    assert moments[1] / moments[0] ** 2 == pytest.approx(4.5, rel=0.05)  # of one: 6
+
+
+def test_steps_say_which_end_is_theirs():
+    content = {"kind": "histogram", "target": "age", "bounds": {"age": [0, 40]}, "bins": 4}
+    owners = [{"name": "a", "records": 4, "epsilon": 1.0}]
+    asked = parley.Terms.from_dict({"model": content, "owners": owners})
+    found = ask_counts(asked, [parley.Owner("a", pd.DataFrame({"age": [0, 10, 20, 40]}))], seed=0)
+    assert "its lower end and not its upper one" in noise_words(found)
+    assert "lower end" not in noise_words(studied(terms()))
+
+
 def test_a_release_is_debited_once_and_asked_again_it_is_the_same(tmp_path, truth):
     asked = terms()
     owners = []
@@ -154,7 +174,20 @@ def test_as_people_type_it(typed_terms):
     assert found["rate"] == 0.25
     released = run("count", typed_terms, "--ledgers", typed_terms.parent / "books", "--lifetime", "2", "--json")
     assert json.loads(released.stdout)["spent"] == {"a": 1.0, "b": 1.0}
-    assert "Example" in run("count", "--help").stdout
+    said = run("count", "--help").stdout
+    assert "Example" in said
+    assert "model.kind" in said
+    assert "bounds.grade" in said
+
+
+@pytest.mark.parametrize("rate", ["1.5", "0", "nan"])
+def test_a_rate_that_is_no_share_is_refused_before_anybody_is_asked(typed_terms, rate):
+    books = typed_terms.parent / "books"
+    refused = run("count", typed_terms, "--ledgers", books, "--lifetime", "2", "--rate", rate)
+    assert "expected a share between 0 and 1" in str(refused.exception)
+    assert not books.exists()
+    with pytest.raises(SettingError, match="share between"):
+        ask_counts(terms(), [], rate=float(rate))
 
 
 def test_other_terms_and_other_commands_say_what_to_do(typed_terms):

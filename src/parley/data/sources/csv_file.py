@@ -16,6 +16,7 @@ class CsvFile(TextFile):
     """Cells between commas, or semicolons where the line of names has more of them."""
 
     form: ClassVar[str] = "csv"
+    drops_words: ClassVar[bool] = True
 
     def parsed(self) -> pd.DataFrame:
         with warnings.catch_warnings():

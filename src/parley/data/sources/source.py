@@ -34,6 +34,7 @@ class TableSource(ABC):
     """A table. A new kind says `example`, its length, `frame`, `digest` and `require_unchanged`; `SOURCES` lists it."""
 
     streams: ClassVar[bool] = False  # whether its rows are never held all at once
+    drops_words: ClassVar[bool] = False  # whether words for a missing cell ("NA") come as gaps, whatever was meant
     named: ClassVar[bool] = True  # whether its columns have names of their own, else those that are usual there
 
     def __init__(self, path: Path | None = None) -> None:

@@ -18,7 +18,7 @@ from parley.decisions.games.payments import (
     posted_price,
     spending_curves,
 )
-from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.games.privacy_cost import PrivacyCosts, stated_cost
 from parley.decisions.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, common_stakes, stakes
 from parley.decisions.games.weakest_link import Preferences, WeakestLink, play, preferences
 from parley.decisions.games.wishes import Wish, wishes
@@ -289,14 +289,15 @@ def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:
     curves, values = [], []
     for owner in terms.owners:
         missing = [key for key in ("value", "privacy_cost") if getattr(owner, key) is None]
-        if owner.value is None or owner.privacy_cost is None:
+        cost = stated_cost(terms, owner)
+        if owner.value is None or cost is None:
             raise TermsError(
                 f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both, for "
                 f"example "
                 'value = 1000.0 and privacy_cost = { kind = "linear", weight = 5.0 }'
             )
         values.append(owner.value)
-        curves.append(owner.privacy_cost)
+        curves.append(cost)
     return np.array(values), PrivacyCosts.of(curves)
 
 

@@ -3,7 +3,7 @@ demo."""
 
 import numpy as np
 
-from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.games.privacy_cost import PrivacyCosts, stated_cost
 from parley.terms import Terms
 
 
@@ -14,10 +14,11 @@ def joining_price(terms: Terms, name: str) -> float | None:
     Where one noise protects everybody, all spend the smallest epsilon, and that is what it costs.
     """
     part = terms.owner(name)
-    if part.value is None or part.privacy_cost is None or not part.value > 0:
+    cost = stated_cost(terms, part)
+    if part.value is None or cost is None or not part.value > 0:
         return None
     epsilon = np.array([float(terms.promised_epsilon(name))])
-    return float(PrivacyCosts.of([part.privacy_cost])(epsilon)[0]) / part.value
+    return float(PrivacyCosts.of([cost])(epsilon)[0]) / part.value
 
 
 def price_note(terms: Terms, name: str) -> str | None:

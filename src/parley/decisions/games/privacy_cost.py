@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parley.errors import TermsError
 from parley.privacy.accounting.leakage import BIT, pure_nats, pure_nats_slope
-from parley.terms import PrivacyCost
+from parley.terms import OwnerTerms, PrivacyCost, Terms
 from parley.validate import Floats, Integers
 
 Shape = Callable[[Floats], Floats]
 
 LINEAR = "linear"
+BITS = ("min-entropy", "mutual-information")  # bounded by an epsilon without a delta
 # (the cost of a budget, what one that is larger by a share costs more for each unit of that share: eps times the slope)
 CURVES: Mapping[str, tuple[Shape, Shape]] = {
     "exponential": (np.expm1, lambda epsilon: epsilon * np.exp(epsilon)),
@@ -27,6 +29,17 @@ CURVES: Mapping[str, tuple[Shape, Shape]] = {
 }
 
 
+def stated_cost(terms: Terms, owner: OwnerTerms) -> PrivacyCost | None:
+    """What the terms say of an owner's privacy cost; refused in bits where no epsilon bounds them."""
+    cost = owner.privacy_cost
+    if cost is not None and cost.kind in BITS and terms.privacy.delta > 0:
+        raise TermsError(
+            f"owners.{owner.name}.privacy_cost.kind = {cost.kind!r}: expected another kind beside delta > 0, where an "
+            "epsilon bounds no bits; 'linear' prices the epsilon itself"
+        )
+    return cost
+
+
 @dataclass(frozen=True, eq=False)
 class PrivacyCosts:
     """One curve an owner, each a weight times one of these shapes, 0 at eps = 0:
@@ -36,8 +49,9 @@ class PrivacyCosts:
     its weight is the price of certainty. min-entropy: bits by which a yes-or-no fact can become easier to guess,
     log2(2 e^eps/(1 + e^eps)) (T eq. 2.2); mutual-information: bits that become known of a record on average
     (`accounting.leakage`); the weight is the price of a bit, and with it the game is T's of section 4.2, V = wf U - L.
-    (With a delta > 0 each is exceeded with small probability; the curves go by eps alone.) The first two and the last
-    are convex; posterior and min-entropy level off, so an owner that pays them may have two locally best budgets.
+    The curves go by an owner's own eps. Bits bound what leaves where delta = 0 alone, so they are no price beside one
+    (`stated_cost`); posterior is P of eps whatever delta, which single releases may exceed then. The first two and the
+    last are convex; posterior and min-entropy level off, so an owner that pays them may have two locally best budgets.
 
     >>> costs = PrivacyCosts.of([PrivacyCost(kind="linear", weight=2.0), PrivacyCost(kind="posterior", weight=10.0)])
     >>> costs(np.array([1.0, 1.0])).round(3).tolist()

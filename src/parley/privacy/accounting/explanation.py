@@ -51,7 +51,8 @@ def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: 
 
 
 def _mutual_information(epsilon: float, delta: float) -> float | None:
-    """Bits about one record, everybody else known: by pure epsilon; with a delta, if the noise is Gaussian."""
+    """Bits about one record, everybody else known: by pure epsilon; with a delta, if the noise is Gaussian and no
+    records are drawn in secret: seldom drawn ones may be told all of at the same epsilon and delta."""
     if delta == 0:
         return pure_leakage(epsilon).mutual_information
     try:
@@ -94,7 +95,7 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
         ]
     if content["mutual_information_bits"] is not None:
         bits = number(content["mutual_information_bits"], side="above")
-        noise = "" if content["delta"] == 0 else "If the noise is Gaussian: of"
+        noise = "" if content["delta"] == 0 else "If the noise is Gaussian, and no records are drawn in secret: of"
         said.append(
             f"{noise or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
             "(mutual information)."

@@ -31,6 +31,7 @@ from parley.validate import Floats, non_negative, positive, whole
 BIT = math.log(2)  # nats
 NEAR = 0.05  # below which a series takes the place of a formula whose terms cancel
 ROUNDING = 1 + 1e-11  # of what is called a bound
+LEAST = float(np.finfo(np.float64).tiny)  # of one that is above 0, and would be rounded to it
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,11 @@ def pure_nats(epsilon: Floats) -> Floats:
     [0.1233, 6.6978]
     """
     x = np.asarray(epsilon, dtype=np.float64) / 2
-    far = np.maximum(x, NEAR)
-    formula = far / np.tanh(far) - 1 + far + np.log1p(-np.exp(-2 * far)) - np.log(2 * far)
-    return np.where(x < NEAR, x**2 / 2 - x**4 / 36 + x**6 / 405, formula) * ROUNDING
+    near, far = np.minimum(x, NEAR), np.maximum(x, NEAR)
+    with np.errstate(over="ignore"):  # beyond all floats it is infinite, which bounds it
+        formula = far / np.tanh(far) - 1 + far + np.log1p(-np.exp(-2 * far)) - np.log(2 * far)
+    found = np.where(x < NEAR, near**2 / 2 - near**4 / 36 + near**6 / 405, formula) * ROUNDING
+    return np.where(x > 0, np.maximum(found, LEAST), 0.0)
 
 
 def pure_nats_slope(epsilon: Floats) -> Floats:
@@ -78,6 +81,7 @@ def pure_leakage(epsilon: float, values: int | None = None) -> Leakage:
     (0.1779, 0.5481)
     """
     most = epsilon / BIT if values is None else min_entropy_leakage(epsilon, 1, whole(values, "values", least=2))
+    most *= ROUNDING
     return Leakage(min(float(pure_nats(np.asarray(epsilon))) / BIT, most), most, "pure epsilon")
 
 

@@ -71,6 +71,8 @@ def min_entropy_leakage(epsilon: float, individuals: int, values: int) -> float:
     """
     u, v = whole(individuals, "individuals"), whole(values, "values", least=2)
     epsilon = non_negative(epsilon, "epsilon")
+    if epsilon < 1:  # where the logarithms cancel
+        return u * (epsilon - math.log1p(math.expm1(epsilon) / v)) / math.log(2)
     return u * (math.log2(v) - math.log2(1 + (v - 1) * math.exp(-epsilon)))
 
 

@@ -18,6 +18,7 @@ from parley.privacy.mechanisms.whole_geometric import whole_counts
 from parley.validate import Floats
 
 WORDS = 2**64  # different random words
+ALL = Fraction(1000)  # an epsilon by which all answers but one of 2^64 are meant
 AT_ONCE = 2**20  # records whose words are drawn together
 _DIGITS = Context(prec=60, rounding=ROUND_FLOOR)
 
@@ -50,7 +51,7 @@ class RandomisedResponse:
         cls, epsilon: Fraction, cells: int, records: int, per_person: int, sensitivity: float
     ) -> "RandomisedResponse":
         """The most truthful answers that make one release cost a person at most `epsilon`, less 2^-50 of it."""
-        least = epsilon / per_person * (1 - Fraction(1, 2**50))
+        least = min(epsilon / per_person * (1 - Fraction(1, 2**50)), ALL)
         exponent = _DIGITS.divide(Decimal(least.numerator), Decimal(least.denominator))
         beyond = Fraction(exponent.exp(_DIGITS)) * (1 - Fraction(1, 10**50)) - 1  # e^eps - 1, and not more
         truthful = min(math.floor(beyond / (beyond + cells) * WORDS), WORDS - 1)
@@ -89,7 +90,14 @@ class RandomisedResponse:
         return found
 
     def answer(self, truth: Integers, draw: Draw = random_words) -> Integers:
-        """What records of these names [n], by their places, answer: what a person's own device may draw as well."""
+        """What records of these names [n], by their places from 0 on, answer: what a person's own device may draw as
+        well. Every call draws anew, and costs a record as much as the first: draw once, and keep the answer."""
+        if (
+            truth.ndim != 1
+            or truth.dtype.kind not in "iu"
+            or (len(truth) and not 0 <= truth.min() <= truth.max() < self.cells)
+        ):
+            raise SettingError(f"truth: expected whole numbers from 0 to {self.cells - 1}, one for every record")
         other = draw(len(truth)) >= np.uint64(self.truthful)
         answers = truth.copy()
         answers[other] = uniform(self.cells, int(np.count_nonzero(other)), draw)

@@ -1,8 +1,10 @@
 """A table as counts: how many of its rows lie in each of the cells that the terms declare.
 
 Formal guarantee: a row lies in exactly one cell, by its own cell of the counted column and the terms alone; a gap, a
-name that is not listed and a number beyond the bounds lie elsewhere. So replacing a row takes 1 from one cell and adds
-1 to one.
+name that is not listed and a number beyond the bounds lie elsewhere. A step has its lower end and not its upper one,
+the last has both; ends are compared as the floats that they are, without arithmetic on a row's number. So replacing a
+row takes 1 from one cell and adds 1 to one. A cell without a name (a list, a float from 2^53 on) refuses the whole
+table where names are counted: when its owner accepts or simulates, before anything is asked.
 """
 
 from dataclasses import dataclass
@@ -12,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Preparation
+from parley.data.cells import is_missing_word
 from parley.data.parts import counted_rows, how_many, parts_of
 from parley.data.preparation import require_records
-from parley.data.sources import Rows, Table, open_table
+from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import codes, raw_cells, require_columns
-from parley.tasks.counts.terms import cell_names
+from parley.errors import DataError
+from parley.tasks.counts.terms import cell_names, step_ends
 from parley.tasks.whole_table import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats
@@ -54,6 +58,7 @@ class CountPreparation(Preparation):
         """(counts of all rows, of none)."""
         source, columns = open_table(table), [self.model.target]
         require_columns(source.example, columns, name)
+        _require_names(self.model, source, name)
         kept = counted_rows(source, terms.privacy, name)
         require_records(terms, name, how_many(source, kept))
         cells = _cells(self.model)
@@ -63,26 +68,35 @@ class CountPreparation(Preparation):
         return CellCounts(counts), CellCounts(np.zeros_like(counts))
 
 
+def _require_names(model: Model, source: TableSource, name: str) -> None:
+    """Refuse names that this kind of table cannot tell from a gap; no row is looked at."""
+    lost = [word for word in model.categories.get(model.target, ()) if source.drops_words and is_missing_word(word)]
+    if lost:
+        raise DataError(
+            f"{name}: model.categories.{model.target} lists {lost[0]!r}, which CSV files say for a missing cell too; "
+            "expected a Parquet file, or terms without that name"
+        )
+
+
 def placed(model: Model, rows: Rows, name: str) -> NDArray[np.int64]:
     """The cell of every row [n]; elsewhere is the last."""
     column, cells = model.target, _cells(model)
     if column in model.categories:
-        found = codes(rows, column, model.categories[column], name, gaps=True)
-        return np.where(found < len(model.categories[column]), found if model.kind == "histogram" else 0, cells).astype(
-            np.int64
-        )
+        names = model.categories[column]
+        found = codes(rows, column, names, name, gaps=True, listed=frozenset(names))
+        return np.where(found < len(names), found if model.kind == "histogram" else 0, cells).astype(np.int64)
     place, numbers, _ = raw_cells(rows, column, name)
     values: Floats = np.array([*numbers, np.nan])[place]  # the last is for gaps
-    low, high = model.bounds[column]
-    inside = (values >= low) & (values <= high)
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.floor((np.where(inside, values, low) - low) / (high - low) * cells)
-    return np.where(inside, np.clip(steps, 0, cells - 1), cells).astype(np.int64)
+    ends = np.array(step_ends(model))
+    inside = (values >= ends[0]) & (values <= ends[-1])
+    return np.where(inside, np.searchsorted(ends[1:-1], values, side="right"), cells).astype(np.int64)
 
 
 def _cells(model: Model) -> int:
     """How many there are but for elsewhere."""
-    return len(cell_names(model)) - (model.kind == "histogram")
+    if model.kind == "count":
+        return 1
+    return len(model.categories.get(model.target, ())) or len(step_ends(model)) - 1
 
 
 def count_preparation(model: Model) -> CountPreparation:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 def count_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS", help="Terms with kind = 'count' or 'histogram' under [model].")
+        Path, typer.Argument(metavar="TERMS", help="Terms whose model.kind is 'count' or 'histogram'.")
     ],
     rate: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="What you believe beforehand: each record lies in a cell with this chance. Left out: every count is "
-            "as likely as any other.",
+            help="What you believe beforehand: each record lies in a cell with this chance, the same for every cell. "
+            "Left out: every count is as likely as any other.",
         ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the counts (.png, .svg, .pdf).")] = None,
@@ -40,24 +40,27 @@ def count_command(
 ) -> None:
     """Ask the owners how many records they have of some kind, with noise on whole numbers, debited.
 
-    The terms declare a column and what is counted in it: names, or steps between two bounds. A count is one number, a
-    histogram one for every cell and one for what lies elsewhere; a record lies in exactly one.
+    The terms declare a column and what is counted in it: names, or steps between two bounds (a step has its lower end
+    and not its upper one, the last has both). A count is one number, a histogram one for every cell and one for what
+    lies elsewhere; a record lies in exactly one.
 
-    Noise is drawn on whole numbers (mechanism = 'geometric'), by each owner or once for all (noise = 'shared'). Where
-    nobody trusts the owner, every record answers for itself: mechanism = 'randomised-response'.
+    Each owner adds noise on whole numbers (mechanism = 'geometric', the usual one), or hosts add one for all (noise =
+    'shared'). With mechanism = 'randomised-response' the owner draws an answer for every record by itself.
 
-    Example terms:  [model] kind = "histogram", target = "grade", categories = { grade = ["A", "B", "C"] }; [privacy]
-    mechanism = "geometric"; [[owners]] name, records, epsilon, data
+    Terms have under model kind = "histogram", target = "grade" and the names in categories.grade, or bounds.grade and
+    bins; and owners with name, records, epsilon and data.
 
     Example:  parley count terms.toml --ledgers books --lifetime 3 --plot counts.png
     """
     from parley.learning.deployed import prepare_run
+    from parley.tasks.counts.readings import require_rate
     from parley.tasks.counts.run import ask_counts, counts_result
 
     terms = load_terms(terms_file)
     if terms.task != "counts":
         raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
     require_folder(plot)
+    require_rate(rate)
     options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
     asking.require_one_way(options)
     if owners is not None:

@@ -42,14 +42,20 @@ def clique_graph(size: int) -> Graph:
 
 
 def distances(graph: Graph, start: int) -> list[int]:
-    """How far every vertex is from one of them."""
-    found, reached = {start: 0}, [start]
-    for y in reached:  # which grows
+    """How far every vertex of a connected graph is from one of them."""
+    found = reached(graph, start)
+    return [found[y] for y in range(len(graph))]
+
+
+def reached(graph: Graph, start: int) -> dict[int, int]:
+    """How far the vertices are that some way leads to."""
+    found, places = {start: 0}, [start]
+    for y in places:  # which grows
         for z in graph[y]:
             if z not in found:
                 found[z] = found[y] + 1
-                reached.append(z)
-    return [found[y] for y in range(len(graph))]
+                places.append(z)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +94,17 @@ class Optimum:
 
 
 def optimum(graph: Graph, q: Fraction) -> Optimum:
-    """The best channel of a graph with its proof; refused where the formula gives none.
+    """The best channel of a graph with its proof; refused where the formula gives none, as of a star of four leaves at
+    q = 1/2.
 
     >>> str(optimum(path_graph(2), Fraction(1, 2)).value)
     '5/9'
     """
     size = len(graph)
+    if not 0 < q < 1:
+        raise SettingError("q: expected a number between 0 and 1, e^-eps")
+    if size < 2 or len(reached(graph, 0)) < size:
+        raise SettingError("graph: expected two vertices or more, each reached from all others")
     far = [distances(graph, y) for y in range(size)]
     weights = solved([[q**d for d in row] for row in far], [Fraction(1)] * size)
     if min(weights) < 0:

@@ -73,10 +73,15 @@ def uniform_prior(counts: Integers) -> Floats:
     return np.ones(len(counts))
 
 
+def require_rate(rate: float | None) -> None:
+    """Refuse what is no share; None: nothing is believed beforehand."""
+    if rate is not None and not 0 < rate < 1:
+        raise SettingError(f"rate = {rate!r}: expected a share between 0 and 1")
+
+
 def binomial_prior(records: int, rate: float) -> Prior:
     """Every record is counted with this probability, independently."""
-    if not 0 < rate < 1:
-        raise SettingError(f"rate = {rate!r}: expected a share between 0 and 1")
+    require_rate(rate)
     return lambda counts: np.asarray(binom.pmf(counts, records, rate))
 
 

@@ -30,10 +30,15 @@ def noise_words(result: CountsResult) -> str:
     believed = (
         "every count was as likely as any other"
         if result.rate is None
-        else f"a record lies in each cell with a chance of {percent(result.rate)}"
+        else f"a record lies in each cell with a chance of {percent(result.rate)}, the same for every cell"
+    )
+    steps = (
+        " A step has its lower end and not its upper one; the last has both."
+        if result.asked.model.kind == "histogram" and result.asked.model.target in result.asked.model.bounds
+        else ""
     )
     return (
         f"The noise has a deviation of {number(result.deviation, 3)} records in every cell; 'within' holds in 95 of "
         f"100 cases, each cell by itself. The best guess is the median of what is possible if beforehand {believed}: "
-        "it follows from what was released, and costs nothing more."
+        f"it follows from what was released, and costs nothing more.{steps}"
     )

@@ -21,6 +21,7 @@ from parley.tasks.counts.readings import (
     geometric_law,
     normal_law,
     remapped,
+    require_rate,
     uniform_prior,
 )
 from parley.tasks.counts.terms import cell_names
@@ -90,6 +91,7 @@ def ask_counts(
 
     Owners with durable ledgers release: each must have accepted the terms. Owners without take part in a study.
     """
+    require_rate(rate)
     asked = ask_here(terms, owners, lambda setup: (Counts.make(setup), starting_point(setup)), 1, seed, progress)
     return counts_result(asked, rate)
 
@@ -115,8 +117,9 @@ def sum_law(setup: Setup) -> tuple[NoiseLaw | None, float]:
     deviation = setup.aggregation.noise(setup).all_together ** 0.5 * sum(part.records for part in setup.terms.owners)
     if len(scales) == len(noises):
         return geometric_law(scales), deviation
-    if setup.terms.privacy.mechanism == "geometric":  # one noise for all, of the same kind
-        return geometric_law([deviation / 2**0.5]), deviation
+    if setup.terms.privacy.mechanism == "geometric":  # hosts' noise, of the same kind on a finer grid: read as rounded
+        draws = setup.terms.noise.draws
+        return geometric_law([deviation / (2 * draws) ** 0.5] * draws), deviation
     return normal_law(deviation), deviation
 
 

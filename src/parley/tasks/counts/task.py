@@ -69,8 +69,9 @@ class Counting(Task):
         if found["truthful"] is None:
             return [f"{moved}; the noise has scale {number(found['noise_scale'])}, in records."]
         return [
-            f"{moved}. Every record answers for itself, truly with a chance of {percent(found['truthful'])}, else with "
-            "any of the names: nobody who hears an answer knows which, whoever collects them."
+            f"{moved}. An answer is drawn for every record by itself, the true one with a chance of "
+            f"{percent(found['truthful'])}, else any of the names: nobody who hears an answer knows which. You hold "
+            "the true rows and draw."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:

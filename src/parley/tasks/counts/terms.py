@@ -1,5 +1,7 @@
 """What terms must say that ask how many records there are of some kind."""
 
+from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -60,6 +62,8 @@ class CountsRules(Rules):
             )
         if model.bins is not None and (model.kind == "count" or model.target in model.categories):
             raise ValueError("bins|expected only for a histogram of numbers within bounds")
+        if model.target in model.bounds and len(set(ends := step_ends(model))) < len(ends):
+            raise ValueError("bins|expected fewer steps, or bounds further apart: no number lies between their ends")
         if len(model.categories.get(model.target, ())) > MOST_CELLS:
             raise ValueError(f"categories.{model.target}|expected at most {MOST_CELLS:,} names")
 
@@ -91,15 +95,40 @@ ALGORITHM = CountRules()
 def cell_names(model: Model) -> tuple[str, ...]:
     """What is counted, cell by cell; of a histogram the last has all that is in no other.
 
-    >>> from parley.terms import Model
     >>> cell_names(Model(kind="histogram", target="age", bounds={"age": (0, 40)}, bins=2))
     ('0 to 20', '20 to 40', 'elsewhere')
     """
     if model.kind == "count":
         return ("counted",)
     if model.target in model.categories:
-        return (*model.categories[model.target], "elsewhere")
-    low, high = model.bounds[model.target]
-    steps = model.bins or BINS
-    ends = [low + (high - low) * place / steps for place in range(steps)] + [high]
-    return (*(f"{a:g} to {b:g}" for a, b in pairwise(ends)), "elsewhere")
+        return (*model.categories[model.target], elsewhere(model))
+    return (*(f"{a} to {b}" for a, b in pairwise(_written(step_ends(model)))), elsewhere(model))
+
+
+def elsewhere(model: Model) -> str:
+    """What the cell of all other records is called: by a name that is not listed.
+
+    >>> elsewhere(Model(kind="histogram", target="g", categories={"g": ("here", "elsewhere")}))
+    'elsewhere (not listed)'
+    """
+    name = "elsewhere"
+    while name in model.categories.get(model.target, ()):
+        name += " (not listed)"
+    return name
+
+
+def step_ends(model: Model) -> tuple[float, ...]:
+    """The ends of all steps within the bounds, in order: of a count two. Each is the float nearest to the true end, the
+    bounds being what people wrote.
+
+    >>> step_ends(Model(kind="histogram", target="y", bounds={"y": (0.1, 0.4)}, bins=3))
+    (0.1, 0.2, 0.3, 0.4)
+    """
+    low, high = (Fraction(str(bound)) for bound in model.bounds[model.target])
+    steps = (model.bins or BINS) if model.kind == "histogram" else 1
+    return tuple(float(low + (high - low) * place / steps) for place in range(steps + 1))
+
+
+def _written(ends: Sequence[float]) -> list[str]:
+    """Numbers with as few digits, six or more, as tell all of them apart."""
+    return next(said for digits in range(6, 18) if len(set(said := [f"{end:.{digits}g}" for end in ends])) == len(ends))
