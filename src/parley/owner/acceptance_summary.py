@@ -162,8 +162,12 @@ def _whose(owner: Owner, terms: Terms) -> str:
     if not terms.noise.common:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
-    who = "the two hosts do not" if terms.noise.draws == 2 else "no two hosts"
-    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as {who} act together"
+    holds = (
+        "the two hosts do not act together and neither's journal is put back to an earlier time"
+        if terms.noise.draws == 2
+        else "no two hosts act together"
+    )
+    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as {holds}"
 
 
 def _steps(agreement: Agreement) -> list[str]:

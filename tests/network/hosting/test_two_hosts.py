@@ -185,7 +185,10 @@ def test_a_release_with_two_hosts_in_process_repeats_its_openings(tmp_path):
     first = parley.train(terms, owners)
     again = parley.train(terms, owners)
     assert np.array_equal(first.theta, again.theta)
-    assert "It holds unless the two hosts h0, h1 act together" in guarantee(first)
+    assert (
+        "It holds unless the two hosts h0, h1 act together, and as long as neither's journal is put back to an earlier "
+        "time" in guarantee(first)
+    )
     owners_words(terms, owners[0])
 
 
@@ -193,7 +196,8 @@ def owners_words(terms, owner):
     said = owners_summary(owner, owner.agreement(terms.hash))
     assert any("the two together can read your exact sum" in sentence for sentence in said)
     assert any("leaves in two shares, one to each host" in sentence for sentence in said)
-    assert any("as long as the two hosts do not act together" in sentence for sentence in said)
+    holds = "as long as the two hosts do not act together and neither's journal is put back to an earlier time"
+    assert any(holds in sentence for sentence in said)
     assert "one of two shares of every answer, which tells nothing" in " ".join(acceptance_summary(terms, "h0"))
 
 
