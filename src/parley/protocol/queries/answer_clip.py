@@ -15,13 +15,14 @@ class AnswerClip:
     """Answers scaled down to measure at most `value` in `norm`.
 
     Formal guarantee: whatever numbers [d] an answer has, the computed result measures at most `value`, exactly, for
-    every `value` that terms can name (1e-50 to 1e50). So the answers of any two tables, of the same public size or not, differ by at most 2 `value`: that is the
-    sensitivity where two consortia are neighbours if one owner's whole table is replaced. In the mean of all owners it
-    counts by that owner's weight, n_l/n. Proof. With u = max |v_i| the shares v_i/u are at most 1, so that no power
-    overflows, and their norm s is at least 1. The computed s is off by a relative (d + 8) 2^-53 at most, whatever the
-    order of its sum; what underflows is below 2^-1000 of it. Scaled are answers with s > C'/u, by C'/s, C' being C less
-    a relative (d + 16) 2^-53: more than the roundings of s, of the two divisions and of the product, those of results
-    below 2^-1022 included, which are off by 2^-1075 at most. An answer with a number that is not finite is 0.
+    every `value` that terms can name (1e-50 to 1e50). So the answers of any two tables, of the same public size or not,
+    differ by at most 2 `value`: that is the sensitivity where two consortia are neighbours if one owner's whole table
+    is replaced. In the mean of all owners it counts by that owner's weight, n_l/n. Proof. With u = max |v_i| the shares
+    v_i/u are at most 1, so that no power overflows, and their norm s is at least 1. The computed s is off by a relative
+    (d + 8) 2^-53 at most, whatever the order of its sum; what underflows is below 2^-1000 of it. Scaled are answers
+    with s > C'/u, by C'/s, C' being C less a relative (d + 16) 2^-53: more than the roundings of s, of the two
+    divisions and of the product, those of results below 2^-1022 included, which are off by 2^-1075 at most. An answer
+    with a number that is not finite is 0.
     """
 
     value: float
