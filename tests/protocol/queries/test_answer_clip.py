@@ -188,7 +188,7 @@ def test_a_release_debits_and_says_what_it_promises(tmp_path):
         owners.append(parley.Owner(name, regression_table(rows, seed=rows), ledger))
         owners[-1].accept(terms)
     said = " ".join(acceptance_summary(owners[0], owners[0].agreement(terms.hash)))
-    assert "What it promises you as a whole, and so everybody in your table" in said
+    assert "What it promises you as a whole, and so everybody who is in your table and in no other owner's" in said
     assert f"({Adjacency.REPLACE_OWNER})" in said
     assert "All of your rows together move an answer by at most 1.4" in said
     result = parley.train(terms, owners)
@@ -224,6 +224,23 @@ def test_the_forecast_meets_runs_and_says_how_many_owners_it_takes():
     assert abs(unclipped.relative_fitness.mean / truth - 1) > 0.5
     assert any("the unit is an owner" in sentence for sentence in expected.warnings)
     assert owner_title(expected).endswith("(ε: replace-one-owner)")
+
+
+def test_a_forecast_of_second_moments_advises_a_clip_that_cuts_no_record():
+    """Records are cut at the clip times the rows of the largest owner; the clip that is advised is of an answer."""
+    terms = of_owners(*[8] * 6, epsilon=40.0, **(ASKED["statistics"] | {"privacy__clip": 0.1}))
+    pilot = regression_table(500, seed=9)
+    said = " ".join(forecast(terms, pilot, resamples=2).warnings)
+    assert "the clip of single records, privacy.clip times 8 rows, scales down" in said
+    assert "a plan weighs it" not in said
+    assert "the pilot's second moments measure" in said
+    advised = float(said.split("privacy.clip = ")[1].split(" ")[0])
+    enough, less = (
+        " ".join(forecast(terms.changed(privacy={"clip": clip}), pilot, resamples=2).warnings)
+        for clip in (advised, 0.2 * advised)
+    )
+    assert "single records" not in enough
+    assert "single records" in less
 
 
 def test_fewer_owners_are_needed_the_less_noise_there_is():
