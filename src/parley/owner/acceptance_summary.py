@@ -77,9 +77,9 @@ def _to_whom(agreement: Agreement) -> str:
     """Whom the guarantee is about."""
     if agreement.setup.terms.privacy.unit == OWNER:
         return (
-            "you as a whole, and so everybody who is in your table and in no other owner's (in κ tables: κ times this "
-            "ε): with any other table of as many records the learner would see much the same; that you take part, and "
-            "with how many records, is public"
+            "you as a whole, by these terms alone, and so everybody who is in your table and in no other owner's (in κ "
+            "tables: κ times this ε): with any other table of as many records the learner would see much the same; "
+            "that you take part, and with how many records, is public"
         )
     return f"every {agreement.setup.task.unit} in the table"
 

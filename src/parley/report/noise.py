@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
 
-PREFERENCES = f"One budget ε for all ({Adjacency.REPLACE_ONE}): where each owner stands"
 TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
 ALIKE = 0.01  # relative fitnesses that differ by less are the same
 KINDS = {
@@ -106,6 +104,11 @@ def two_hosts(owners: int) -> str:
         f"Two hosts instead of three: twice the variance of one noise, {number(owners / 2)} times less than {owners} "
         "equal owners' own; fewer times where their ε differ."
     )
+
+
+def preferences_title(result: Mapping[str, Any]) -> str:
+    """The title of the table of where owners stand."""
+    return f"One budget ε for all ({result['adjacency']}): where each owner stands"
 
 
 def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:

@@ -24,16 +24,16 @@ import numpy as np
 from parley.network.exchange.share_bundle import SEED, Shape, ShareBundle, to_words
 from parley.network.hosting.pool import Keys
 from parley.network.hosting.proposal import Held, Proposal, Record, agreed_by_two, record_digest, tag
-from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.random_words import Draw, Words, random_words
 from parley.privacy.mechanisms.recipe import draw_secretly, make_recipe
 from parley.privacy.sharing.ring import expand, to_bytes
 
 
 class AdditiveShares:
-    """What host `index` of two does with its share bundles."""
+    """What host `index` of two does with its share bundles; `words`: where the random words of its noise come from."""
 
-    def __init__(self, index: int) -> None:
-        self._index = index
+    def __init__(self, index: int, words: Draw = random_words) -> None:
+        self._index, self._words = index, words
 
     def lengths(self, shape: Shape) -> tuple[int, int]:
         """How many bytes a share bundle's two parts have: host 0 gets a seed, host 1 words, and both the tag."""
@@ -67,4 +67,6 @@ class AdditiveShares:
         return to_words(sums, len(sums) // 8), bytes.fromhex(record_digest(record))
 
     def _noise(self, shape: Shape) -> Words:
-        return np.asarray(draw_secretly(make_recipe(shape.law, shape.exponent), shape.size).view(np.uint64))
+        return np.asarray(
+            draw_secretly(make_recipe(shape.law, shape.exponent), shape.size, self._words).view(np.uint64)
+        )
