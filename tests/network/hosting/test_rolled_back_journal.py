@@ -108,3 +108,7 @@ def test_new_terms_may_begin_in_another_journal(tmp_path):
         heads.require_latest("old", Journal())
     heads.require_latest("new", Journal())
     assert list(json.loads((tmp_path / "h0.heads").read_text())) == ["old"]
+    for damaged in ("", "[1]"):
+        (tmp_path / "h0.heads").write_text(damaged)
+        with pytest.raises(BrokenChainError, match="does not say where journals ended"):
+            heads.require_latest("new", Journal())

@@ -35,10 +35,15 @@ class KnownHeads:
     def require_latest(self, name: str, journal: Journal) -> None:
         """Refuse a journal that is older than what is remembered of it."""
         known = self._known().get(name)
-        if known is not None and not journal.holds(Head(**known)):
+        if known is not None and not journal.holds(Head(known["entries"], known["hash"])):
             raise BrokenChainError(
                 f"{journal.path}: this journal is of an earlier time, or another one; put the latest one back"
             )
 
     def _known(self) -> dict[str, Any]:
-        return dict(json.loads(self._path.read_text(encoding="utf-8"))) if self._path.exists() else {}
+        if not self._path.exists():
+            return {}
+        try:
+            return dict(json.loads(self._path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError):
+            raise BrokenChainError(f"{self._path}: it does not say where journals ended; put it back") from None
