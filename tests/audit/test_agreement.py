@@ -2,10 +2,14 @@
 
 import pytest
 from mutants import half_the_noise
-from samples import make_terms
+from samples import make_terms, regression_table
 
-from parley.audit import audit_terms
+import parley
+from parley.audit import audit_model, audit_one_run, audit_owner, audit_terms
 from parley.audit.agreement import owners_alike
+from parley.audit.served.attack import prepare
+from parley.audit.served.one_host import audit_hosts
+from parley.errors import TermsError
 
 
 def test_owners_with_one_promise_are_looked_at_once_and_all_are_named():
@@ -40,3 +44,20 @@ def test_a_seed_makes_it_repeatable_and_a_fault_is_seen():
 def test_too_few_runs_notice_nothing_and_say_so(runs):
     audit = audit_terms(make_terms(100, epsilon=0.01), runs, seed=1)
     assert (audit.noticed, audit.controls) == (None, {2: False, 4: False, 8: False})
+
+
+def test_a_promise_about_a_whole_table_is_not_audited_by_replacing_one_person(tmp_path):
+    terms = make_terms(100, 80, learning__horizon=1, privacy__clip=0.5, privacy__unit="owner")
+    shared = terms.changed(privacy={"noise": "shared", "delta": 1e-6}, hosts=("h0", "h1"))
+    rows = regression_table(100, seed=1)
+    model = parley.train(terms, [parley.Owner("a", rows), parley.Owner("b", rows[:80])], seed=0).model
+    for attack in (
+        lambda: audit_terms(terms, 3000),
+        lambda: audit_owner(terms, "a", 3000),
+        lambda: audit_one_run(terms, "a"),
+        lambda: audit_hosts(shared),
+        lambda: audit_model(model, rows, rows, terms, "a"),
+        lambda: prepare(terms, "a", tmp_path / "audit", "127.0.0.1:1"),
+    ):
+        with pytest.raises(TermsError, match=r"privacy\.unit: expected 'record'"):
+            attack()

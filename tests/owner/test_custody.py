@@ -108,3 +108,10 @@ def test_both_commands_say_it_on_the_screen_and_as_json(tmp_path):
     content, _ = accepted("owner", "accept", tmp_path / "terms.toml", "--owner", tmp_path / "c.toml")
     assert content["doubts"] == []
     assert content["hosts"][1]["key"] == consortium.keys()["h1"]
+
+
+def test_of_two_hosts_an_owner_reads_exact_sums_with_the_other():
+    (warning,) = role_warnings(shared_terms(["a", "notary"]))
+    assert "with the other host it reads every owner's exact sums" in warning.sentence
+    (warning,) = role_warnings(shared_terms(["a", "notary", "club"]))
+    assert "with any other host it reads" in warning.sentence

@@ -88,14 +88,15 @@ def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many
     assert rows[1][2:4] == ["8.0 %", "4.0 % to 8.0 %"]
 
 
-def deal(names, members, payment=0.0, spend=0.0, target=None):
+def deal(names, members, payment=0.0, spend=0.0, target=None, unit="record"):
     owners = [
         SimpleNamespace(
             name=name, participates=name in members, epsilon=0.2, payment=payment if name == "large" else 0.0
         )
         for name in names
     ]
-    return SimpleNamespace(owners=owners, target=target, deal=SimpleNamespace(spend=spend))
+    terms = SimpleNamespace(privacy=SimpleNamespace(unit=unit))
+    return SimpleNamespace(owners=owners, target=target, deal=SimpleNamespace(spend=spend), terms=terms)
 
 
 def test_a_bargain_says_who_stays_out_and_what_brings_it_in():
@@ -104,7 +105,8 @@ def test_a_bargain_says_who_stays_out_and_what_brings_it_in():
     paid = deal(names, names, payment=435.0, spend=462.0, target=0.005)
     said = " ".join(bargain(free, paid, "large"))
     assert "2 of 3 join, large not among them" in said
-    assert "3 of 3 join at ε = 0.2" in said
+    assert "3 of 3 join at ε = 0.2 (replace-one)" in said
+    assert "(replace-one-owner)" in " ".join(bargain(free, deal(names, names, unit="owner"), "large"))
     assert "They cost $462, $435 of it to large" in said
     assert "no coalition lasts" in bargain(nobody, paid, "large")[0]
     assert "still stays out" in bargain(nobody, free, "large")[1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from parley.audit.audited_unit import require_audited_unit
 from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts
 from parley.audit.exact.other_instructions import search_with_others
 from parley.audit.exact.pair_search import Searched, search_owner
@@ -84,6 +85,7 @@ def audit_terms(
     questions about the first owner (`pair_search`), and a fifth as many with each of the processor's other
     instructions.
     """
+    require_audited_unit(terms)
     began = time.perf_counter()
     alike = owners_alike(terms)
     seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROLS)).tolist())

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from parley.audit.audited_unit import require_audited_unit
 from parley.audit.black_box import check_confidence
 from parley.audit.canary import CanarySearch
 from parley.audit.one_run import Guesses, flipped
@@ -89,6 +90,7 @@ def audit_one_run(
 
 def plant(terms: Terms, name: str, most: int | None = None) -> PlantedPairs:
     """The places of an owner's table, `most` at most, where its answers can be scored one by one."""
+    require_audited_unit(terms)
     if terms.task != PREDICTION or terms.noise.summed:
         raise TermsError(
             "terms: expected some that predict a column, with each owner's own noise; coins are guessed from no others"

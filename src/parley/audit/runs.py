@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from parley.audit.attacker import Attacker, Overheard
+from parley.audit.audited_unit import require_audited_unit
 from parley.audit.black_box import check_confidence
 from parley.audit.canary import CanarySearch
 from parley.audit.distinguishing import trade_off
@@ -137,6 +138,7 @@ def audit_owner(
     Formal guarantee (`proved_by_guesses`): the result exceeds the true eps with probability at most 1 - confidence. It
     is about the pair of tables that was found and about this attack; others may learn more, up to what is claimed.
     """
+    require_audited_unit(terms)
     runs = whole(runs, "runs", least=FEWEST)
     delta = terms.privacy.delta
     check_confidence(delta, confidence)

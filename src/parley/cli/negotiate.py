@@ -101,7 +101,7 @@ def show(result: "Negotiation") -> None:
     console.print(said.headline(result), style="bold")
     console.print()
     if not result.deal.members.any():
-        console.print(terminal_table(said.wish_rows(result), said.WISHES))
+        console.print(terminal_table(said.wish_rows(result), said.wishes_title(result)))
         console.print()
         for sentence in said.moves(result):
             console.print(sentence, markup=False, soft_wrap=True)
@@ -113,7 +113,7 @@ def show(result: "Negotiation") -> None:
     console.print()
     if isinstance(result, CommonNegotiation):
         content = result.to_json()
-        console.print(terminal_table(kinds.preference_rows(content), kinds.PREFERENCES))
+        console.print(terminal_table(kinds.preference_rows(content), kinds.preferences_title(content)))
         console.print()
         for sentence in kinds.weakest_link(content):
             console.print(sentence)

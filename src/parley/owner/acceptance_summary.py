@@ -76,8 +76,9 @@ def _to_whom(agreement: Agreement) -> str:
     """Whom the guarantee is about."""
     if agreement.setup.terms.privacy.unit == OWNER:
         return (
-            "you as a whole, and so everybody in your table: with any other table of as many records the learner would "
-            "see much the same; that you take part, and with how many records, is public"
+            "you as a whole, by these terms alone, and so everybody who is in your table and in no other owner's (in κ "
+            "tables: κ times this ε): with any other table of as many records the learner would see much the same; "
+            "that you take part, and with how many records, is public"
         )
     return f"every {agreement.setup.task.unit} in the table"
 
@@ -169,8 +170,12 @@ def _whose(owner: Owner, terms: Terms) -> str:
     if not terms.noise.common:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
-    who = "the two hosts do not" if terms.noise.draws == 2 else "no two hosts"
-    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as {who} act together"
+    holds = (
+        "the two hosts do not act together and neither's journal is put back to an earlier time"
+        if terms.noise.draws == 2
+        else "no two hosts act together"
+    )
+    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as {holds}"
 
 
 def _steps(agreement: Agreement) -> list[str]:

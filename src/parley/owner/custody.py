@@ -29,7 +29,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
     found = []
     learners = [host for host in terms.hosts if "learner" in roles(terms, host)]
     owners = [host for host in terms.hosts if "owner" in roles(terms, host) and host not in learners]
-    many, more = ("two", "the other") if terms.noise.hosts == 2 else ("three", "one more")
+    two = terms.noise.hosts == 2
+    many, more, other = ("two", "the other", "the other host") if two else ("three", "one more", "any other host")
     if learners:
         others = listed([printable(host.name) for host in terms.hosts if host not in learners], "or")
         found.append(
@@ -46,8 +47,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
             TermsWarning(
                 "hosts",
                 f"{who} among the hosts ({names}). The guarantee holds while no two hosts act together, and a host "
-                "that is an owner too is not one of the owners who may: with any other host it reads every owner's "
-                "exact sums.",
+                f"that is an owner too is not one of the owners who may: with {other} it reads every owner's exact "
+                "sums.",
             )
         )
     return found

@@ -21,7 +21,9 @@ def headline(result: Negotiation) -> str:
     return f"Expected relative fitness ψ = {number(result.relative_fitness)}"
 
 
-WISHES = f"In the best company, each with the budget it likes best (ε: {Adjacency.REPLACE_ONE})"
+def wishes_title(result: Negotiation) -> str:
+    """The title of the table of wishes."""
+    return f"In the best company, each with the budget it likes best (ε: {_adjacency(result)})"
 
 
 def wish_rows(result: Negotiation) -> list[list[str]]:
@@ -78,7 +80,7 @@ def moves(result: Negotiation) -> list[str]:
 def title(result: Negotiation) -> str:
     """The title of the table of a negotiation."""
     what = "What each owner would choose" if result.target is None else "The cheapest contracts found"
-    return f"{what} (ε: {Adjacency.REPLACE_ONE})"
+    return f"{what} (ε: {_adjacency(result)})"
 
 
 def owner_rows(result: Negotiation) -> list[list[str]]:
@@ -115,7 +117,11 @@ def figure(result: Negotiation) -> "Figure":
     """Payoffs by own budget with the choices marked, and quality against spend."""
     epsilons, payoffs = result.payoff_curves()
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    from parley.report import figures, game_figures  # a library that takes its time
+    from parley.report import game_figures  # a library that takes its time
 
-    budget = f"{'common' if result.terms.noise.common else 'own'} budget {figures.EPSILON}"
+    budget = f"{'common' if result.terms.noise.common else 'own'} budget ε ({_adjacency(result)})"
     return game_figures.negotiation(epsilons, payoffs, chosen, result.spending(), budget)
+
+
+def _adjacency(result: Negotiation) -> Adjacency:
+    return Adjacency.of_unit(result.terms.privacy.unit)

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
 
-PREFERENCES = f"One budget ε for all ({Adjacency.REPLACE_ONE}): where each owner stands"
 TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
 ALIKE = 0.01  # relative fitnesses that differ by less are the same
 KINDS = {
@@ -98,13 +96,19 @@ def two_hosts(owners: int) -> str:
     """What the noise of two hosts comes to beside that of so many owners, if these are alike."""
     if owners == 2:
         return (
-            "Two hosts bring two owners nothing: each host adds a whole noise, and what two owners add themselves has "
-            "the same variance."
+            "Two hosts bring two owners alike nothing: each host adds a whole noise, and what the two add themselves "
+            "has the same variance. Of two that differ in ε (or in rows, where the unit is an owner) it has less: they "
+            "lose by hosts."
         )
     return (
         f"Two hosts instead of three: twice the variance of one noise, {number(owners / 2)} times less than {owners} "
-        "equal owners' own."
+        "equal owners' own; fewer times where their ε differ."
     )
+
+
+def preferences_title(result: Mapping[str, Any]) -> str:
+    """The title of the table of where owners stand."""
+    return f"One budget ε for all ({result['adjacency']}): where each owner stands"
 
 
 def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:

@@ -20,11 +20,16 @@ def check_owner_unit(terms: CheckableTerms) -> None:
     if learning.algorithm == "fedinfer":
         raise ValueError(
             "privacy.unit|expected 'record' beside fedinfer: its intervals are of moments that nobody scaled down; "
-            "sufficient-statistics gives the same model without them"
+            "sufficient-statistics gives such a model without them"
         )
     if privacy.clip is None:
         raise ValueError(
             "privacy.clip|expected a number beside unit = 'owner': an answer is scaled down to it as a whole"
+        )
+    if privacy.person is not None:
+        raise ValueError(
+            "privacy.person|expected none beside unit = 'owner': all rows count, whoever they are about, and a table "
+            "is replaced as a whole"
         )
     if privacy.shared_records > 1 or privacy.records_per_person > 1:
         raise ValueError(

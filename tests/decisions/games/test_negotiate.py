@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from samples import GAUSSIAN, class_table, make_terms, regression_table
@@ -7,6 +9,8 @@ from parley.decisions.games.equal_owners import equal_owners
 from parley.decisions.games.negotiate import negotiate
 from parley.errors import DataError, SettingError, TermsError
 from parley.protocol.setup import resolve
+from parley.report import negotiation as words
+from parley.report.noise import preferences_title
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
@@ -188,3 +192,11 @@ def test_a_target_that_more_rounds_would_reach_is_not_blamed_on_records(shared):
     many = priced_terms(300, 200, learning__horizon=100, learning__step=0.3, **noise)
     with pytest.raises(SettingError, match="more records"):
         negotiate(hosted(many) if shared else many, pilot, target=1.0)
+
+
+def test_titles_name_the_adjacency_of_the_terms():
+    for unit, adjacency in (("record", "(ε: replace-one)"), ("owner", "(ε: replace-one-owner)")):
+        result = SimpleNamespace(terms=priced_terms(300, 400, privacy__unit=unit), target=None)
+        assert words.title(result).endswith(adjacency)
+        assert words.wishes_title(result).endswith(adjacency)
+    assert "(replace-one-owner)" in preferences_title({"adjacency": "replace-one-owner"})

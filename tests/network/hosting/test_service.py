@@ -23,6 +23,7 @@ from parley.network.hosting import service as room
 from parley.network.hosting.daemon import Readiness
 from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.journal import Journal
+from parley.network.hosting.known_heads import KnownHeads
 from parley.network.hosting.service import HostService
 from parley.network.identity.settings import load_host
 from parley.network.serving.acceptance import Acceptances, Caller
@@ -37,6 +38,10 @@ def consortium(tmp_path):
     return HostedConsortium(tmp_path)
 
 
+def heads_of(settings):
+    return KnownHeads(settings.identity.key.with_suffix(".heads"))
+
+
 @pytest.fixture
 def made(consortium):
     terms = consortium.write_terms(horizon=2, epsilon=5.0)
@@ -44,7 +49,7 @@ def made(consortium):
     settings = load_host(consortium.folder / "h1.toml")
     journal, log = Journal(settings.journal), io.StringIO()
     lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
-    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(log))
+    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(log), heads_of(settings))
     service.prepare()
     yield service, terms
     service.close()
@@ -72,7 +77,7 @@ def test_while_a_host_begins_parties_are_asked_to_come_again(consortium):
     settings = load_host(consortium.folder / "h1.toml")
     journal = Journal(settings.journal)
     lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
-    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()))
+    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()), heads_of(settings))
     assert refused(service.rejection(Caller(("a",), "key of a"))) is Unavailable
     service.prepare()
     assert service.rejection(Caller(("a",), "key of a")) is None
@@ -134,7 +139,7 @@ def test_terms_that_are_accepted_later_are_served(consortium, monkeypatch):
     settings = load_host(consortium.folder / "h2.toml")
     journal = Journal(settings.journal)
     lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
-    service = HostService("h2", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()))
+    service = HostService("h2", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()), heads_of(settings))
     assert service.rejection(Caller(("a",))) is not None
     consortium.accept(consortium.write_terms(horizon=2, epsilon=5.0))
     assert service.rejection(Caller(("a",))) is None
@@ -150,7 +155,12 @@ def test_a_journal_that_does_not_know_accepted_terms_is_not_served_from(consorti
     log = io.StringIO()
     with Log(log) as written:
         service = HostService(
-            "h2", other, Acceptances(settings.accepted), HostConnections({}, settings.identity, "peers"), written
+            "h2",
+            other,
+            Acceptances(settings.accepted),
+            HostConnections({}, settings.identity, "peers"),
+            written,
+            heads_of(settings),
         )
         service.prepare()
         assert not service.hosted

@@ -110,7 +110,7 @@ def test_a_claim_for_one_record_is_broken_by_a_whole_table():
 
 
 @given(
-    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=12),
+    st.lists(st.floats(), min_size=1, max_size=12),
     st.sampled_from(["l1", "l2"]),
     st.sampled_from([1e-50, 0.1, 1.0, 7.3, 1e50]),
 )
@@ -118,7 +118,9 @@ def test_a_clipped_answer_measures_at_most_its_clip_exactly(values, norm, clip):
     clipped = AnswerClip(clip, norm).clipped(np.array([values, values]))
     assert np.isfinite(clipped).all()
     assert exact_norm(clipped[0], norm) <= allowed(clip, norm)
-    if exact_norm(values, norm) <= allowed(clip * (1 - 1e-12), norm):
+    if not np.isfinite(values).all():
+        assert not clipped.any()
+    elif exact_norm(values, norm) <= allowed(clip * (1 - 1e-12), norm):
         assert np.array_equal(clipped[0], np.array(values))
 
 
@@ -154,6 +156,7 @@ def test_noise_is_that_of_a_whole_table_wherever_it_is_drawn():
         ({"privacy__scale_epsilon": 0.1, "privacy__delta": 1e-6}, "privacy.scale_epsilon: expected none"),
         ({"privacy__difference_epsilon": 0.1}, "privacy.difference_epsilon: expected none"),
         ({"privacy__shared_records": 2}, "expected shared_records = 1"),
+        ({"privacy__person": "who"}, "privacy.person: expected none beside unit = 'owner'"),
         ({"learning__algorithm": "fedinfer", "learning__horizon": 1}, "its intervals are of moments"),
         ({"learning__algorithm": "private-sgd", "learning__batches": 2, "learning__epochs": 1}, "expected 'record'"),
         ({"learning__algorithm": "scales", "learning__horizon": 2}, "privacy.unit: expected 'record'"),
@@ -185,13 +188,26 @@ def test_a_release_debits_and_says_what_it_promises(tmp_path):
         owners.append(parley.Owner(name, regression_table(rows, seed=rows), ledger))
         owners[-1].accept(terms)
     said = " ".join(acceptance_summary(owners[0], owners[0].agreement(terms.hash)))
-    assert "What it promises you as a whole, and so everybody in your table" in said
+    assert "What it promises you as a whole, by these terms alone, and so everybody who is in your table and in" in said
+    assert "in κ tables: κ times this ε" in said
     assert f"({Adjacency.REPLACE_OWNER})" in said
     assert "All of your rows together move an answer by at most 1.4" in said
     result = parley.train(terms, owners)
     assert result.adjacency == "replace-one-owner"
     assert "all records of one owner" in guarantee(result)
     assert {owner.ledger.account(terms.hash).spent for owner in owners} == {Fraction(1)}
+
+
+def test_moments_that_may_be_scaled_down_give_a_model_and_neither_intervals_nor_a_forecast():
+    settings = ASKED["statistics"]
+    tables = [parley.Owner(name, regression_table(rows, seed=rows)) for name, rows in (("a", 100), ("b", 150))]
+    hidden = parley.train(of_owners(100, 150, **settings), tables, seed=0)
+    assert hidden.intervals is None
+    assert hidden.moments is None
+    assert hidden.model.posterior_ is None
+    told = parley.train(of_owners(100, 150, **(settings | {"privacy__unit": "record"})), tables, seed=0)
+    assert told.intervals is not None
+    assert told.moments is not None
 
 
 def test_the_forecast_meets_runs_and_says_how_many_owners_it_takes():
@@ -209,6 +225,23 @@ def test_the_forecast_meets_runs_and_says_how_many_owners_it_takes():
     assert abs(unclipped.relative_fitness.mean / truth - 1) > 0.5
     assert any("the unit is an owner" in sentence for sentence in expected.warnings)
     assert owner_title(expected).endswith("(ε: replace-one-owner)")
+
+
+def test_a_forecast_of_second_moments_advises_a_clip_that_cuts_no_record():
+    """Records are cut at the clip times the rows of the largest owner; the clip that is advised is of an answer."""
+    terms = of_owners(*[8] * 6, epsilon=40.0, **(ASKED["statistics"] | {"privacy__clip": 0.1}))
+    pilot = regression_table(500, seed=9)
+    said = " ".join(forecast(terms, pilot, resamples=2).warnings)
+    assert "the clip of single records, privacy.clip times 8 rows, scales down" in said
+    assert "a plan weighs it" not in said
+    assert "the pilot's second moments measure" in said
+    advised = float(said.split("privacy.clip = ")[1].split(" ")[0])
+    enough, less = (
+        " ".join(forecast(terms.changed(privacy={"clip": clip}), pilot, resamples=2).warnings)
+        for clip in (advised, 0.2 * advised)
+    )
+    assert "single records" not in enough
+    assert "single records" in less
 
 
 def test_fewer_owners_are_needed_the_less_noise_there_is():

@@ -17,6 +17,7 @@ from parley.audit.attacks.blind import blind_area
 from parley.audit.attacks.lira import METHODS, Method
 from parley.audit.attacks.membership import Game, Membership, judged
 from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
+from parley.audit.audited_unit import require_audited_unit
 from parley.data.parts import counted_rows
 from parley.data.preparation import require_records
 from parley.data.sources import Table, open_table
@@ -118,6 +119,8 @@ def audit_model(
     With `terms` and an `owner` those are trained as the terms say, as if the owner were alone, and held against what it
     was promised; without, by the least cost, and nothing is claimed.
     """
+    if terms is not None:
+        require_audited_unit(terms)
     began = time.perf_counter()
     numbers = np.random.SeedSequence(seed).generate_state(4).tolist()
     privacy = None if terms is None else terms.privacy

@@ -16,17 +16,21 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
+from parley.audit.audited_unit import require_audited_unit
 from parley.audit.black_box import check_confidence
 from parley.audit.distinguishing import best_event
 from parley.errors import TermsError
+from parley.network.exchange.share_bundle import Shape, ShareBundle
+from parley.network.hosting.additive import AdditiveShares
+from parley.network.hosting.proposal import Record
 from parley.privacy.adjacency import Adjacency
-from parley.privacy.mechanisms.random_words import SeededWords, Words
-from parley.privacy.mechanisms.recipe import Recipe, draw_secretly
+from parley.privacy.mechanisms.random_words import Draw, SeededWords, Words
+from parley.privacy.mechanisms.recipe import Recipe
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing.channel import HOSTS, Channel, together, wires
 from parley.privacy.sharing.opening import Opening, open_words, opening_of
 from parley.privacy.sharing.party import Party
-from parley.privacy.sharing.ring import KEY, Replicated, expand, last_share
+from parley.privacy.sharing.ring import KEY, Replicated, expand, last_share, to_bytes
 from parley.privacy.sharing.secret_noise import BATCH, draw
 from parley.protocol.setup import resolve
 from parley.terms import Terms
@@ -35,6 +39,7 @@ from parley.validate import Floats, upper, whole
 TERMS_OF_A_SUM = 3  # numbers that a host knows and takes off what was opened, at most
 FALSE_ALARM = 1e-3  # that shares as they should be are called uneven, for all hosts together
 LABEL = 8  # bytes before the words of a message
+NO_RECORD = Record("", 1, "", "", 0, ())  # what two hosts agreed on: the sum of one answer depends on none of it
 
 Signed = tuple[tuple[str, int], ...]  # which numbers of a view are added, and with which sign
 
@@ -104,6 +109,19 @@ class WatchedParty(Party):
         return super().complete(part)
 
 
+class WatchedShares(AdditiveShares):
+    """One of two hosts, whose view shows the noise that it adds."""
+
+    def __init__(self, view: HostView, words: Draw) -> None:
+        super().__init__(view.host, words)
+        self._view = view
+
+    def _noise(self, shape: Shape) -> Words:
+        drawn = super()._noise(shape)
+        self._view.words["own noise"] = drawn.copy()
+        return drawn
+
+
 @dataclass(frozen=True)
 class HostVerdict:
     """What an answer is claimed to cost, what one host with the learner was shown to learn of it, and how even its
@@ -141,6 +159,7 @@ def audit_hosts(
     Formal guarantee: as `Event.bound`'s, for all hosts together: bounds exceed the true eps with probability at
     most 1 - confidence; even views are called uneven with probability at most `FALSE_ALARM`.
     """
+    require_audited_unit(terms)
     part = resolve(terms).part(terms.owners[0].name)
     noise, delta = part.training.series.mechanism, float(part.delta)
     if not isinstance(noise, SharedNoise) or not terms.noise.hosts:
@@ -180,14 +199,13 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
 def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
     """The same of two hosts, each of which adds a whole noise of its own to its share."""
     words, seeds = _halves(moved, size), (rng.bytes(KEY),)
-    views = [
-        HostView(
-            host,
-            {"answer": share, "own noise": draw_secretly(recipe, size, SeededWords(rng.bytes(KEY))).view(np.uint64)},
-        )
-        for host, share in enumerate((expand(seeds[0], size), last_share(words, seeds)))
-    ]
-    openings = [Opening(view.words["answer"] + view.words["own noise"], b"") for view in views]
+    shape, last = Shape(recipe.law, recipe.exponent, size), last_share(words, seeds)
+    views, openings = [], []
+    for host, (share, sent) in enumerate(((expand(seeds[0], size), seeds[0]), (last, to_bytes(last)))):
+        views.append(HostView(host, {"answer": share}))
+        hosted = WatchedShares(views[host], SeededWords(rng.bytes(KEY)))
+        bundle = ShareBundle("", 1, "", "", 1, shape, (sent, b""))
+        openings.append(Opening(*hosted.opened(hosted.sums(NO_RECORD, [bundle], shape, 0.0), NO_RECORD.to_text())))
     return views, open_words(openings)
 
 

@@ -9,6 +9,7 @@ from parley.decisions.forecasting.pilot_runs import pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Landscape
 from parley.numerals import number
 from parley.protocol.aggregation import Robust
+from parley.protocol.queries import StatisticsQuery
 from parley.validate import Floats
 
 RARELY = 1e-3  # a share of records, or a probability, too small to change the moments
@@ -72,40 +73,41 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
         return None
     if not pilot.has_rows:
         return _typical_sentence(pilot, here, moments)
+    whole = pilot.question.answer_clip is not None  # then records are cut elsewhere, and no plan is made
+    name = f"the clip of single records, privacy.clip times {_most_rows(pilot):,} rows," if whole else "the clip"
+    weighed = "the forecast counts its bias" + ("" if whole else ", and a plan weighs it")
     if moments is None:
         share = scaled_share(pilot, here.begin[None])
         return (
-            f"the clip scales down {share:.1%} of the pilot's records{_cuts_nothing(pilot)}" if share > RARELY else None
+            f"{name} scales down {share:.1%} of the pilot's records{_cuts_nothing(pilot)}" if share > RARELY else None
         )
     share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:
-        return (
-            f"the clip binds for {share:.1%} of the pilot's records on the way: the forecast counts its bias, and a "
-            "plan weighs it"
-        )
+        return f"{name} binds for {share:.1%} of the pilot's records on the way: {weighed}"
     if scaled_share(pilot, _wandering(pilot, here, moments)) > RARELY:
-        return "the noise drives the model to where the clip binds: the forecast counts its bias, and a plan weighs it"
+        return f"the noise drives the model to where {name} binds: {weighed}"
     if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
-        return (
-            f"the clip binds for few records ({share:.2%}) that matter much: the forecast counts its bias, and a "
-            f"plan weighs it"
-        )
+        return f"{name} binds for few records ({share:.2%}) that matter much: {weighed}"
     return None
 
 
 def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
     """How much of an owner's answer a clip of the whole leaves where training begins; None where it leaves all."""
     clip = pilot.question.answer_clip
-    if clip is None or not pilot.has_rows or pilot.question.size != pilot.question.parameters:
+    if clip is None or not pilot.has_rows:
         return None
-    mean = pilot.objective.mean_gradient(pilot.design, here.begin[None], pilot.bound)[0]
+    if pilot.terms.learning.rules.asks == "statistics":
+        asked = StatisticsQuery.ask(pilot.terms.hash, pilot.terms.learning.learner, 1)
+        what, mean = "the pilot's second moments measure", pilot.question.exact(asked, pilot.tables)
+    elif pilot.question.size == pilot.question.parameters:
+        what = "where training begins the pilot's mean gradient measures"
+        mean = pilot.objective.mean_gradient(pilot.design, here.begin[None], pilot.bound)[0]
+    else:
+        return None
     size = float(np.abs(mean).sum() if pilot.question.norm == "l1" else np.linalg.norm(mean))
     if not size > clip.value:
         return None
-    return (
-        f"answers are clipped as a whole: where training begins the pilot's mean gradient measures {number(size, 3)}, "
-        f"and {clip.value / size:.1%} of it is left"
-    )
+    return f"answers are clipped as a whole: {what} {number(size, 3)}, and {clip.value / size:.1%} of it is left"
 
 
 def _cuts_nothing(pilot: Pilot) -> str:
@@ -113,7 +115,14 @@ def _cuts_nothing(pilot: Pilot) -> str:
     if pilot.terms.learning.rules.asks != "statistics":
         return ""
     largest = float(pilot.question.record_sizes(pilot.design, np.zeros(pilot.question.parameters)).max())
+    if pilot.question.answer_clip is not None:
+        largest /= _most_rows(pilot)
     return f"; privacy.clip = {number(largest, 3, side='above')} would cut none of them"
+
+
+def _most_rows(pilot: Pilot) -> int:
+    """Of the largest owner: where answers are clipped as a whole, a record is cut at so many times that clip."""
+    return max(pilot.terms.train_rows(owner.name) for owner in pilot.terms.owners)
 
 
 def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:

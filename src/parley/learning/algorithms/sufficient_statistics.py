@@ -8,7 +8,7 @@ post-processing of the release.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from parley.losses.moments import moments_length, unpack_moments
 from parley.privacy.mechanisms import Norm
 from parley.protocol.queries import Answer, StatisticsQuery
 from parley.protocol.setup import Setup
+from parley.terms.sections import OWNER
 from parley.validate import Floats
 
 
@@ -29,13 +30,15 @@ class SufficientStatistics(Algorithm):
     least eigenvalue).
 
     `deviation` is that of one number of the owners' combined answer, made of `records` rows. Where there are several
-    classes, b and theta have one row for each of the `outcomes`. The state remembers the released moments.
+    classes, b and theta have one row for each of the `outcomes`. The state remembers the released moments. `scaled`:
+    answers were scaled down as a whole, by nobody knows how much, so that nothing follows about rows or certainty.
     """
 
     norm: Norm
     deviation: float
     outcomes: int
     records: float
+    scaled: bool = field(default=False, kw_only=True)
 
     memory_name: ClassVar[str | None] = "moments"
 
@@ -50,6 +53,7 @@ class SufficientStatistics(Algorithm):
             noise.all_together**0.5,
             setup.preparation.outcomes,
             float(noise.records.sum()),
+            scaled=setup.terms.privacy.unit == OWNER,
         )
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
@@ -69,8 +73,10 @@ class SufficientStatistics(Algorithm):
     def without_noise(self) -> Self:
         return replace(self, deviation=0.0)  # nothing to stand clear of
 
-    def posterior(self, state: State) -> Posterior:
-        """The law of the first replicate's model, given what was released."""
+    def posterior(self, state: State) -> Posterior | None:
+        """The law of the first replicate's model, given what was released; None of answers scaled down as a whole."""
+        if self.scaled:
+            return None
         width, (deviation, records) = self._width(state), self.certainty(state)
         moments = self._matrix(state)
         solved = solve(moments, width, deviation, self.norm, self.objective.regularisation)
@@ -78,9 +84,11 @@ class SufficientStatistics(Algorithm):
         theta = self.model(state).reshape(-1, self.outcomes, width)[0]
         return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.drowned))
 
-    def released(self, state: State, setup: Setup) -> dict[str, Any]:
+    def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
         """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the
-        noise."""
+        noise; None of answers scaled down as a whole."""
+        if self.scaled:
+            return None
         deviation, records = self.certainty(state)
         return {"matrix": self._matrix(state).tolist(), "records": round(records), "deviation": deviation}
 

@@ -8,10 +8,11 @@ noise that it drew for this alone and nobody else knows. So all that they learn 
 their own shares and their own noise taken off, is the sum of these answers with one whole noise of the recipe's law:
 (eps, delta) as that is calibrated. Who knows neither noise sees twice its variance.
 
-Both keep the rules, and one of them loses its journal: it proposes under a name that it draws afresh for every
-proposal, so its record is not the other's, who kept its own, and it aborts instead of opening a second noise. With a
-curious other host a lost journal is not made good: A could open the same shares again, under another noise. Two hosts
-that act together have both shares of every answer.
+Both keep the rules, and one of them loses its journal, or has an older one: it proposes under a name that it draws
+afresh for every proposal, so its record is not the other's, who kept its own, and it aborts instead of opening a second
+noise. With a curious other host a lost journal is not made good: A could open the same shares again, under another
+noise. Two hosts that act together have both shares of every answer. So a host's daemon remembers beside its key where
+its journal ended when it last opened, and takes up no older one; a disk that is put back whole takes both back.
 """
 
 import hashlib
@@ -23,16 +24,16 @@ import numpy as np
 from parley.network.exchange.share_bundle import SEED, Shape, ShareBundle, to_words
 from parley.network.hosting.pool import Keys
 from parley.network.hosting.proposal import Held, Proposal, Record, agreed_by_two, record_digest, tag
-from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.random_words import Draw, Words, random_words
 from parley.privacy.mechanisms.recipe import draw_secretly, make_recipe
 from parley.privacy.sharing.ring import expand, to_bytes
 
 
 class AdditiveShares:
-    """What host `index` of two does with its share bundles."""
+    """What host `index` of two does with its share bundles; `words`: where the random words of its noise come from."""
 
-    def __init__(self, index: int) -> None:
-        self._index = index
+    def __init__(self, index: int, words: Draw = random_words) -> None:
+        self._index, self._words = index, words
 
     def lengths(self, shape: Shape) -> tuple[int, int]:
         """How many bytes a share bundle's two parts have: host 0 gets a seed, host 1 words, and both the tag."""
@@ -66,4 +67,6 @@ class AdditiveShares:
         return to_words(sums, len(sums) // 8), bytes.fromhex(record_digest(record))
 
     def _noise(self, shape: Shape) -> Words:
-        return np.asarray(draw_secretly(make_recipe(shape.law, shape.exponent), shape.size).view(np.uint64))
+        return np.asarray(
+            draw_secretly(make_recipe(shape.law, shape.exponent), shape.size, self._words).view(np.uint64)
+        )

@@ -34,8 +34,9 @@ once one has opened all had the same record on their disks, and none of them wil
 
 Two hosts go through the same steps; what they hold and add up, and what follows from it, says `additive`.
 
-What is not promised: two hosts that both lost their journals, or that act together, can open a question twice. A host
-can always abort, and by lying about its record it can make another abort that has recorded and not opened yet.
+What is not promised: two hosts that both lost their journals (of two, one beside a curious other), or that act
+together, can open a question twice. A host can always abort, and by lying about its record it can make another abort
+that has recorded and not opened yet.
 """
 
 import threading

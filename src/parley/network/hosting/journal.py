@@ -4,7 +4,8 @@ Formal guarantee: for a question (terms, round) there is at most one proposal, o
 "void", never both), each for ever, across threads, processes, crashes and restarts; a record stands in the file
 together with the host's sums, or neither does; no noise stands in two records. What was returned is on the disk.
 Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
-file is opened. That a whole file was put back cannot be noticed here; why it does no harm says `host.py`.
+file is opened. That a whole file was put back cannot be noticed here: why that does no harm with three hosts says
+`host.py`; of two it can do harm (`additive.py`), and a host's daemon looks for it elsewhere (`known_heads.py`).
 
 What lies here of owners' answers: two of the three shares of a sum that already carries its noise (of two
 hosts, one with a whole noise of its own), of the latest rounds. The shares of single owners never do.

@@ -21,12 +21,13 @@ from parley.terms.warning import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
-journal = "{name}.journal"    # what was opened, for ever; keep it: two hosts that lose theirs could open one twice
+journal = "{name}.journal"    # what was opened, for ever; keep it and put back no older one: of three hosts two, of two
+                              # hosts one without its own could open a question twice
 accepted = "accepted-as-host" # terms that a person here accepted
 listen = {listen}           # for owners, the learner and the other hosts, with certificates
 # metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy
 
-[peers]                       # where the two other hosts are
+[peers]                       # where the other hosts are
 # host-b = {{ address = "host-b.example:7444", fingerprint = "a1b0 0783 ..." }}  # its only key (parley certs show)
 # host-c = "host-c.example:7444"                                               # whoever is certified under this name
 
@@ -36,6 +37,11 @@ certificate = "{name}.crt"
 key = "{name}.key"
 revoked = "ca.crl"            # what the authority took back: put every new list of its in this place
 """
+
+KEEP = (
+    "Put back no older journal, and no older disk: beside a curious other host yours could then be made to open the "
+    "same answers under a second noise."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,4 +154,5 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
         f"send your part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
         f"You see {sees} nothing. Whoever sees what two hosts see, sees "
         "every answer: keep your machine, key and journal to yourself.",
+        *([] if assignment.together else [KEEP]),
     ]

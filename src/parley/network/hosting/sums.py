@@ -1,17 +1,15 @@
 """Rounds in which owners and hosts are in one process: real debits, real shares, the noise of the protocol."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from parley.durable import replace_text
-from parley.errors import BrokenChainError, ContradictionError, GuaranteeError, LedgerError
+from parley.errors import ContradictionError, GuaranteeError, LedgerError
 from parley.network.exchange.share_bundle import Opening, pack
 from parley.network.exchange.simulated_sum import sum_answer
 from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.in_process import InProcessHosts
 from parley.network.hosting.journal import Journal
-from parley.owner.ledger.account import Head
+from parley.network.hosting.known_heads import KnownHeads
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms.extent import UNLIKELY
 from parley.privacy.mechanisms.shared_noise import SharedNoise
@@ -34,8 +32,9 @@ class HostedSum:
         assignment = assignment_of(setup)
         folder.mkdir(mode=0o700, exist_ok=True)
         self._hosts = InProcessHosts(assignment, folder)
-        self._heads = folder.with_name(f"{folder.name}.heads")
-        self._require_latest()
+        self._heads = KnownHeads(folder.with_name(f"{folder.name}.heads"))
+        for name, journal in self._journals().items():
+            self._heads.require_latest(name, journal)
         journals = self._hosts.journals
         if not all(journal.begun(setup.hash) for journal in journals):
             if any(owner.ledger.account(setup.hash).answers for owner in owners):
@@ -55,23 +54,11 @@ class HostedSum:
             self._hosts.receive(pack(query, name, contribution.noise, contribution.shares))
         query = next(iter(questions.values()))
         openings = self._hosts.open(query.round, query.content)
-        heads = {name: vars(journal.head) for name, journal in self._journals()}
-        replace_text(self._heads, json.dumps(heads))
+        self._heads.remember(self._journals())
         return [open_answer(self._setup, self._hosts.assignment, query, openings)]
 
-    def _journals(self) -> Iterator[tuple[str, Journal]]:
-        return zip(self._hosts.assignment.hosts, self._hosts.journals, strict=True)
-
-    def _require_latest(self) -> None:
-        """Refuse journals that are older than what is remembered of them."""
-        if not self._heads.exists():
-            return
-        known = json.loads(self._heads.read_text(encoding="utf-8"))
-        for name, journal in self._journals():
-            if name in known and not journal.holds(Head(**known[name])):
-                raise BrokenChainError(
-                    f"{journal.path}: this journal is of an earlier time, or another one; put the latest one back"
-                )
+    def _journals(self) -> dict[str, Journal]:
+        return dict(zip(self._hosts.assignment.hosts, self._hosts.journals, strict=True))
 
     def close(self) -> None:
         """Close the hosts and their journals."""

@@ -1,5 +1,6 @@
 """Terms offered to an owner: what they promise and cost, what looks wrong with them, and accepting them."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,28 @@ def consider(
         name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None
     }
     summary = tuple(acceptance_summary(owner, agreement, key, relay, own))
-    warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"))
+    mixed = unit_warnings(terms, Acceptances(settings.accepted))
+    warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed)
     return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own)
+
+
+def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
+    """A warning where terms promise something about a whole table and others, by the same books, about one person."""
+    units = {terms.privacy.unit}
+    for terms_hash in acceptances.hashes():
+        with suppress(SettingError):  # a damaged file: who asks by its terms is told so
+            acceptance = acceptances.get(terms_hash)
+            units |= set() if acceptance is None else {acceptance.terms.privacy.unit}
+    if len(units) == 1:
+        return []
+    return [
+        TermsWarning(
+            "privacy.unit",
+            "These books hold terms about whole tables and terms about single persons. What all of them spend together "
+            "is promised to persons; of your table as a whole only the former promise anything, and the latter may "
+            "tell it.",
+        )
+    ]
 
 
 def learner_key(terms: Terms, identity: Identity | None, certificate: Path) -> str:

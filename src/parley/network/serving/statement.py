@@ -23,7 +23,7 @@ def statement(settings: OwnerSettings, verify: bool = False) -> dict[str, Any]:
     ledger.close()
     return {
         "owner": settings.name,
-        "adjacency": Adjacency.REPLACE_ONE,
+        "adjacency": Adjacency.REPLACE_ONE,  # of the sums: what hides a table hides a person in it
         "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
         "reserved": {"epsilon": upper(reserved[0]), "delta": upper(reserved[1])},
         "rule": "simple" if rho is None else "zcdp",
@@ -42,6 +42,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
         "terms_hash": account.terms_hash,
         "title": None if acceptance is None else acceptance.terms.title,
         "learner": account.learner,
+        "adjacency": None if acceptance is None else Adjacency.of_unit(acceptance.terms.privacy.unit),
         "key": None if acceptance is None else acceptance.fingerprint,
         "accepted": time,
         "epsilon": upper(account.epsilon),

@@ -1,4 +1,4 @@
-"""What goes into a mechanism: a value that knows how far one person can move it."""
+"""What goes into a mechanism: a value that knows how far one person, or one owner's whole table, can move it."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ class Bounded:
 
     Formal guarantee: for any two tables of the same public size that differ in the rows
     of one person (at most `records_per_person` of them, at the same places), the computed
-    values - rounding errors included - differ by at most `sensitivity` in `norm`.
+    values - rounding errors included - differ by at most `sensitivity` in `norm`. Where terms
+    name the owner as the unit, the same holds for any two tables of the same public size.
     """
 
     value: Floats

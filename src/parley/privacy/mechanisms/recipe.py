@@ -1,5 +1,5 @@
-"""Noise as a weighted sum of random bits: the two laws that three
-hosts can draw together without any of them knowing the number.
+"""Noise as a weighted sum of random bits: the two laws that three hosts can draw together without any of them knowing
+the number, and that each of two hosts draws by itself.
 
 A recipe says which bits there are. Who draws them, in the clear or in shares, is
 somebody else's business, and the law is the same. Both laws come in sizes of 2^exponent
@@ -29,7 +29,7 @@ _DIGITS = Context(prec=60)
 
 
 class Law(StrEnum):
-    """The laws that hosts can draw together, as their messages name them."""
+    """The laws of hosts' noise, as their messages name them."""
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"

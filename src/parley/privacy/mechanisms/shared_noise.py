@@ -1,9 +1,9 @@
-"""One noise for the sum of all owners' answers, drawn once for all
-of them, on a grid of whole numbers (Chase et al. 2017).
+"""One noise for the sum of all owners' answers, not one for each owner's, on a grid of whole numbers (Chase et al.
+2017): drawn once by three hosts together, or by each of two hosts, who add one each.
 
 Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. The sum of these plus
-one number of the recipe's law is what a learner gets to see, and nothing else. An owner that drops out changes how many
-records there are, not the noise.
+one number of the recipe's law (of two hosts, two) is what a learner gets to see, and nothing else. An owner that drops
+out changes how many records there are, not the noise.
 """
 
 import math
@@ -30,11 +30,12 @@ class SharedNoise:
     it: its answer is a mean of L1 or L2 sensitivity `sensitivity`.
 
     Formal guarantee: let `moved` grid units bound how far one person moves the encoded sum - over all owners that hold
-    it - in `norm`, rounding included. Then the sum with a number of the recipe's law in each coordinate is as private
-    as the law's claim: for Laplace moved/scale-DP, for the Gaussian a post-processing of normal noise of `scale` on
-    values of L2 sensitivity `moved`, in both cases but for a total variation of `recipe.distance` in each coordinate.
-    Who draws the number must not be who sees the sum (`sharing`). With `draws` = 2 the sum carries two such numbers,
-    each drawn by a host of its own: to one of these, who knows its own, it carries the other one whole.
+    it; where an owner is the unit, its whole table - in `norm`, rounding included. Then the sum with a number of the
+    recipe's law in each coordinate is as private as the law's claim: for Laplace moved/scale-DP, for the Gaussian a
+    post-processing of normal noise of `scale` on values of L2 sensitivity `moved`, in both cases but for a total
+    variation of `recipe.distance` in each coordinate. Who draws the number must not be who sees the sum (`sharing`).
+    With `draws` = 2 the sum carries two such numbers, each drawn by a host of its own: to one of these, who knows its
+    own, it carries the other one whole.
     """
 
     recipe: Recipe
