@@ -30,7 +30,7 @@ from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.privacy.mechanisms.banded import Band, best_band
 from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import Tables
-from parley.tasks.networks.algorithm import NetworkSGD
+from parley.tasks.networks.algorithm import NetworkSGD, check_steps
 from parley.tasks.networks.clipping import Losses, RecordGradients
 from parley.tasks.networks.correlated import CorrelatedSGD, MixedGradientQuestion
 from parley.tasks.networks.modules import Route, module_scores, parameters_of, set_parameters
@@ -69,10 +69,13 @@ class NetworkPlan:
         positive(self.epsilon, "epsilon")
         positive(self.step, "step")
         whole(self.epochs, "epochs")
+        check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
             raise SettingError("batches = 1: expected at least 2, or every record is drawn and nobody hidden by it")
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
+        if self.mechanism not in ("gaussian", "laplace"):
+            raise SettingError(f"mechanism = {self.mechanism!r}: expected 'gaussian' or 'laplace'")
         if self.mechanism == "gaussian" and not 0 < self.delta < 1:
             raise SettingError(f"delta = {self.delta!r}: expected a number between 0 and 1 beside Gaussian noise")
         if self.mechanism == "laplace" and self.delta != 0:
@@ -183,12 +186,13 @@ def train_network(
     if checkpoint is not None and (ledger is None or not ledger.durable):
         raise SettingError("checkpoint: expected a ledger beside it, so that going on never brings budget back")
     speed = speed or Speed()
-    answering = _answering(module, _rows(X, y), plan, loss, ledger, owner, seed, speed)
+    rows, public = _rows(X, y), None if validation is None else _rows(*validation)
+    answering = _answering(module, rows, plan, loss, ledger, owner, seed, speed)
     count, judge, algorithm = plan.steps, copy.deepcopy(module).to(speed.device).eval(), _algorithm(plan)
     file = None if checkpoint is None else Path(checkpoint)
     begin = algorithm.start(parameters_of(module))
     state = begin if file is None else load_training_checkpoint(file, answering.hash, begin)
-    public = None if validation is None else _rows(*validation)
+    answering.accept(owner, _digest(rows))  # last, so that what is refused costs nothing
     while state.round <= count:
         value, spent = answering.answer(state.round, algorithm.thetas(state))
         state = algorithm.update(state, value)
@@ -245,14 +249,14 @@ def _answering(
     seed: int | None,
     speed: Speed,
 ) -> _Answering:
-    """The owner's side of a plan, its whole budget reserved."""
+    """The owner's side of a plan; nothing is reserved yet."""
     losses = LOSSES[loss] if isinstance(loss, str) else loss
     if losses is cross_entropy:
         _require_classes(module, rows)
     shape, expected = rows.X.shape[1:], len(rows) / plan.batches
     made = RecordGradients(module, losses, shape, plan.clip, plan.norm, expected, speed.device, speed.route)
     question, series = _question(made, plan, len(rows))
-    found = _Answering(
+    return _Answering(
         question,
         series,
         Tables(rows, rows.where(np.zeros(len(rows), dtype=np.bool_))),
@@ -260,8 +264,6 @@ def _answering(
         SafeNoise() if seed is None else FastNoise(seed),
         _agreement_hash(module, losses, plan, owner, len(rows)),
     )
-    found.accept(owner, _digest(rows))
-    return found
 
 
 def _question(
