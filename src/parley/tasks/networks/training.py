@@ -22,8 +22,9 @@ from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import State
 from parley.learning.algorithms.private_sgd import MOMENTUM
 from parley.owner.ledger import AnyLedger, StudyLedger
-from parley.owner.ledger.account import Reservation
+from parley.owner.ledger.account import RHO_TOLERANCE, Reservation
 from parley.privacy.accounting import Series, exact, mechanism_norm
+from parley.privacy.accounting.joint_series import JointSeries
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.events import Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
@@ -220,7 +221,10 @@ class _Answering:
     def accept(self, owner: str, digest: bytes) -> None:
         """Reserve the whole budget, or refuse; for other rows than those it was first reserved for it is refused."""
         series = self.series
-        reservation = Reservation(self.hash, owner, LEARNER, series.epsilon, series.delta, series.count)
+        budget, rho = (series.epsilon, series.delta, series.count), None
+        if isinstance(series, JointSeries):  # of secret draws no rho is known
+            rho = series.rho(*budget) * (1 + 2 * RHO_TOLERANCE)
+        reservation = Reservation(self.hash, owner, LEARNER, *budget, rho=rho)
         self.ledger.accept(reservation, digest if self.ledger.durable else None)
 
     def answer(self, step: int, asked: Floats) -> tuple[Floats, float]:
