@@ -107,7 +107,7 @@ def sentences(agreement: Agreement) -> list[str]:
             if alike
             else "The pinned trees are NOT those that this machine grows on the public sample: another processor or "
             "library may choose splits of equal worth, or somebody grew them on other rows; ask who wrote the terms. "
-            "A record lies in one leaf of each all the same."
+            "They may make the model worse, or wrong about some rows. A record lies in one leaf of each all the same."
         )
     return said
 
