@@ -238,6 +238,11 @@ def test_who_accepts_is_told(tmp_path):
     said = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path))))
     assert "one leaf of each of 3 trees" in said
     assert "What 9 more trees say of it is added up" in said
+    assert "grown on the public sample;" in said
+    pinned = pin(terms(tmp_path), tmp_path / "trees.json")
+    said = " ".join(acceptance_summary(owner, owner.prepare(pinned)))
+    assert "from the pinned file, which whoever wrote the terms made" in said
+    assert "The pinned trees are those that this machine grows on the public sample." in said
 
 
 def test_terms_without_a_margin_keep_their_hash_and_odd_ones_are_refused(tmp_path):
@@ -251,3 +256,19 @@ def test_terms_without_a_margin_keep_their_hash_and_odd_ones_are_refused(tmp_pat
 def test_forests_without_a_margin_have_a_column_a_leaf():
     plain = Forest(*(np.array(each) for each in ([0, -1, -1], [1.5, 0, 0], [1, 0, 1], [2, 0, 0], [0], [[-1.0, 1.0]])))
     assert (plain.width, plain.sizes.tolist(), plain.begin.tolist()) == (2, [1.0], [[-1.0, 1.0]])
+
+
+def test_orders_that_no_columns_have_are_not_read(tmp_path):
+    forest = resolve(terms(tmp_path)).preparation.forest
+    columns = forest.orders.shape[1]
+    many = forest.arrays | {"trees.orders": np.zeros((columns + 1, columns))}
+    with pytest.raises(DataError, match="at most one order for each column and outcome"):
+        MarginForest.of_arrays(many, columns, 1)
+
+
+def test_a_margin_that_settles_upwards_is_no_longer_than_its_bound(tmp_path):
+    forest = resolve(terms(tmp_path)).preparation.forest
+    grid = 2.0**-166 / SMALL  # a value of 0.6 of it becomes 1
+    tiny = replace(forest, margin=replace(forest.margin, values=np.full_like(forest.margin.values, 0.6 * grid / 9)))
+    columns = np.zeros((forest.orders.shape[1], 1))
+    assert 0 < abs(tiny.indicators(columns)[-1, 0]) <= tiny.sizes[-1]

@@ -9,8 +9,8 @@ several names from the others.
 
 Formal guarantee: a margin is a function of the row and the trees, the same to the bit on every machine: ranks and
 values are added one by one in a fixed order, and multiplied by a power of two. Its size is clipped to the sum of each
-tree's largest value, whatever a file holds; a row measures that times `SMALL` beside the number of trees whose leaves
-are columns, in L1, and the root of the sum of squares in L2.
+tree's largest value, whatever a file holds, and settles where that does (`rounding`); a row measures that times `SMALL`
+beside the number of trees whose leaves are columns, in L1, and the root of the sum of squares in L2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ class MarginForest(Forest):
     @cached_property
     def sizes(self) -> Floats:
         """What a row measures at most: 1 a tree, and what margins do."""
-        return np.append(super().sizes, self._most * SMALL)
+        return np.append(super().sizes, self._most)
 
     @property
     def begin(self) -> Floats:
@@ -77,7 +77,7 @@ class MarginForest(Forest):
 
     def indicators(self, columns: Floats) -> Floats:
         """The columns [width, n] that coded columns [columns, n] become."""
-        most = self._most[:, None] * SMALL
+        most = self._most[:, None]
         margin = settle(self.margin.added(self._ranked(columns)) * SMALL, -most, most)
         return np.concatenate([super().indicators(columns), margin])
 
@@ -87,10 +87,10 @@ class MarginForest(Forest):
 
     @cached_property
     def _most(self) -> Floats:
-        """The sum of each tree's largest value [outcomes]."""
+        """What margins' columns measure at most [outcomes]: the sum of each tree's largest value, as it settles."""
         sizes, tree = np.abs(self.margin.values), self.margin.tree_of_leaf
         largest = [sizes[:, tree == place].max(axis=1) for place in range(self.margin.trees)]
-        return np.asarray(np.minimum(np.sum(largest, axis=0), LARGEST))
+        return settle(np.sum(largest, axis=0) * SMALL, 0.0, LARGEST * SMALL)
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
         """What each column says."""
@@ -109,8 +109,12 @@ class MarginForest(Forest):
     def of_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "MarginForest":
         """The trees that a file's numbers are; refused where either part is no forest."""
         orders = arrays.get(ORDERS, np.zeros((0, columns)))
-        if orders.ndim != 2 or orders.shape[1] != columns or not (np.abs(orders) <= LARGEST).all():
-            raise DataError("model.preparation: expected ranks of names for each column, or none")
+        fits = orders.ndim == 2 and orders.shape[1] == columns and len(orders) <= columns * outcomes
+        if not fits or not (np.abs(orders) <= LARGEST).all():
+            raise DataError(
+                "model.preparation: expected ranks of names for each column, or none, in at most one order for each "
+                "column and outcome"
+            )
         first = Forest.of_arrays(arrays, columns + len(orders), outcomes)
         later = {PREFIX + name.removeprefix(MARGIN): array for name, array in arrays.items() if name.startswith(MARGIN)}
         return cls(**vars(first), margin=Forest.of_arrays(later, columns + len(orders), outcomes), orders=orders)

@@ -14,6 +14,7 @@ from parley.privacy.adjacency import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
+from parley.terms.model import Model
 from parley.terms.sections import OWNER
 from parley.terms.topology import edges
 from parley.validate import printable, upper
@@ -270,7 +271,7 @@ def _columns(agreement: Agreement) -> list[str]:
     said += [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
     forest, model = preparation.forest, agreement.setup.terms.model
     if forest is not None:
-        origin = "grown on the public sample" if model.columns == "trees" else "the bins of one column each"
+        origin = _tree_origin(model) if model.columns == "trees" else "the bins of one column each"
         origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
         lies = "is 1 in one leaf" if model.columns != "hinges" else "has 1 to share between two neighbouring leaves"
         said.append(
@@ -285,6 +286,13 @@ def _columns(agreement: Agreement) -> list[str]:
         if preparation.origin is not None:
             said.append("Training begins at their public leaf values, and a penalty pulls there.")
     return said
+
+
+def _tree_origin(model: Model) -> str:
+    """Who grew the trees."""
+    if model.preparation is None:
+        return "grown on the public sample"
+    return "from the pinned file, which whoever wrote the terms made; whether this machine grows them is said below"
 
 
 def _classes(agreement: Agreement) -> str:

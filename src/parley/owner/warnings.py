@@ -97,9 +97,10 @@ def sentences(agreement: Agreement) -> list[str]:
         dropped = dropped_rows(terms.model)
         said += [] if dropped is None else [dropped]
     if found["preparation_sha256"] is not None:
+        trees = " Trees are taken as the file has them." if terms.model.trees is not None else ""
         said.append(
             f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives "
-            "here, but for rounding; everybody uses the same."
+            f"here, but for rounding; everybody uses the same.{trees}"
         )
     if (alike := grown_here(agreement.setup.preparation)) is not None:
         said.append(
@@ -107,7 +108,7 @@ def sentences(agreement: Agreement) -> list[str]:
             if alike
             else "The pinned trees are NOT those that this machine grows on the public sample: another processor or "
             "library may choose splits of equal worth, or somebody grew them on other rows; ask who wrote the terms. "
-            "A record lies in one leaf of each all the same."
+            "They may make the model worse, or wrong about some rows. A record lies in one leaf of each all the same."
         )
     return said
 

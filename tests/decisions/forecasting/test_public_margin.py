@@ -1,6 +1,9 @@
 """Where columns say almost everything, a large public model is the margin: what public rows say of it, and the
 forecast."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +12,8 @@ import parley
 from parley.decisions.forecasting import cross_fit as growing
 from parley.decisions.forecasting.cross_fit import LARGE, with_best_growth
 from parley.decisions.forecasting.pilot import open_pilot
-from parley.protocol.setup import resolve
+from parley.errors import DataError
+from parley.protocol.setup import pin, resolve
 
 PUBLIC, OWNED = 600, 4000
 SIZE = {"count": 60, "leaves": 10, "rate": 0.15, "rows": 1.0, "refitted": 12}
@@ -47,6 +51,49 @@ def test_a_margin_is_taken_where_public_rows_speak_for_it(tmp_path, monkeypatch,
 def test_trees_of_a_size_that_somebody_chose_are_not_made_larger(tmp_path, monkeypatch):
     monkeypatch.setattr(growing, "GROWTH_FOLDS", 2)
     assert with_best_growth(terms(tmp_path, count=20)).model.trees.count == 20
+    usual = with_best_growth(terms(tmp_path, public=1200, count=100, leaves=8)).model.trees
+    assert (usual.count, usual.refitted) == (100, None)
+
+
+def test_beside_a_box_there_is_no_margin(tmp_path, monkeypatch):
+    monkeypatch.setattr(growing, "GROWTH_FOLDS", 2)
+    boxed = terms(tmp_path, public=1200).changed(model={"radius": 10.0})
+    assert with_best_growth(boxed).model.trees.refitted is None
+
+
+@pytest.fixture(scope="module")
+def pinned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pinned")
+    return pin(terms(folder, **SIZE), folder / "trees.json")
+
+
+def changed_file(pinned, change):
+    """The terms with a file of other margins."""
+    file = Path(pinned.model.preparation)
+    held = json.loads(file.read_text())
+    values = np.array(held["arrays"]["trees.margin.values"])
+    held["arrays"]["trees.margin.values"] = change(values).tolist()
+    other = file.with_name("other.json")
+    other.write_text(json.dumps(held))
+    return pinned.changed(model={"preparation": str(other), "preparation_sha256": None})
+
+
+@pytest.mark.parametrize("change", [np.negative, lambda values: 5 * values], ids=["negated", "five times"])
+def test_pinned_trees_that_are_worse_than_those_of_the_sample_are_not_forecast(pinned, change):
+    with pytest.raises(DataError, match="they were not grown on it"):
+        parley.forecast(changed_file(pinned, change))
+
+
+def test_of_pinned_trees_that_nobody_grows_here_the_forecast_warns(pinned):
+    """One leaf of the margin, a tenth off: as good on the sample, and somebody changed it."""
+
+    def one_leaf(values):
+        values[0, 0] += 0.1
+        return values
+
+    said = "the pinned file holds others"
+    assert any(said in each for each in parley.forecast(changed_file(pinned, one_leaf)).warnings)
+    assert not any(said in each for each in parley.forecast(pinned).warnings)
 
 
 def test_the_forecast_is_what_training_gives(tmp_path):

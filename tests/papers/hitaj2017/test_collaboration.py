@@ -72,6 +72,8 @@ def test_images_and_targets_out_of_place_are_refused():
         Generator(20, seed=0)
     with pytest.raises(SettingError, match="target = 7"):
         Settings(target=7)
+    with pytest.raises(SettingError, match="rounds"):
+        Settings(rounds=0)
     with pytest.raises(SettingError, match="divisor of 28"):
         Parties.of(synthetic_digits(30), Settings(side=9))
 

@@ -2,6 +2,9 @@
 of answers carry less noise."""
 
 import io
+import os
+import subprocess
+import sys
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -14,7 +17,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 from torch import nn  # noqa: E402
 
 import parley  # noqa: E402
-from parley.errors import GuaranteeError, SettingError  # noqa: E402
+from parley.errors import GuaranteeError, LedgerError, SettingError  # noqa: E402
 from parley.privacy.accounting.joint_series import JointSeries  # noqa: E402
 from parley.privacy.mechanisms.banded import Band, best_band  # noqa: E402
 from parley.privacy.mechanisms.gaussian import gaussian_delta  # noqa: E402
@@ -104,6 +107,32 @@ def test_noise_for_a_record_that_is_asked_about_once_is_found_too_small(gradient
     assert farthest(question(gradients), tries=10) > question(gradients, epochs=1).reach
 
 
+def test_replicates_are_refused(gradients):
+    asked = question(gradients)
+    query = MixedGradientQuery.ask("h", "l", 1, np.zeros((2, BATCHES, PARAMETERS)))
+    with pytest.raises(GuaranteeError, match="knows no replicates"):
+        asked.check(query, (2,))
+
+
+BANDS = """
+from parley.privacy.mechanisms.banded import Band
+print([Band.root(width, 0.9).numbers for width in (8, 20, 64)])
+"""
+
+
+def test_the_numbers_of_a_band_which_parties_agree_on_are_the_same_under_every_kernel():
+    exact = Fraction(3, 8) + Fraction(9, 40) + Fraction(3, 8) * Fraction(81, 100)
+    assert Band.root(3, 0.9).numbers == (1.0, 0.95, float(exact))
+    oldest = "ARMV8" if os.uname().machine in ("aarch64", "arm64") else "Nehalem"
+    run = [sys.executable, "-c", BANDS]
+    other = subprocess.check_output(run, env=os.environ | {"OPENBLAS_CORETYPE": oldest}, text=True)
+    assert other == f"{[Band.root(width, 0.9).numbers for width in (8, 20, 64)]}\n"
+
+
+def test_a_band_is_looked_for_once():
+    assert PLAN.band is PLAN.band
+
+
 def test_a_band_in_which_a_record_counts_twice_is_refused(gradients):
     with pytest.raises(GuaranteeError, match="a record counts twice"):
         question(gradients, width=BATCHES + 1)
@@ -149,6 +178,25 @@ def test_all_answers_together_cost_the_budget_and_the_first_spends_it():
     assert [series.spent_after(k) for k in (0, 1, 7, 12)] == [0, 2, 2, 2]
     assert gaussian_delta(2.0, 3.0 / series.mechanism.noise_scale) <= 1e-5
     assert gaussian_delta(2.0, 3.0 / (series.mechanism.noise_scale * 0.999)) > 1e-5
+
+
+NOISES = ("correlated", "independent")
+
+
+def test_a_budget_held_as_zcdp_takes_the_rho_of_all_answers_together(tmp_path):
+    series = JointSeries.of(Fraction(2), Fraction("1e-5"), 12, 3.0)
+    shift = Fraction(3) / Fraction(series.mechanism.sigma)
+    assert (
+        shift**2 / 2 <= series.rho(series.epsilon, series.delta, series.count) <= shift**2 / 2 * (1 + Fraction("2e-9"))
+    )
+    books = parley.Ledger(tmp_path / "a.ledger", lifetime=9.0, lifetime_delta="1e-5", rule="zcdp")
+    correlated, independent = (NetworkPlan(**(vars(PLAN) | {"epochs": 1, "noise": each})) for each in NOISES)
+    train_network(network(), *points(60), correlated, ledger=books)
+    with pytest.raises(LedgerError, match="in zCDP is not known"):
+        train_network(network(), *points(60), independent, ledger=books)
+    most, reserved = books.rho
+    assert 0 < reserved <= most
+    books.close()
 
 
 def points(rows, seed=0):

@@ -142,8 +142,12 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
     X, y = points(60)
     kept, books = tmp_path / "state", parley.Ledger(tmp_path / "b.ledger", lifetime=99.0, lifetime_delta="0.1")
     train_network(network(), X, y, SHORT, ledger=books, checkpoint=kept)
+    before = books.reserved
     with pytest.raises(SettingError, match="another agreement"):
         train_network(network(), X, y, PLAN, ledger=books, checkpoint=kept)
+    with pytest.raises(DataError, match="a target for each"):
+        train_network(network(), X, y, PLAN, ledger=books, validation=(X, y[1:]))
+    assert books.reserved == before  # what is refused costs nothing
     kept.write_bytes(kept.read_bytes()[:-1] + b"x")
     with pytest.raises(SettingError, match="changed since it was written"):
         train_network(network(), X, y, SHORT, ledger=books, checkpoint=kept)
@@ -162,6 +166,9 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
         ({"delta": 0.0}, "beside Gaussian noise"),
         ({"mechanism": "laplace"}, "expected 0 beside Laplace"),
         ({"epsilon": float("nan")}, "epsilon"),
+        ({"optimiser": "nesterov"}, "optimiser = 'nesterov': expected 'plain', 'momentum' or 'adam'"),
+        ({"decay": "linear"}, "decay = 'linear': expected 'cosine' or 'none'"),
+        ({"mechanism": "geometric"}, "expected 'gaussian' or 'laplace'"),
     ],
 )
 def test_plans_that_promise_nothing_are_refused(changes, words):

@@ -43,6 +43,7 @@ FLAT = 0.25  # of c, where the cost is flat
 # the c that such trees mostly have (0.7 to 1.3 on three tables), and how many measurements that counts for: one of them
 # is off by about 1
 USUAL, SURE = 0.9, 8.0
+WORSE = 3.0  # standard errors by which pinned trees may cost more on the public sample than trees that never saw it
 LEAST, MOST = 0.1, 3.0  # what c may come out as
 DRAWN = 16  # leaf values as they may come out
 
@@ -90,19 +91,36 @@ def cross_fit(setup: Setup) -> CrossFit:
     share = float(np.clip((measured + SURE * USUAL) / (1 + SURE), LEAST, MOST))
     cost, spread = float(np.mean(costs)), float(np.std(costs, ddof=1)) / len(costs) ** 0.5
     said = np.array([scores[place] for place in range(len(scores))])
+    _require_as_good(setup, cost + WORSE * spread)
     return CrossFit(cost, spread, noise / curvature, share, curvature, said)
+
+
+def _require_as_good(setup: Setup, most: float) -> None:
+    """Refuse (DataError) pinned trees that cost more than this on the very rows that they are said to be grown on."""
+    there = setup.preparation
+    if there.model.preparation is None:
+        return
+    columns, y, weight = _known(setup)
+    objective = replace(setup.risk, origin=None).around(there)
+    cost = _cost(objective, objective.start(there), Design(there.leaf_columns(columns).T, y, weight))
+    if not cost <= most:
+        raise DataError(
+            f"model.preparation: the trees of this file cost {cost / most:.3g} times as much on the public sample as "
+            "trees that are grown without the rows they are judged by, so they were not grown on it as model.trees "
+            "says; pin them anew (parley pin)"
+        )
 
 
 def with_best_growth(terms: Terms) -> Terms:
     """The terms with that way of growing for which trees cost least on public rows held back; larger samples bear
     faster ones, and some a large model, of which most is a margin."""
-    size = Trees() if terms.model.trees is None else terms.model.trees
+    size, box = Trees() if terms.model.trees is None else terms.model.trees, terms.model.radius
     tried = [terms.changed(model={"trees": {**size.model_dump(), **growth}}) for growth in GROWTHS]
     setup = resolve(tried[0])  # but for the trees themselves all have one preparation
     costs = [_grown_cost(replace(setup, terms=each)) for each in tried]
     best = tried[int(np.argmin(costs))]
-    if best is tried[0] or (size.count, size.leaves) != (Trees().count, Trees().leaves):
-        return best
+    if best is tried[0] or box is not None or size.model_fields_set & {"count", "leaves"}:
+        return best  # a margin needs a weight that no box bears, and a size that somebody chose stays
     large = terms.changed(model={"trees": {**size.model_dump(), **LARGE}})
     return large if _grown_cost(replace(setup, terms=large)) < min(costs) else best
 
@@ -118,9 +136,7 @@ def _folds(setup: Setup, count: int = FOLDS) -> Iterator[tuple[EmpiricalRisk, Fl
     preparation, size = setup.preparation, setup.terms.model.trees
     if size is None:
         raise DataError("model.columns: expected 'trees'")
-    public = read_public(setup.terms.model)
-    columns, y = preparation.clipped(preparation.coded(public, PUBLIC)), preparation.target(public, PUBLIC)
-    weight = preparation.weights(y)
+    columns, y, weight = _known(setup)
     for held in folds(len(y), count):
         known = columns[:, ~held], y[~held], weight[~held]
         forest = grow(size, *known, preparation.outcomes, preparation.model.classifies, preparation.named)
@@ -128,6 +144,13 @@ def _folds(setup: Setup, count: int = FOLDS) -> Iterator[tuple[EmpiricalRisk, Fl
         design = Design(there.leaf_columns(columns).T, y, weight)
         objective = replace(setup.risk, origin=None).around(there)
         yield objective, objective.start(there), design, held
+
+
+def _known(setup: Setup) -> tuple[Floats, Floats, Floats]:
+    """The public sample: coded columns [columns, n], prepared targets [n], weights [n]."""
+    preparation, public = setup.preparation, read_public(setup.terms.model)
+    y = preparation.target(public, PUBLIC)
+    return preparation.clipped(preparation.coded(public, PUBLIC)), y, preparation.weights(y)
 
 
 def _cost(objective: EmpiricalRisk, theta: Floats, rows: Design) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from parley.data.fitting import grown_here
 from parley.data.sources import Table
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.coding import CodingCost, coding_cost
@@ -124,7 +125,7 @@ class Forecast:
     def warnings(self) -> tuple[str, ...]:
         """The sentences that a reader should know beside the figures."""
         known, mean = self.expected.pilot, float(self.path[-1])
-        found = (*_worse_than_nothing(self.expected, mean), *_noise_choice(known), *_loud(known))
+        found = (*_other_trees(known), *_worse_than_nothing(self.expected, mean), *_noise_choice(known), *_loud(known))
         if self.terms.privacy.unit == OWNER:
             found = (needed_words(self.owners_needed, len(self.terms.owners)), *found)
         return (*self.expected.warnings, *self.interval_warnings, *found)
@@ -251,3 +252,14 @@ def _loud(known: Pilot) -> list[str]:
     """Budgets that promise next to nothing."""
     warning = budget_warning(known.terms, [part.name for part in known.terms.owners])
     return [] if warning is None else [warning.sentence[0].lower() + warning.sentence[1:].rstrip(".")]
+
+
+def _other_trees(known: Pilot) -> list[str]:
+    """Trees of a file that this machine does not grow on the public sample."""
+    if grown_here(known.setup.preparation) is not False:
+        return []
+    return [
+        "the forecast is of trees that are grown on the public sample, and the pinned file holds others: another "
+        "processor may choose splits of equal worth, or somebody changed them; they may be wrong about rows unlike "
+        "the public ones, so pin them anew (parley pin) or ask who wrote the terms"
+    ]

@@ -10,7 +10,7 @@ from torch import nn
 from parley.errors import SettingError
 from parley.papers.aarhus2020.digits import SIDE, Digits
 from parley.tasks.networks.prepared_rows import NetworkRows
-from parley.validate import Floats
+from parley.validate import Floats, whole
 
 Module = Any  # torch.nn.Module
 
@@ -48,6 +48,8 @@ class Settings:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
+        whole(self.rounds, "rounds")
+        whole(self.batch, "batch")
         if self.target not in VICTIM:
             raise SettingError(f"target = {self.target!r}: expected a digit of the victim, {VICTIM[0]} to {VICTIM[-1]}")
 

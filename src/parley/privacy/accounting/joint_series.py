@@ -12,9 +12,13 @@ class JointSeries(GaussianSeries):
     """`count` Gaussian releases that a record moves by d_1, d_2, ... at most, fixed in advance, the root of the sum of
     whose squares is at most the mechanism's sensitivity.
 
-    Formal guarantee: adaptive Gaussian releases of shifts d_k that were fixed in advance are together what one release
-    of shift sqrt(d_1^2 + d_2^2 + ...) is: the loss of each is normal with a mean and variance that follow from d_k
-    alone, whatever was asked. So all of them together are (epsilon, delta)-DP, and so are the first k.
+    Formal guarantee: shifts may depend on what was released before, and be smaller than d_k. The k-th release, given
+    all before it, is a Gaussian mechanism of shift at most d_k, so that its two laws are both made from N(0, sigma^2)
+    and N(d_k, sigma^2) by one random map: they are dominated. Domination survives adaptive composition where the d_k
+    are fixed in advance (Gaussian DP: Dong, Roth and Su 2022), so that all releases
+    together are dominated by one of shift sqrt(d_1^2 + d_2^2 + ...), the mechanism's sensitivity at most. So they are
+    (epsilon, delta)-DP together, and so are the first k; Renyi divergences of a dominated pair are no larger, so that
+    `rho` is that of the one release.
     """
 
     @classmethod

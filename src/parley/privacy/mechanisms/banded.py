@@ -13,7 +13,9 @@ post-processing. What row k needs beside x_k are the b - 1 answers before it, wh
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from fractions import Fraction
+from functools import cache, cached_property
+from operator import mul
 
 import numpy as np
 
@@ -33,13 +35,18 @@ class Band:
         """The first `width` diagonals of the root of the matrix by which steps with this momentum add answers up.
 
         That matrix has the series 1/((1 - z)(1 - momentum z)); of each factor's root, the i-th number is
-        (1/2)(3/4)...((2 i - 1)/(2 i)) times a power.
+        (1/2)(3/4)...((2 i - 1)/(2 i)) times a power. They are exact fractions, rounded once: the same on every
+        machine, as parties agree on them.
 
         >>> Band.root(3).numbers
         (1.0, 0.5, 0.375)
         """
-        first = np.cumprod([1.0, *((2 * i - 1) / (2 * i) for i in range(1, width))])
-        return cls(tuple(map(float, np.convolve(first, first * momentum ** np.arange(width))[:width])))
+        share, first = Fraction(str(momentum)), [Fraction(1)]
+        for i in range(1, width):
+            first.append(first[-1] * Fraction(2 * i - 1, 2 * i))
+        second = [number * share**i for i, number in enumerate(first)]
+        series = (sum(map(mul, first[: i + 1], second[i::-1]), Fraction(0)) for i in range(width))
+        return cls(tuple(map(float, series)))
 
     @property
     def width(self) -> int:
@@ -68,6 +75,7 @@ class Band:
         return math.sqrt(spread * uses) * float(np.linalg.norm(self._numbers))
 
 
+@cache  # every step of a plan asks for it
 def best_band(batches: int, uses: int, momentum: float = 0.0) -> Band:
     """The root of at most `batches` diagonals, of that many or a power of two, with the least noise in the parameters.
 

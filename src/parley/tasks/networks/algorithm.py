@@ -4,11 +4,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import Asker, State
-from parley.learning.algorithms.private_sgd import PrivateSGD
+from parley.learning.algorithms.private_sgd import MEMORY, PrivateSGD
 from parley.protocol.queries import Answer
 from parley.tasks.networks.question import NetworkGradientQuery
 from parley.validate import Floats
+
+DECAYS = ("cosine", "none")
+
+
+def check_steps(optimiser: str, decay: str) -> None:
+    """Refuse (SettingError) steps that are none of those that a plan can name."""
+    for name, value, known in (("optimiser", optimiser, tuple(MEMORY)), ("decay", decay, DECAYS)):
+        if value not in known:
+            raise SettingError(f"{name} = {value!r}: expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
 
 
 @dataclass(frozen=True)

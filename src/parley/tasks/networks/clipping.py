@@ -44,7 +44,9 @@ MEMORY = 1 << 22  # float64 numbers that the gradients of a shape may hold
 
 
 class RecordGradients:
-    """A network's clipped gradients, summed over rows: parameters come and go, and nothing is remembered of rows."""
+    """A network's clipped gradients, summed over rows: parameters come and go. Memory for rows and their gradients is
+    used again, so it holds private numbers of the last rows until others are written there; nothing is read from it
+    that was not written for the same sum."""
 
     def __init__(
         self,

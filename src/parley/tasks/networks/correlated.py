@@ -107,7 +107,9 @@ class MixedGradientQuestion(Question):
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
-        check_parameter(query.arrays["theta"], (*replicates, self.band.width, self.parameters))
+        if replicates:
+            raise GuaranteeError("mixed-network-gradient: expected one run; this question knows no replicates")
+        check_parameter(query.arrays["theta"], (self.band.width, self.parameters))
 
     def exact(self, query: MixedGradientQuery, tables: Tables) -> Floats:
         rows, last = network_rows_of(tables.train), query.round

@@ -8,6 +8,8 @@ ARCHITECTURES = (
     "chase-large",
     "zawacki-cnn-9",
     "vgg-11",
+    "tanh-cnn",
+    "scattering-linear",
 )
 IMAGES = ARCHITECTURES[2:]  # that look at rows as images
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)  # channels, height, width

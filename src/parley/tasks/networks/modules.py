@@ -36,7 +36,8 @@ class Pooled(nn.Module):  # type: ignore[misc]
 
 
 class Averaged(nn.Module):  # type: ignore[misc]
-    """The mean of every two by two pixels, or of all, added up in one order on every device."""
+    """The mean of every two by two pixels, added up in one order on every device; or of all pixels, in whichever order
+    a device takes."""
 
     def __init__(self, whole: bool = False) -> None:
         super().__init__()

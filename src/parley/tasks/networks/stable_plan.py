@@ -19,6 +19,7 @@ from parley.privacy.mechanisms.bounded import require
 from parley.privacy.mechanisms.gaussian import probability
 from parley.privacy.mechanisms.noise import Noise
 from parley.privacy.mechanisms.stable_law import check_alpha
+from parley.tasks.networks.algorithm import check_steps
 from parley.tasks.networks.question import NetworkGradientQuestion
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.validate import Floats, positive, upper, whole
@@ -47,6 +48,7 @@ class StablePlan:
         positive(self.step, "step")
         probability(self.delta)
         whole(self.epochs, "epochs")
+        check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
             raise SettingError("batches = 1: expected at least 2, or every record is drawn and nobody hidden by it")
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:

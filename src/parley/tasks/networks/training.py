@@ -22,15 +22,16 @@ from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import State
 from parley.learning.algorithms.private_sgd import MOMENTUM
 from parley.owner.ledger import AnyLedger, StudyLedger
-from parley.owner.ledger.account import Reservation
+from parley.owner.ledger.account import RHO_TOLERANCE, Reservation
 from parley.privacy.accounting import Series, exact, mechanism_norm
+from parley.privacy.accounting.joint_series import JointSeries
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.events import Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.privacy.mechanisms.banded import Band, best_band
 from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import Tables
-from parley.tasks.networks.algorithm import NetworkSGD
+from parley.tasks.networks.algorithm import NetworkSGD, check_steps
 from parley.tasks.networks.clipping import Losses, RecordGradients
 from parley.tasks.networks.correlated import CorrelatedSGD, MixedGradientQuestion
 from parley.tasks.networks.modules import Route, module_scores, parameters_of, set_parameters
@@ -69,10 +70,13 @@ class NetworkPlan:
         positive(self.epsilon, "epsilon")
         positive(self.step, "step")
         whole(self.epochs, "epochs")
+        check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
             raise SettingError("batches = 1: expected at least 2, or every record is drawn and nobody hidden by it")
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
+        if self.mechanism not in ("gaussian", "laplace"):
+            raise SettingError(f"mechanism = {self.mechanism!r}: expected 'gaussian' or 'laplace'")
         if self.mechanism == "gaussian" and not 0 < self.delta < 1:
             raise SettingError(f"delta = {self.delta!r}: expected a number between 0 and 1 beside Gaussian noise")
         if self.mechanism == "laplace" and self.delta != 0:
@@ -183,12 +187,13 @@ def train_network(
     if checkpoint is not None and (ledger is None or not ledger.durable):
         raise SettingError("checkpoint: expected a ledger beside it, so that going on never brings budget back")
     speed = speed or Speed()
-    answering = _answering(module, _rows(X, y), plan, loss, ledger, owner, seed, speed)
+    rows, public = _rows(X, y), None if validation is None else _rows(*validation)
+    answering = _answering(module, rows, plan, loss, ledger, owner, seed, speed)
     count, judge, algorithm = plan.steps, copy.deepcopy(module).to(speed.device).eval(), _algorithm(plan)
     file = None if checkpoint is None else Path(checkpoint)
     begin = algorithm.start(parameters_of(module))
     state = begin if file is None else load_training_checkpoint(file, answering.hash, begin)
-    public = None if validation is None else _rows(*validation)
+    answering.accept(owner, _digest(rows))  # last, so that what is refused costs nothing
     while state.round <= count:
         value, spent = answering.answer(state.round, algorithm.thetas(state))
         state = algorithm.update(state, value)
@@ -216,7 +221,10 @@ class _Answering:
     def accept(self, owner: str, digest: bytes) -> None:
         """Reserve the whole budget, or refuse; for other rows than those it was first reserved for it is refused."""
         series = self.series
-        reservation = Reservation(self.hash, owner, LEARNER, series.epsilon, series.delta, series.count)
+        budget, rho = (series.epsilon, series.delta, series.count), None
+        if isinstance(series, JointSeries):  # of secret draws no rho is known
+            rho = series.rho(*budget) * (1 + 2 * RHO_TOLERANCE)
+        reservation = Reservation(self.hash, owner, LEARNER, *budget, rho=rho)
         self.ledger.accept(reservation, digest if self.ledger.durable else None)
 
     def answer(self, step: int, asked: Floats) -> tuple[Floats, float]:
@@ -245,14 +253,14 @@ def _answering(
     seed: int | None,
     speed: Speed,
 ) -> _Answering:
-    """The owner's side of a plan, its whole budget reserved."""
+    """The owner's side of a plan; nothing is reserved yet."""
     losses = LOSSES[loss] if isinstance(loss, str) else loss
     if losses is cross_entropy:
         _require_classes(module, rows)
     shape, expected = rows.X.shape[1:], len(rows) / plan.batches
     made = RecordGradients(module, losses, shape, plan.clip, plan.norm, expected, speed.device, speed.route)
     question, series = _question(made, plan, len(rows))
-    found = _Answering(
+    return _Answering(
         question,
         series,
         Tables(rows, rows.where(np.zeros(len(rows), dtype=np.bool_))),
@@ -260,8 +268,6 @@ def _answering(
         SafeNoise() if seed is None else FastNoise(seed),
         _agreement_hash(module, losses, plan, owner, len(rows)),
     )
-    found.accept(owner, _digest(rows))
-    return found
 
 
 def _question(
