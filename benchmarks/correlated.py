@@ -18,28 +18,17 @@ import argparse
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from parley.papers.aarhus2020.digits import Digits, load_digits
 from parley.privacy.mechanisms.banded import Band
-from parley.tasks.networks.training import NetworkPlan, TrainedNetwork, train_network
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 DELTA, CLIP, SILENT = 1e-5, 1.0, 1e5
 STEPS = (0.05, 0.2, 0.8)
 WAYS = ("drawn", "fixed", "correlated")
-
-
-@dataclass(frozen=True)
-class Fixed(NetworkPlan):
-    """Fixed batches with independent noise: a band of one diagonal."""
-
-    @property
-    def band(self) -> Band:
-        return Band((1.0,))
 
 
 def main() -> None:
@@ -50,6 +39,10 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[2.0, 8.0])
     parser.add_argument("--seeds", type=int, default=3)
     asked = parser.parse_args()
+    import torch
+
+    from parley.tasks.networks.training import NetworkPlan
+
     torch.set_num_threads(1)
     digits = load_digits(DATA, asked.rows)
     print(f"{'MNIST' if digits.real else 'SYNTHETIC digits'}, {asked.rows:,} rows, {asked.batches} batches")
@@ -58,7 +51,7 @@ def main() -> None:
             compare(digits, NetworkPlan(epsilon, DELTA, CLIP, asked.batches, epochs, STEPS[0]), asked.seeds)
 
 
-def compare(digits: Digits, plan: NetworkPlan, seeds: int) -> None:
+def compare(digits: Digits, plan: Any, seeds: int) -> None:
     """Print the excess and the accuracy of each way."""
     best = min(walked(digits, replace(plan, epsilon=SILENT, step=step), "drawn", 0)[0] for step in STEPS)
     found: dict[str, tuple[float, float, float]] = {}
@@ -74,18 +67,35 @@ def compare(digits: Digits, plan: NetworkPlan, seeds: int) -> None:
         print(f"{where}: excess {excess:.3f}, accuracy {right:.3f}, step {step:g}{ratio}", flush=True)
 
 
-def walked(digits: Digits, plan: NetworkPlan, way: str, seed: int) -> tuple[float, float]:
+def walked(digits: Digits, plan: Any, way: str, seed: int) -> tuple[float, float]:
     """(mean loss on the training rows, accuracy on the test rows) of one run."""
+    from torch import nn
+
+    from parley.tasks.networks.training import train_network
+
     module = nn.Linear(digits.images.shape[1], 10)
     for parameter in module.parameters():
         nn.init.zeros_(parameter)
     settings = asdict(plan) | {"noise": "independent" if way == "drawn" else "correlated"}
-    asked = Fixed(**settings) if way == "fixed" else NetworkPlan(**settings)
+    asked = (fixed_plan() if way == "fixed" else type(plan))(**settings)
     made = train_network(module, digits.images, digits.labels, asked, seed=seed)
     return loss(made, digits), float(np.mean(made.predict(digits.test_images) == digits.test_labels))
 
 
-def loss(made: TrainedNetwork, digits: Digits) -> float:
+def fixed_plan() -> Any:
+    """The kind of plan that has fixed batches with independent noise: a band of one diagonal."""
+    from parley.tasks.networks.training import NetworkPlan
+
+    @dataclass(frozen=True)
+    class Fixed(NetworkPlan):
+        @property
+        def band(self) -> Band:
+            return Band((1.0,))
+
+    return Fixed
+
+
+def loss(made: Any, digits: Digits) -> float:
     """-ln of the probability that a training row's digit was given, on average."""
     given = made.predict_proba(digits.images)[np.arange(len(digits.labels)), digits.labels]
     return float(-np.log(np.maximum(given, 1e-12)).mean())

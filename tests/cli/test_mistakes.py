@@ -158,7 +158,7 @@ MISTAKES = {
     "a share above one": ((*PUBLIC, "--holdout", "1.5"), "holdout"),
     "one end of a range": ((*INIT, "--bounds", "age=0"), "COLUMN=LOW,HIGH"),
     "the ends of a range swapped": ((*PUBLIC, "--bounds", "age=90,0"), "age"),
-    "two hosts": ((*PUBLIC, "--hosts", "north,south"), "three"),
+    "one host": ((*PUBLIC, "--hosts", "north"), "three"),
     "one host twice": ((*PUBLIC, "--hosts", "north,south,north"), "north"),
     "an epsilon of nothing in the terms": (("train", "zero.toml"), "epsilon"),
     "a negative epsilon in the terms": (("train", "negative.toml"), "epsilon"),

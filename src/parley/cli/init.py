@@ -46,7 +46,8 @@ def init_command(
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="Three parties that draw one noise for all; asked for if left out (none: each its own).",
+            help="Three parties that draw one noise for all, or two that add one each; asked for if left out (none: "
+            "each owner its own).",
         ),
     ] = None,
     person: Annotated[
