@@ -7,7 +7,8 @@ from samples import BOUNDS, make_terms, regression_table
 
 import parley
 from parley.decisions.forecasting import forecast
-from parley.decisions.forecasting.sources import ReleasedMoments, Stated, _bootstrap
+from parley.decisions.forecasting.bootstrap import bootstrap_interval
+from parley.decisions.forecasting.sources import ReleasedMoments, Stated
 from parley.errors import DataError, SettingError
 
 PLAIN = {"model__bounds": BOUNDS, "model__radius": 30.0, "privacy__clip": 60.0}
@@ -134,6 +135,6 @@ def test_the_interval_of_a_small_sample_covers_and_the_reader_is_warned():
 
 def test_an_interval_of_versions_that_are_not_all_positive_is_as_wide_as_they_scatter():
     """A negative ratio has no power: the interval must neither vanish nor be no number."""
-    low, high = _bootstrap(2.0, 1.0, np.linspace(-3.0, 4.0, 101), wider=1.2)
+    low, high = bootstrap_interval(2.0, 1.0, np.linspace(-3.0, 4.0, 101), wider=1.2)
     assert low < 2.0 - 3
     assert high > 2.0 + 3
