@@ -45,10 +45,12 @@ def main() -> None:
             print(f"{done}/{count} steps, {time.perf_counter() - begin:.0f} s", flush=True)
 
     found = train_table(table, images, trials, asked.epochs, asked.device, asked.seed, _command(asked), told)
-    published = {(2.0, 0.0): table.silent[0]} | {(row.alpha, row.scale): row.accuracy for row in table.rows}
+    published = {(row.alpha, row.scale): row.accuracy for row in table.rows}
     for row in found.rows:
-        said = f"alpha {row.alpha:g}, scale {row.scale:g}: {row.mean:.2f} +- {row.deviation:.2f}"
-        print(f"{said}, published {published.get((row.alpha, row.scale), 'not')}")
+        law = row.law
+        told = table.silent[0] if law.clip is None else published.get((law.alpha, law.scale), "not")
+        reached = f"{row.mean:.2f} +- {row.deviation:.2f}, published {told}"
+        print(f"alpha {law.alpha:g}, scale {law.scale:g}, clip {law.clip}: {reached}")
     print(f"{time.perf_counter() - begin:.0f} s")
     if asked.out is not None:
         found.save(asked.out)

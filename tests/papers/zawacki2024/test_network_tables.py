@@ -13,7 +13,7 @@ from parley.papers.zawacki2024 import network_images, network_tables, trained_ne
 from parley.papers.zawacki2024.network_epsilons import NetworkEpsilons, one_dimensional, row_epsilons, sound_epsilon
 from parley.papers.zawacki2024.network_images import table_images
 from parley.papers.zawacki2024.published_networks import TABLE_4_1, TABLES
-from parley.papers.zawacki2024.trained_networks import RowRuns, TableRuns, kept_runs, laws
+from parley.papers.zawacki2024.trained_networks import RowRuns, TableRuns, kept_runs, laws, trained_laws
 from parley.privacy.accounting import stable_epsilon
 from parley.privacy.mechanisms.stable_law import distortion
 
@@ -78,11 +78,13 @@ def test_a_small_sample_is_trained_and_shown_beside_what_was_published(quick):
     assert told["now"] | {"step": 0.1} == told["now"]
     assert (told["now"]["data"], told["now"]["images"], told["now"]["trials"]) == ("GENERATED images", 20, 2)
     assert told["kept"] is None
-    first, *rows, last = told["rows"]
+    first, clipped, *rows, last = told["rows"]
     assert (first["scale"], first["published"], first["sound_epsilon"]) == (None, 98.63, None)
+    assert (first["clip"], clipped["clip"], clipped["published"]) == (None, 1.0, None)
     assert [row["published"] for row in rows] == [91.89, 94.05, 95.22, 94.60, 94.89, 95.53]
     assert (last["alpha"], last["scale"], last["published"]) == (1.999, 1.06, None)
     assert all(0 <= row["now"] <= 100 and row["now_deviation"] >= 0 for row in told["rows"])
+    assert all((row["now_half"] is None) == (row["scale"] is None) for row in told["rows"])
     assert told["equal_sound_epsilon"][0]["standard_error"] >= 0
     assert told["adjacency"]["one_epsilon"] == "add-or-remove-one"
 
@@ -92,11 +94,11 @@ def test_the_network_for_colours_is_trained_on_generated_images():
     images = table_images("4.3", None, 12)
     found = trained_networks.train_table(TABLES["4.3"], images, 1, epochs=0.5)
     assert (found.images, found.data) == (12, "GENERATED images")
-    assert [(row.alpha, row.scale) for row in found.rows] == laws(TABLES["4.3"])
+    assert [row.law for row in found.rows] == trained_laws(TABLES["4.3"])
 
 
 def test_without_trials_nothing_is_trained_and_what_was_kept_is_shown(quick, monkeypatch, tmp_path):
-    rows = tuple(RowRuns(*law, (90.0 + place, 92.0 + place)) for place, law in enumerate(laws(MNIST)))
+    rows = tuple(RowRuns(law, (90.0 + place, 92.0 + place)) for place, law in enumerate(trained_laws(MNIST)))
     monkeypatch.setattr(trained_networks, "RESULTS", tmp_path)
     TableRuns("4.1", "MNIST", 60_000, 10, 0.1, 0.0, rows, "python x").save(tmp_path / "table-4.1.json")
     monkeypatch.setattr(network_tables, "kept_runs", kept_runs)

@@ -1,6 +1,7 @@
 """Exhibits of Z's tables 4.1, 4.3 and 4.5: accuracies published, kept and trained now, beside eps in three readings."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from parley.errors import SettingError
@@ -10,12 +11,13 @@ from parley.papers.zawacki2024.network_epsilons import NetworkEpsilons, row_epsi
 from parley.papers.zawacki2024.network_images import table_images
 from parley.papers.zawacki2024.published_networks import TABLES, NetworkTable
 from parley.papers.zawacki2024.settings import NetworkTrials, Trials
-from parley.papers.zawacki2024.trained_networks import STABLE, TableRuns, kept_runs, laws, train_table
+from parley.papers.zawacki2024.trained_networks import STABLE, Law, TableRuns, equal_law, kept_runs, laws, train_table
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
 
 Entry = dict[str, Any]
-HEAD = ["α", "scale", "ε printed", "one-dim.", "charged", "sound"]
+LAW = ["α", "scale"]
+EPSILONS = ["ε printed", "one-dim.", "charged", "sound"]
 ADJACENCY = {
     "one_epsilon": Adjacency.ADD_OR_REMOVE_ONE,
     "charged_epsilon": Adjacency.ADD_OR_REMOVE_ONE,
@@ -34,7 +36,7 @@ def table(bench: Trials, word: str, progress: Progress) -> Shown:
     asked, settings = TABLES[word], bench.networks
     found = _trained(asked, settings, bench.seed, progress) if settings.trials is not None else None
     kept = kept_runs(word)
-    entries = [_entry(asked, alpha, scale, kept, found) for alpha, scale in laws(asked)]
+    entries = [_entry(asked, law, kept, found) for law in laws(asked)]
     equal = [_equal(asked, runs) for runs in (kept, found) if runs is not None]
     content = {
         "delta": asked.delta,
@@ -55,22 +57,27 @@ def _trained(table: NetworkTable, settings: NetworkTrials, seed: int, progress: 
     return train_table(table, images, settings.trials or 0, settings.epochs, device, seed, progress=progress)
 
 
-def _entry(table: NetworkTable, alpha: float, scale: float, kept: TableRuns | None, found: TableRuns | None) -> Entry:
-    """One row: its law, what was published of it, its epsilons and the runs."""
+def _entry(table: NetworkTable, law: Law, kept: TableRuns | None, found: TableRuns | None) -> Entry:
+    """One row: its law, what was published of it, its epsilons and the runs, at its scale and at half of it."""
+    alpha, scale = law.alpha, law.scale
     printed = next((row for row in table.rows if (row.alpha, row.scale) == (alpha, scale)), None)
     epsilons = row_epsilons(table, alpha, scale) if scale else None
-    accuracy, deviation = table.silent if not scale else (None, None)
+    accuracy, deviation = table.silent if law.clip is None else (None, None)
     if printed is not None:
         accuracy, deviation = printed.accuracy, table.deviations[table.rows.index(printed)]
+    runs = {"kept": kept, "now": found}
+    halves = [_runs(f"{name}_half", each, law.half if scale else None) for name, each in runs.items()]
     return {
         "alpha": alpha if scale else None,
         "scale": scale or None,
+        "clip": law.clip,
         "published_epsilon": None if printed is None else printed.epsilon,
         **_readings(epsilons),
         "published": accuracy,
         "published_deviation": deviation,
-        **_runs("kept", kept, alpha, scale),
-        **_runs("now", found, alpha, scale),
+        **_runs("kept", kept, law),
+        **_runs("now", found, law),
+        **{name: value for each in halves for name, value in each.items()},
     }
 
 
@@ -79,8 +86,8 @@ def _readings(epsilons: NetworkEpsilons | None) -> Entry:
     return {f"{name}_epsilon": None if epsilons is None else getattr(epsilons, name) for name in names}
 
 
-def _runs(name: str, runs: TableRuns | None, alpha: float, scale: float) -> Entry:
-    row = None if runs is None else runs.row(alpha, scale)
+def _runs(name: str, runs: TableRuns | None, law: Law | None) -> Entry:
+    row = None if runs is None or law is None else runs.row(law)
     deviation = None if row is None or math.isnan(row.deviation) else row.deviation
     return {name: None if row is None else row.mean, f"{name}_deviation": deviation}
 
@@ -88,8 +95,8 @@ def _runs(name: str, runs: TableRuns | None, alpha: float, scale: float) -> Entr
 def _equal(table: NetworkTable, runs: TableRuns) -> Entry:
     """Gaussian noise and alpha = 1.999 where one sound bound gives both the same eps: how far apart they are, in
     points, and the error of that."""
-    scale = table.rows[1].scale
-    gaussian, stable = runs.row(2.0, scale), runs.row(STABLE, scale)
+    law = equal_law(table)
+    scale, gaussian, stable = law.scale, runs.row(replace(law, alpha=2.0)), runs.row(law)
     if gaussian is None or stable is None:
         raise SettingError(f"table {table.word}: these runs lack the rows at scale {scale:g}; train it again")
     variance = gaussian.deviation**2 / len(gaussian.accuracies) + stable.deviation**2 / len(stable.accuracies)
@@ -112,9 +119,18 @@ def _about(runs: TableRuns) -> Entry:
 def _parts(
     table: NetworkTable, entries: list[Entry], equal: list[Entry], kept: TableRuns | None, found: TableRuns | None
 ) -> Parts:
-    columns = ["published", *(name for name, runs in (("kept", kept), ("now", found)) if runs is not None)]
-    rows = [[*HEAD, *(f"{name} %" for name in columns)], *(_cells(entry, columns) for entry in entries)]
-    parts: Parts = [Titled(f"Table {table.word}: {table.network}, {table.epochs} epochs", rows), READINGS]
+    names = [name for name, runs in (("kept", kept), ("now", found)) if runs is not None]
+    columns = ["published", *(f"{name}{half}" for name in names for half in ("", "_half"))]
+    heads = [f"{name.replace('_half', ', half scale')} %" for name in columns]
+    noisy = [entry for entry in entries if entry["scale"] is not None]
+    parts: Parts = [
+        Titled(
+            f"Table {table.word}: {table.network}, {table.epochs} epochs",
+            [[*LAW, *heads], *([*_law(entry), *_accuracies(entry, columns)] for entry in entries)],
+        ),
+        Titled("What each costs", [[*LAW, *EPSILONS], *([*_law(entry), *_epsilons(entry)] for entry in noisy)]),
+        READINGS,
+    ]
     for name, runs in (("Kept", kept), ("Now", found)):
         if runs is not None:
             about = f"{len(runs.rows[0].accuracies)} trials a row, {runs.data}, {runs.images:,} images"
@@ -123,11 +139,19 @@ def _parts(
     return [*parts, *(_sentence(each) for each in equal)]
 
 
-def _cells(entry: Entry, columns: list[str]) -> list[str]:
-    law = ["–", "–"] if entry["scale"] is None else [f"{entry['alpha']:g}", f"{entry['scale']:g}"]
+def _law(entry: Entry) -> list[str]:
+    if entry["scale"] is None:
+        return ["–", "no clip" if entry["clip"] is None else "clip alone"]
+    return [f"{entry['alpha']:g}", f"{entry['scale']:g}"]
+
+
+def _epsilons(entry: Entry) -> list[str]:
     above = [number(entry[f"{name}_epsilon"], 3, side="above") for name in ("one", "charged", "sound")]
-    runs = [_accuracy(entry[name], entry[f"{name}_deviation"]) for name in columns]
-    return [*law, number(entry["published_epsilon"]), *above, *runs]
+    return [number(entry["published_epsilon"]), *above]
+
+
+def _accuracies(entry: Entry, columns: list[str]) -> list[str]:
+    return [_accuracy(entry[name], entry[f"{name}_deviation"]) for name in columns]
 
 
 def _accuracy(mean: float | None, deviation: float | None) -> str:

@@ -6,7 +6,7 @@ Formal guarantee: none; these are studies with a seed. Stable noise has no exact
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,24 @@ Count = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class RowRuns:
-    """What the runs of one row reached, in percent; a scale of 0: without privacy."""
+class Law:
+    """The noise of a run, stable of `scale` clips, or none at scale 0; a clip of None: gradients as they are."""
 
     alpha: float
     scale: float
+    clip: float | None
+
+    @property
+    def half(self) -> "Law":
+        """The same at half the scale."""
+        return replace(self, scale=self.scale / 2)
+
+
+@dataclass(frozen=True)
+class RowRuns:
+    """What the runs with one noise reached, in percent."""
+
+    law: Law
     accuracies: tuple[float, ...]
 
     @property
@@ -55,9 +68,9 @@ class TableRuns:
     rows: tuple[RowRuns, ...]
     command: str
 
-    def row(self, alpha: float, scale: float) -> RowRuns | None:
+    def row(self, law: Law) -> RowRuns | None:
         """The runs with this noise."""
-        return next((row for row in self.rows if (row.alpha, row.scale) == (alpha, scale)), None)
+        return next((row for row in self.rows if row.law == law), None)
 
     def save(self, path: Path) -> None:
         """As JSON: numbers and names."""
@@ -70,15 +83,25 @@ def kept_runs(word: str) -> TableRuns | None:
     if not path.is_file():
         return None
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    rows = tuple(RowRuns(row["alpha"], row["scale"], tuple(row["accuracies"])) for row in content.pop("rows"))
+    rows = tuple(RowRuns(Law(**row["law"]), tuple(row["accuracies"])) for row in content.pop("rows"))
     return TableRuns(**content, rows=rows)
 
 
-def laws(table: NetworkTable) -> list[tuple[float, float]]:
-    """(alpha, scale) of every row, each once: without privacy, the published ones, and alpha = 1.999 at the scale of
+def laws(table: NetworkTable) -> list[Law]:
+    """The noise of every row: none, without a clip and with it; the published ones; and alpha = 1.999 at the scale of
     the second Gaussian one: by one sound bound for both their eps are the same within 0.1 %."""
-    published = [(row.alpha, row.scale) for row in table.rows]
-    return list(dict.fromkeys([(2.0, 0.0), *published, (STABLE, table.rows[1].scale)]))
+    published = [Law(row.alpha, row.scale, table.clip) for row in table.rows]
+    return [Law(2.0, 0.0, None), Law(2.0, 0.0, table.clip), *dict.fromkeys([*published, equal_law(table)])]
+
+
+def equal_law(table: NetworkTable) -> Law:
+    """That of alpha = 1.999 whose sound eps is the second Gaussian row's."""
+    return Law(STABLE, table.rows[1].scale, table.clip)
+
+
+def trained_laws(table: NetworkTable) -> list[Law]:
+    """Those of every row, and with half their noise, by which the printed eps of Gaussian rows come out."""
+    return list(dict.fromkeys([*laws(table), *(law.half for law in laws(table))]))
 
 
 def train_table(
@@ -101,27 +124,27 @@ def train_table(
     rate = min(table.batch / len(images.X), 0.5)
     steps = StudySteps(rate, math.ceil(epochs / rate), table.step, table.momentum)
     found = _accuracies(table, images, steps, whole(trials, "trials"), device, seed, progress)
-    rows = tuple(RowRuns(*law, tuple(found[law])) for law in laws(table))
+    rows = tuple(RowRuns(law, tuple(found[law])) for law in trained_laws(table))
     return TableRuns(table.word, images.called, len(images.X), epochs, table.step, table.momentum, rows, command)
 
 
 def _accuracies(
     table: NetworkTable, images: Images, steps: Any, trials: int, device: str, seed: int, progress: Count
-) -> dict[tuple[float, float], list[float]]:
+) -> dict[Law, list[float]]:
     """The accuracies of every law's trials, in percent; a trial begins at the same weights in every row."""
     import torch
 
     from parley.tasks.networks.stacked import StackedNetwork, StudyNoise, trained_runs
 
     network = Architecture.of(table.network, images.X.shape[1], images.classes)
-    jobs = [(law, trial) for trial in range(trials) for law in laws(table)]
+    jobs = [(law, trial) for trial in range(trials) for law in trained_laws(table)]
     begins = [network.initial(seed + trial) for trial in range(trials)]
     at_once = table.at_once if device.startswith("cuda") else ON_CPU
     parts = [jobs[first : first + at_once] for first in range(0, len(jobs), at_once)]
     test = [torch.from_numpy(each).to(device) for each in (images.held_out, images.held_out_y)]
-    found: dict[tuple[float, float], list[float]] = {law: [] for law in laws(table)}
+    found: dict[Law, list[float]] = {law: [] for law in trained_laws(table)}
     for place, part in enumerate(parts):
-        noises = [StudyNoise(alpha, scale, table.clip if scale else math.inf) for (alpha, scale), _ in part]
+        noises = [StudyNoise(law.alpha, law.scale, law.clip or math.inf) for law, _ in part]
         theta = trained_runs(
             network.module(),
             np.stack([begins[trial] for _, trial in part]),

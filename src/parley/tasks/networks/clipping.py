@@ -31,6 +31,7 @@ from parley.tasks.networks.modules import (
     set_parameters,
     sole_copy,
 )
+from parley.tasks.networks.windows import windows
 from parley.validate import Floats
 
 Tensor = Any  # torch.Tensor
@@ -227,7 +228,7 @@ def _trace(layer: Module, taken: Tensor, slope: Tensor) -> Trace:
     """What a layer took in and the slopes, place by place."""
     constant = layer.bias is not None
     if isinstance(layer, nn.Conv2d):
-        patches = nn.functional.unfold(taken, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+        patches = windows(layer, taken).permute(0, 1, 4, 5, 2, 3).flatten(4).flatten(1, 3)
         return Trace(patches, slope.flatten(2), constant)
     a, d = (each.reshape(len(each), -1, each.shape[-1]).transpose(1, 2) for each in (taken, slope))
     return Trace(a, d, constant)

@@ -18,6 +18,7 @@ from torch import nn
 
 from parley.errors import SettingError
 from parley.tasks.networks.kernels import exact_kernels, require_device
+from parley.tasks.networks.windows import windows
 from parley.validate import Floats
 
 Tensor = Any  # torch.Tensor
@@ -151,11 +152,8 @@ def _places(part: Module, said: Tensor) -> tuple[Tensor, tuple[int, ...]]:
     """(what a layer takes in at each of its places [n, places, in], how those are arranged)."""
     if isinstance(part, nn.Linear):
         return said[:, None], ()
-    patches = nn.functional.unfold(said, part.kernel_size, part.dilation, part.padding, part.stride)
-    spans = zip(said.shape[2:], part.kernel_size, part.padding, part.stride, strict=True)
-    return patches.transpose(1, 2), tuple(
-        (size + 2 * pad - kernel) // stride + 1 for size, kernel, pad, stride in spans
-    )
+    seen = windows(part, said)
+    return seen.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2), tuple(seen.shape[2:4])
 
 
 def trained_runs(
