@@ -80,6 +80,8 @@ NOTHING_PRIVATE = {
     "host accept": "the terms",
     "host serve": "a log without data",
     "host journal": "what was opened",
+    "answers draw": "an answer drawn for the person who types",
+    "answers count": "answers that were drawn before they were collected",
 }
 FREE = ("budget", "reproduce", "certs")  # groups that read no private table at all
 

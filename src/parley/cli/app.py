@@ -106,6 +106,11 @@ PARTS = {
         "Ask the owners how many records they have of some kind, with noise on whole numbers, debited.",
         reads_terms=True,
     ),
+    "answers": Part(
+        "tasks.counts.answer_commands",
+        "answers_app",
+        "Randomised answers where nobody is trusted: drawn on people's own devices, counted by whoever collects them.",
+    ),
     "train": Part(
         "cli.train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True
     ),

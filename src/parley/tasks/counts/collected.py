@@ -1,0 +1,133 @@
+"""Answers that people's own devices drew by randomised response, and what a collector makes of them.
+
+Nobody need be trusted here: what is collected is protected before it leaves a person (A section 3.3, local privacy), so
+there is no owner, no ledger and no release; reading the answers costs nothing more.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from parley.errors import DataError, SettingError
+from parley.privacy.mechanisms.random_words import Draw, random_words
+from parley.privacy.mechanisms.randomised_response import RandomisedResponse
+from parley.validate import printable
+
+WIDE = 1.96  # deviations within which 95 of 100 normal numbers lie
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A question with listed answers, each given with this epsilon.
+
+    Formal guarantee: a drawn answer is (epsilon, 0)-private for its person, whoever collects it and whatever else is
+    known: whichever two of the names are the truth, it is at most e^epsilon times likelier with one than with the
+    other. An answer drawn anew for the same person costs as much again.
+
+    >>> Survey(("yes", "no"), math.log(3) * (1 + 1e-12)).truthful.__round__(6)
+    0.5
+    """
+
+    names: tuple[str, ...]
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if len(self.names) < 2 or len(set(self.names)) < len(self.names) or "" in self.names:
+            raise SettingError("names: expected two or more, each once and none of them empty")
+        if not 0 < self.epsilon < math.inf:
+            raise SettingError(f"epsilon = {self.epsilon!r}: expected a positive number")
+
+    @property
+    def truthful(self) -> float:
+        """The chance that an answer is meant; else it is any of the names."""
+        return self._mechanism(1).share
+
+    def answered(self, truths: Sequence[str], draw: Draw = random_words) -> list[str]:
+        """The answers of people with these truths, each drawn once."""
+        places = {name: place for place, name in enumerate(self.names)}
+        if not all(truth in places for truth in truths):
+            raise SettingError(f"truth: expected one of {', '.join(map(printable, self.names))}")
+        told = self._mechanism(max(len(truths), 1)).answer(np.array([places[t] for t in truths], dtype=np.int64), draw)
+        return [self.names[place] for place in told]
+
+    def counted(self, answers: Sequence[str]) -> "CollectedCounts":
+        """How many people each name is true of, by their answers; one that is not listed is a `DataError`."""
+        told = [list(answers).count(name) for name in self.names]
+        if not answers or sum(told) < len(answers):
+            place = next((at for at, answer in enumerate(answers) if answer not in self.names), 0)
+            raise DataError(f"answers: row {place + 1} is none of the names; expected the names of the question alone")
+        return CollectedCounts(self, tuple(told))
+
+    def _mechanism(self, records: int) -> RandomisedResponse:
+        return RandomisedResponse.calibrate(Fraction(self.epsilon), len(self.names), records, 1, 2 / records)
+
+
+@dataclass(frozen=True)
+class CollectedCounts:
+    """How many answers were each of a survey's names, and what follows of the truth."""
+
+    survey: Survey
+    answers: tuple[int, ...]
+
+    @property
+    def people(self) -> int:
+        return sum(self.answers)
+
+    @property
+    def unbiased(self) -> tuple[float, ...]:
+        """Estimates whose mean is the truth: they may be negative, or more than all people."""
+        w, m = self.survey.truthful, len(self.survey.names)
+        return tuple((count - self.people * (1 - w) / m) / w for count in self.answers)
+
+    @property
+    def deviation(self) -> float:
+        """Of an estimate by the draws alone, at most."""
+        return self.people * self.survey._mechanism(self.people).noise_scale
+
+    @property
+    def likeliest(self) -> tuple[float, ...]:
+        """The counts, none negative and all people together, by which these answers are likeliest.
+
+        Names with a positive count have answers in proportion to how many were to be expected of them; so with the k
+        commonest names there is one factor, and k is the largest for which all of those stay positive.
+        """
+        w, other = self.survey.truthful, self.people * (1 - self.survey.truthful) / len(self.answers)
+        told = np.array(self.answers, dtype=np.float64)
+        ranked = np.sort(told)[::-1]
+        factor = (self.people * w + np.arange(1, len(told) + 1) * other) / np.cumsum(ranked)
+        last = factor[np.flatnonzero(ranked * factor > other)[-1]]
+        return tuple(np.maximum((told * last - other) / w, 0.0).tolist())
+
+    def within(self, estimate: float) -> tuple[float, float]:
+        """The ends within which the truth of an unbiased estimate lies in 95 of 100 cases."""
+        reach = WIDE * self.deviation
+        low, high = (float(min(max(end, 0.0), self.people)) for end in (estimate - reach, estimate + reach))
+        return low, high
+
+    @property
+    def rows(self) -> list[tuple[str, int, float, float]]:
+        """(name, answers, unbiased, likeliest) of every name."""
+        return list(zip(self.survey.names, self.answers, self.unbiased, self.likeliest, strict=True))
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley answers count --json` prints."""
+        return {
+            "people": self.people,
+            "epsilon": self.survey.epsilon,
+            "truthful": self.survey.truthful,
+            "deviation": self.deviation,
+            "names": [
+                {
+                    "name": name,
+                    "answers": answers,
+                    "unbiased": true_of,
+                    "likeliest": best,
+                    "within": self.within(true_of),
+                }
+                for name, answers, true_of, best in self.rows
+            ],
+        }
