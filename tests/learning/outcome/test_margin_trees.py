@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from parley.data.cut_points import quantile_cuts
 from parley.data.forest import Forest
-from parley.learning.outcome.margin_trees import RATE, BinnedColumns, boosted_from, forest_of
+from parley.learning.outcome.margin_trees import BINS, RATE, BinnedColumns, boosted_from, forest_of
 from parley.losses.logistic import Logistic
 from parley.losses.squared import Squared
 
@@ -31,6 +32,20 @@ def test_the_forest_says_of_cells_what_the_trees_said_of_codes(loss):
     np.testing.assert_allclose(forest_of([(tree, 0.25) for tree, _ in made], binned).added(X.T), forest.added(X.T) / 4)
     again = Forest.of_arrays(forest.arrays, X.shape[1], 1)
     np.testing.assert_array_equal(again.added(X.T), forest.added(X.T))
+
+
+def test_columns_of_many_common_values_have_no_more_bins_than_there_is_room_for():
+    """Half of all values are one of thirty: by quantiles of 64 parts this column has more cut points."""
+    rng = np.random.default_rng(5)
+    crowded = np.where(rng.random(3000) < 0.5, rng.integers(0, 30, 3000) * 2.0, rng.normal(30, 20, 3000))
+    assert len(quantile_cuts(crowded, BINS)) >= BINS
+    X = np.column_stack([crowded, rng.integers(0, 2, 3000)])
+    y = np.sin(crowded) + X[:, 1]
+    binned = BinnedColumns.of(X)
+    assert binned.codes.max() < BINS
+    made = list(boosted_from(Squared(), binned, y, np.ones(3000), np.zeros(3000), 4, 10))
+    forest = forest_of([(tree, 1.0) for tree, _ in made], binned)
+    np.testing.assert_allclose(forest.added(X.T)[0], made[-1][1], atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic()])

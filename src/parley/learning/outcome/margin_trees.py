@@ -41,7 +41,7 @@ class BinnedColumns:
     @classmethod
     def of(cls, columns: Floats) -> "BinnedColumns":
         """Those of a table [n, columns]."""
-        cuts = [np.array(quantile_cuts(column, BINS)) for column in columns.T]
+        cuts = [_cuts(column) for column in columns.T]
         places = np.array([place for place, each in enumerate(cuts) if each.size], dtype=np.intp)
         codes = np.empty((len(places), len(columns)), dtype=np.uint8)
         for row, place in zip(codes, places, strict=True):
@@ -57,6 +57,13 @@ class Tree:
     column: Places
     code: Places
     value: Floats
+
+
+def _cuts(column: Floats) -> Floats:
+    """Its cut points, fewer than BINS: common values have bins of their own, so that there may be more than asked
+    for."""
+    found = (np.array(quantile_cuts(column, count)) for count in range(BINS, 0, -1))
+    return next(cuts for cuts in found if len(cuts) < BINS)
 
 
 def boosted_from(
