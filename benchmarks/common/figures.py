@@ -30,18 +30,19 @@ def made(
             found[key] = figure
             report(len(found), len(work))
             if file is not None:
+                line = json.dumps({"key": key, "figure": figure, "seconds": round(seconds, 2)})
                 with file.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps({"key": key, "figure": figure, "seconds": round(seconds, 2)}) + "\n")
+                    lines.write(f"\n{line}\n")  # whatever stood before was a line of its own, whole or not
     return found
 
 
 def written(file: Path | None) -> dict[Key, Any]:
-    """All figures of a file; a line that was cut short is none."""
+    """All figures of a file."""
     found = dict[Key, Any]()
     for line in [] if file is None or not file.exists() else file.read_text(encoding="utf-8").splitlines():
         try:
             each = json.loads(line)
-        except json.JSONDecodeError:
+        except json.JSONDecodeError:  # empty, or cut short
             continue
         found[tuple(each["key"])] = each["figure"]
     return found
