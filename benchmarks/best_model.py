@@ -163,7 +163,9 @@ def measuring(asked: argparse.Namespace, figures: dict[Key, Any]) -> dict[Key, W
     found, parts, compared = dict[Key, Work](), asked.only or PARTS, found_interpret(asked.interpret)
     for place in places(asked):
         if "public" in parts:
-            found["public", *key(place), 0.0] = alone, (place,)
+            found["public", *key(replace(place, owners=1)), 0.0] = alone, (replace(place, owners=1),)
+            if place.owners > 1:
+                found["own", *key(place), 0.0] = own_rows, (place,)
         for epsilon in asked.epsilon or EPSILONS:
             if "parley" in parts:
                 found["parley", *key(place), epsilon] = ours, (place, epsilon)
@@ -207,15 +209,20 @@ def make_split(table: books.Book, place: Place, folder: Path) -> Split:
 
 
 def alone(place: Place) -> Figure:
-    """What needs no eps."""
+    """What needs neither eps nor owners: however many there are, public and test rows of a split are the same."""
     with tempfile.TemporaryDirectory() as scratch:
         split = place.split(Path(scratch))
-        found = {
+        return {
             ZERO: split.figure(split.excess(np.zeros(split.train.X.shape[1]))),
             PUBLIC_ALONE: split.figure(split.excess(split.public_model)),
             BOOSTED: split.figure(split.boosted),
         }
-        return found | ({OWN_ALONE: split.figure(split.own_alone)} if place.owners > 1 else {})
+
+
+def own_rows(place: Place) -> Figure:
+    with tempfile.TemporaryDirectory() as scratch:
+        split = place.split(Path(scratch))
+        return {OWN_ALONE: split.figure(split.own_alone)}
 
 
 def ours(place: Place, epsilon: float) -> Figure:

@@ -198,26 +198,26 @@ def verdict(cells: list[Cell]) -> list[str]:
 
 
 def filled(figures: dict[Key, Any]) -> list[Cell]:
-    """The cells of a file, by splits that all of their methods have done."""
+    """The cells that these figures fill."""
     found = defaultdict[tuple[str, int, int, float], dict[str, dict[int, Any]]](lambda: defaultdict(dict))
     for (what, task, owners, public, run, _, _, epsilon, *_), figure in figures.items():
-        for name, each in figure.items() if what not in ("setting", "public") else ():
+        for name, each in figure.items() if what in ("parley", "ebm", "rival") else ():
             found[str(task), int(owners), int(public), float(epsilon)][name][int(run)] = each
-    for (what, task, owners, public, run, *_), figure in figures.items():
-        for place, methods in found.items() if what == "public" else ():
-            for name, each in figure.items() if place[:3] == (task, owners, public) else ():
+    for (what, task, owners, public, run, *_), figure in figures.items():  # for all eps, or all owners too
+        whose = (task, owners, public) if what == "own" else (task, public)
+        for place, methods in found.items() if what in ("own", "public") else ():
+            for name, each in figure.items() if whose in (place[:3], place[:3:2]) else ():
                 methods[name][int(run)] = each
     return [
-        Cell(task, owners, epsilon, public, entries)
+        Cell(task, owners, epsilon, public, _entries(methods))
         for (task, owners, public, epsilon), methods in found.items()
-        if any(name in methods for name in (PLANNED, ONE_NOISE)) and (entries := _entries(methods))
+        if any(name in methods for name in (PLANNED, ONE_NOISE))
     ]
 
 
 def _entries(methods: dict[str, dict[int, Any]]) -> dict[str, Entry]:
     """Of methods' figures on each split that Parley has done; of DP-EBM the best setting by mean test cost."""
-    runs = sorted(run for name in (PLANNED, ONE_NOISE) for run in methods.get(name, {}))
-    runs = list(dict.fromkeys(runs))
+    runs = sorted({run for name in (PLANNED, ONE_NOISE) for run in methods.get(name, {})})
     nothing = {"excess": np.nan, "cost": np.nan}
     entries = {
         name: Entry(
