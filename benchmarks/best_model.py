@@ -40,7 +40,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ from common.cells import (
     verdict,
 )
 from common.declared import TRIED, Declared, found_interpret
-from common.figures import Key, Work, made, written
+from common.figures import Key, Work, made, once, written
 from common.rivals import GradientDescent, ObjectivePerturbation, Privacy, Rival, Statistics, tuned
 from common.splits import DELTA, Split
 
@@ -193,9 +192,8 @@ def rivals(place: Place, asked: argparse.Namespace) -> list[str]:
     return [*names, LIBRARY] if library else names
 
 
-@cache
 def book(task: str) -> books.Book:
-    return (BOOKS | ELSEWHERE)[task]()
+    return once(("book", task), (BOOKS | ELSEWHERE)[task])
 
 
 def make_split(table: books.Book, place: Place, folder: Path) -> Split:

@@ -22,7 +22,6 @@ import argparse
 import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ import pandas as pd
 from common import books
 from common.books import DATA, Book
 from common.consortia import PUBLIC, Consortium, divided
-from common.figures import Key, Work, made, written
+from common.figures import Key, Work, made, once, written
 
 import parley
 from parley.learning.outcome.boosting import tree_losses
@@ -96,10 +95,9 @@ TABLES = {"loans": loans, "SBA": sba, "adult": adult, "flights": flights}
 HERE, LAWS = ("loans", "SBA", "adult"), ("own", "one")  # flights are in a package
 
 
-@cache
 def divided_table(name: str, law: str) -> Consortium:
     """The table by who holds it, or at random."""
-    own = by_owner(*TABLES[name]())
+    own = once(("divided", name), lambda: by_owner(*TABLES[name]()))
     return own if law == "own" else at_random(own)
 
 

@@ -20,7 +20,6 @@ interpret-core was installed (pip install --target DIR --no-deps interpret-core)
 """
 
 import argparse
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ import numpy as np
 from common import books
 from common.cells import chance, holm
 from common.declared import TRIED, Declared, found_interpret
-from common.figures import Key, Work, made, written
+from common.figures import Key, Work, made, once, written
 
 import parley
 from parley.validate import Floats
@@ -74,9 +73,8 @@ def work(cells: list[tuple[str, float]], asked: argparse.Namespace, compared: bo
     return found
 
 
-@cache
 def declared(name: str) -> Declared:
-    return Declared(BOOKS[name]().shuffled(0, 130_000))
+    return once(("declared", name), lambda: Declared(BOOKS[name]().shuffled(0, 130_000)))
 
 
 def places(task: Declared, run: int) -> tuple[Floats, Floats]:

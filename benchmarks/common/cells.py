@@ -175,6 +175,8 @@ def verdict(cells: list[Cell]) -> list[str]:
             level = sum(not cell.behind(name, cell.best) for cell in there)
             worst = max(cell.ratio(name, cell.best) for cell in there)
             said.append(f"{name}: {level} of {len(there)} cells not behind the best; the largest ratio is {worst:.2f}")
+    if not cells:
+        return ["no cell has both Parley and a rival yet"]
     best = [
         min((cell.ratio(name, cell.best), name) for name in (PLANNED, ONE_NOISE) if name in cell.entries)
         for cell in cells
@@ -198,7 +200,7 @@ def verdict(cells: list[Cell]) -> list[str]:
 
 
 def filled(figures: dict[Key, Any]) -> list[Cell]:
-    """The cells that these figures fill."""
+    """The cells of which these figures have Parley's and a rival's."""
     found = defaultdict[tuple[str, int, int, float], dict[str, dict[int, Any]]](lambda: defaultdict(dict))
     for (what, task, owners, public, run, _, _, epsilon, *_), figure in figures.items():
         for name, each in figure.items() if what in ("parley", "ebm", "rival") else ():
@@ -209,9 +211,9 @@ def filled(figures: dict[Key, Any]) -> list[Cell]:
             for name, each in figure.items() if whose in (place[:3], place[:3:2]) else ():
                 methods[name][int(run)] = each
     return [
-        Cell(task, owners, epsilon, public, _entries(methods))
+        Cell(task, owners, epsilon, public, entries)
         for (task, owners, public, epsilon), methods in found.items()
-        if any(name in methods for name in (PLANNED, ONE_NOISE))
+        if not (entries := _entries(methods)).keys().isdisjoint(RIVALS)
     ]
 
 

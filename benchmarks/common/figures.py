@@ -6,14 +6,16 @@ file makes only what it does not hold.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from joblib import Parallel, delayed, parallel_config
 
+T = TypeVar("T")
 Key = tuple[str | int | float | bool, ...]
 Work = tuple[Callable[..., Any], tuple[Any, ...]]  # a function of a module, and what it is called with
+_KEPT: dict[Hashable, Any] = {}
 
 
 def made(
@@ -46,6 +48,13 @@ def written(file: Path | None) -> dict[Key, Any]:
             continue
         found[tuple(each["key"])] = each["figure"]
     return found
+
+
+def once(name: Hashable, make: Callable[[], T]) -> T:
+    """What is made when a process first asks for it by this name, and kept there: a table, say."""
+    if name not in _KEPT:
+        _KEPT[name] = make()
+    return cast(T, _KEPT[name])
 
 
 def _timed(key: Key, make: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Key, Any, float]:
