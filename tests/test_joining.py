@@ -60,3 +60,21 @@ def test_without_anybody_that_loses_nothing_is_balanced(decisions):
     tally = decisions.Tally.of(cases(decisions, (GAIN, ["join"])))
     assert tally.right == 1.0
     assert np.isnan(tally.balanced)
+
+
+def test_outcomes_are_put_together_from_all_that_was_written(monkeypatch):
+    """Trainings in any order, other groups and noises left out, and nobody of whom there is a training alone."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import joining
+
+    figures = {
+        ("costs", "heart", False, split, 0): [[1.0, "va", [1.0, 0.9 - split, 1.1]], [3.0, "va", [1.0, 0.8, 1.2]]]
+        for split in (1, 0)
+    }
+    figures["costs", "heart", True, 2, 0] = [[1.0, "va", [9.0, 9.0, 9.0]]]
+    figures["costs", "heart", False, 0, 6] = [[1.0, "hungarian", [1.0, 0.9, 1.1]]]
+    figures["advice", "heart", False, 0, 1.0, 3] = [[1.0, "va", ["join", "unknown"]]]
+    found = list(joining.outcomes(figures, "heart", False))
+    assert [(each.owner, each.epsilon) for each in found] == [("va", 1.0)]
+    assert sorted(found[0].personal) == pytest.approx([-0.1, 0.9])
+    assert found[0].case(0.01).advice == ("unknown",)

@@ -1,12 +1,14 @@
 """The cells of a table of methods: figures, how they compare, and what is printed and kept of them."""
 
-import json
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
+
+from common.figures import Key
+from parley.validate import Floats
 
 PLANNED, ONE_NOISE = "Parley as planned", "Parley, one noise"
 PUBLIC_ALONE, OWN_ALONE, ZERO = "the public sample alone", "own rows alone, no privacy", "the zero model"
@@ -17,22 +19,25 @@ DESCENT, OBJECTIVE, STATISTICS, LIBRARY = (
     "AdaSSP",
     "diffprivlib (pure eps)",
 )
+EBM, LINES = "DP-EBM, declared bounds", "Parley, straight lines"
 WARM, TURNED = "DP gradient descent, public start", "the same, whitened by the Hessian"
-RIVALS = (DESCENT, WARM, TURNED, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE, BOOSTED)
-ROWS = (PLANNED, ONE_NOISE, *RIVALS, OWN_ALONE, ZERO)
+RIVALS = (DESCENT, WARM, TURNED, OBJECTIVE, STATISTICS, EBM, LIBRARY, PUBLIC_ALONE, BOOSTED)
+ROWS = (PLANNED, ONE_NOISE, LINES, *RIVALS, OWN_ALONE, ZERO)
 ENOUGH, MOST = 24, 1.25  # cells of 27 not behind the best; the largest ratio to it
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method's excess test cost on each split, and the settings it ran with."""
+    """A method's excess test cost on each split, NaN where it has not run, the test costs themselves, and the settings
+    it ran with."""
 
     by_split: tuple[float, ...]
+    costs: tuple[float, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
-        return float(np.mean(self.by_split))
+        return float(np.nanmean(self.by_split))
 
     @property
     def error(self) -> float:
@@ -66,11 +71,17 @@ class Cell:
     def behind(self, name: str, to: str) -> bool:
         """By more than two standard errors of the difference over splits, which both saw."""
         gaps = np.subtract(self.entries[name].by_split, self.entries[to].by_split)
-        return float(gaps.mean()) > 2 * standard_error(gaps)
+        return float(np.nanmean(gaps)) > 2 * standard_error(gaps)
 
 
 def standard_error(values: Any) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+    """Of the mean of all values that are there."""
+    seen = there(values)
+    return float(np.std(seen, ddof=1) / np.sqrt(len(seen))) if len(seen) > 1 else 0.0
+
+
+def there(values: Any) -> Floats:
+    return np.asarray(values, dtype=float)[~np.isnan(values)]
 
 
 def table(cells: list[Cell]) -> list[list[str]]:
@@ -107,7 +118,8 @@ def standing(cell: Cell, name: str) -> str:
 def summary(cell: Cell) -> str:
     """A line as soon as a cell is done."""
     figures = "; ".join(f"{name} {cell.entries[name].mean:.3g}" for name in ROWS if name in cell.entries)
-    planned = cell.entries[PLANNED].settings["by_split"] if PLANNED in cell.entries else []
+    named = next((name for name in (PLANNED, ONE_NOISE) if name in cell.entries), None)
+    planned = [] if named is None else cell.entries[named].settings["by_split"]
     ways = [f"{each['columns'] or 'lines'}, whitening {each['whitening'] or 'none'}" for each in planned]
     taken = "; ".join(f"{way}: {ways.count(way)}" for way in dict.fromkeys(ways))
     return f"{cell}: {figures}" + (f" (Parley took {taken})" if taken else "")
@@ -129,18 +141,25 @@ def holm(chances: list[float]) -> list[float]:
 def comparisons(cells: list[Cell]) -> list[str]:
     """Paired differences over splits between Parley and every rival: mean, standard error, and how significant by
     Student's t, alone and corrected for all that are printed."""
-    pairs = [(c, ours, r) for c in cells for ours in (PLANNED, ONE_NOISE) for r in RIVALS if {ours, r} <= {*c.entries}]
-    gaps = [np.subtract(cell.entries[ours].by_split, cell.entries[rival].by_split) for cell, ours, rival in pairs]
-    chances = [_chance(gap) for gap in gaps]
+    pairs = [
+        (c, ours, r)
+        for c in cells
+        for ours in (PLANNED, ONE_NOISE)
+        for r in (*RIVALS, LINES)
+        if {ours, r} <= {*c.entries}
+    ]
+    gaps = [there(np.subtract(c.entries[ours].by_split, c.entries[rival].by_split)) for c, ours, rival in pairs]
+    chances = [chance(gap) for gap in gaps]
     said = [f"paired differences x 1000 ± standard error over splits; p, and corrected by Holm for {len(pairs)}"]
     for (cell, ours, rival), gap, alone, together in zip(pairs, gaps, chances, holm(chances), strict=True):
         mark = "" if together > 0.05 else (" ahead" if gap.mean() < 0 else " BEHIND")
-        figures = f"{gap.mean():+.2f} ± {standard_error(gap):.2f} (p {alone:.2g}, corrected {together:.2g}){mark}"
+        chances_said = f"(p {alone:.2g}, corrected {together:.2g}, {len(gap)} splits){mark}"
+        figures = f"{gap.mean():+.2f} ± {standard_error(gap):.2f} {chances_said}"
         said.append(f"  {cell}: {ours} less {rival}: {figures}")
     return said
 
 
-def _chance(gaps: Any) -> float:
+def chance(gaps: Any) -> float:
     """Two-sided, of gaps whose mean is 0; 1 where there are too few to tell."""
     if len(gaps) < 2 or not standard_error(gaps) > 0:
         return 1.0
@@ -156,6 +175,8 @@ def verdict(cells: list[Cell]) -> list[str]:
             level = sum(not cell.behind(name, cell.best) for cell in there)
             worst = max(cell.ratio(name, cell.best) for cell in there)
             said.append(f"{name}: {level} of {len(there)} cells not behind the best; the largest ratio is {worst:.2f}")
+    if not cells:
+        return ["no cell has both Parley and a rival yet"]
     best = [
         min((cell.ratio(name, cell.best), name) for name in (PLANNED, ONE_NOISE) if name in cell.entries)
         for cell in cells
@@ -178,32 +199,52 @@ def verdict(cells: list[Cell]) -> list[str]:
     return said
 
 
-def to_json(cell: Cell) -> dict[str, Any]:
+def filled(figures: dict[Key, Any]) -> list[Cell]:
+    """The cells of which these figures have Parley's and a rival's."""
+    found = defaultdict[tuple[str, int, int, float], dict[str, dict[int, Any]]](lambda: defaultdict(dict))
+    for (what, task, owners, public, run, _, _, epsilon, *_), figure in figures.items():
+        for name, each in figure.items() if what in ("parley", "ebm", "rival") else ():
+            found[str(task), int(owners), int(public), float(epsilon)][name][int(run)] = each
+    for (what, task, owners, public, run, *_), figure in figures.items():  # for all eps, or all owners too
+        whose = (task, owners, public) if what == "own" else (task, public)
+        for place, methods in found.items() if what in ("own", "public") else ():
+            for name, each in figure.items() if whose in (place[:3], place[:3:2]) else ():
+                methods[name][int(run)] = each
+    return [
+        Cell(task, owners, epsilon, public, entries)
+        for (task, owners, public, epsilon), methods in found.items()
+        if not (entries := _entries(methods)).keys().isdisjoint(RIVALS)
+    ]
+
+
+def _entries(methods: dict[str, dict[int, Any]]) -> dict[str, Entry]:
+    """Of methods' figures on each split that Parley has done; of DP-EBM the best setting by mean test cost."""
+    runs = sorted({run for name in (PLANNED, ONE_NOISE) for run in methods.get(name, {})})
+    nothing = {"excess": np.nan, "cost": np.nan}
     entries = {
-        name: {"mean": entry.mean, "standard_error": entry.error, **asdict(entry)}
-        for name, entry in cell.entries.items()
+        name: Entry(
+            tuple(by_run.get(run, nothing)["excess"] for run in runs),
+            tuple(by_run.get(run, nothing)["cost"] for run in runs),
+            {"by_split": [by_run[run].get("setting") for run in runs if run in by_run]},
+        )
+        for name, by_run in methods.items()
+        if not set(runs).isdisjoint(by_run)
     }
-    content: dict[str, Any] = {"task": cell.task, "owners": cell.owners, "epsilon": cell.epsilon, "public": cell.public}
-    content |= {"best": cell.best, "entries": entries}
-    names = [name for name in (PLANNED, ONE_NOISE) if name in cell.entries]
-    return content | {
-        "ratios": {n: cell.ratio(n, cell.best) for n in names},
-        "behind": {n: cell.behind(n, cell.best) for n in names},
-    }
+    tried = {name: entries.pop(name) for name in list(entries) if name.startswith(EBM)}
+    if tried:
+        best = min(tried, key=lambda name: tried[name].mean)
+        entries[EBM] = replace(tried[best], settings={"setting": best})
+    return entries
 
 
-def kept(path: Path | None, protocol: dict[str, int]) -> dict[tuple[str, int, float, int], dict[str, Entry]]:
-    """Other people's rows of cells that were filled before."""
-    if path is None:
-        return {}
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if any(content[key] != value for key, value in protocol.items()):
-        raise SystemExit(f"{path}: expected a table of {protocol}")
-    return {
-        (cell["task"], cell["owners"], cell["epsilon"], cell["public"]): {
-            name: Entry(tuple(entry["by_split"]), entry["settings"])
-            for name, entry in cell["entries"].items()
-            if name not in (PLANNED, ONE_NOISE)
-        }
-        for cell in content["cells"]
-    }
+def costs(cells: list[Cell]) -> list[list[str]]:
+    """Test costs of one eps: methods down, cells across."""
+    lines = [["owners, public rows, splits"]]
+    for cell in cells:
+        splits = len(next(iter(cell.entries.values())).costs)
+        lines[0].append(f"{cell.task} {cell.owners}, {cell.public}, {splits}")
+    for name in ROWS:
+        if any(name in cell.entries for cell in cells):
+            made = [cell.entries.get(name) for cell in cells]
+            lines.append([name, *("-" if e is None else f"{np.nanmean(e.costs):.4f}" for e in made)])
+    return lines

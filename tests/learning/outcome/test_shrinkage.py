@@ -6,7 +6,7 @@ import pytest
 from parley.data import Design
 from parley.learning.outcome import shrinkage as module
 from parley.learning.outcome.shrinkage import curvatures, pulled
-from parley.losses import LinearRegression, LogisticRegression
+from parley.losses import LinearRegression, LinearSVM, LogisticRegression
 
 
 @pytest.fixture
@@ -97,3 +97,32 @@ def test_rows_fewer_than_parameters_have_the_same_models(objective, many):
     left = objective.mean_gradient(rows, found) + strengths * (found - centres)
     assert np.abs(left).max() < (1e-12 if objective.quadratic else 1e-5)
     assert np.abs(found - centres).max() > 0.01
+
+
+@pytest.mark.parametrize("weight", [1e-6, 1e-2])
+def test_few_rows_have_the_same_models_wherever_the_search_begins(weight):
+    """From the centres, from models of nearly the same rows, and from far away; classes are apart, so that a weak pull
+    lets margins grow. A mutant that keeps a start as it is stays there."""
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.normal(size=(40, 90)), np.ones(40)])
+    rows = Design(X, np.where(X[:, 0] > 0, 1.0, -1.0), rng.uniform(0.5, 2.0, 40))
+    centres, strengths = 0.1 * rng.normal(size=(3, 91)), np.full((3, 91), weight)
+    strengths[:, -1] = 1e-7
+    objective = LogisticRegression()
+    near = pulled(objective, rows.where(np.arange(40) > 3), centres, strengths)
+    for starts in (None, near, 50.0 * rng.normal(size=(3, 91))):
+        found = pulled(objective, rows, centres, strengths, starts)
+        left = objective.mean_gradient(rows, found) + strengths * (found - centres)
+        assert np.abs(left).max() < 1e-4 * strengths.max() * np.abs(found - centres).max() + 1e-9
+
+
+def test_few_rows_of_a_loss_with_flat_parts_have_their_models_too():
+    """The smoothed hinge has no curvature far from the corner: rows there ask for nothing."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(30, 100))
+    rows = Design(X, np.where(X[:, 0] + rng.normal(size=30) > 0, 1.0, -1.0), np.ones(30))
+    objective, strengths = LinearSVM(0.0).smoothed, np.repeat(np.geomspace(0.1, 100.0, 4)[:, None], 100, axis=1)
+    found = pulled(objective, rows, np.zeros((4, 100)), strengths)
+    left = objective.mean_gradient(rows, found) + strengths * found
+    assert np.abs(left).max() < 1e-4
+    assert np.abs(found).max() > 1e-3

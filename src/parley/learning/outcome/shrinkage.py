@@ -4,7 +4,7 @@ The minimiser of f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2 for every row of a b
 P]. Squared losses have it in closed form, by one decomposition for the whole batch; other losses of a margin by
 Newton's method. Second derivatives take nearly all of its time: they serve for several steps, and those of nearly the
 same rows (`curvatures`) to begin with. Where rows are fewer than parameters, as with leaves of many trees, everything
-happens in the space that the rows span.
+happens in the space that the rows span (`row_space`).
 """
 
 from dataclasses import replace
@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from parley.data import Design, Summable
+from parley.learning.outcome.row_space import PRECISION, RowSpace
 from parley.losses import EmpiricalRisk
 from parley.losses.objectives.margin import MarginObjective
 from parley.losses.objectives.newton import projected_newton
 from parley.validate import Floats
 
-# of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
-PRECISION = 1e-6
-# the same of steps by second derivatives from elsewhere, which leave a part of it and not its square
+# as `PRECISION`, of steps by second derivatives from elsewhere, which leave a part of it and not its square
 LENT_PRECISION = 1e-10
 # of the decrease that the step before brought: more, and a model gets second derivatives of its own, where it is
 QUICKLY = 0.2
@@ -44,7 +43,9 @@ def pulled(
     if not isinstance(objective, MarginObjective):
         return _one_by_one(objective, rows, centres, strengths, starts)
     if isinstance(rows, Design) and objective.regularisation == 0 and _few(rows, strengths):
-        return _spanned(objective, rows, centres, strengths, starts)
+        if not objective.quadratic:
+            return RowSpace.of(objective.loss, rows, strengths, _alike(strengths)).minimisers(centres, starts)
+        return _spanned(objective, rows, centres, strengths)
     if objective.quadratic:
         return _closed(objective, rows, centres, strengths)
     begin = centres if starts is None else starts
@@ -83,12 +84,10 @@ def _few(rows: Design, strengths: Floats) -> bool:
     return 2 * len(rows) <= int(np.count_nonzero(_alike(strengths)))
 
 
-def _spanned(
-    objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats, starts: Floats | None
-) -> Floats:
-    """The same minimisers, found among parameters that differ from their centres by what the rows span: no other
-    difference changes a margin, and each is pulled back to nothing. Pulls that are alike are alike along every basis;
-    parameters with pulls of their own stay as they are."""
+def _spanned(objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats) -> Floats:
+    """The same minimisers of squared losses, found among parameters that differ from their centres by what the rows
+    span: no other difference changes a margin, and each is pulled back to nothing. Pulls that are alike are alike along
+    every basis; parameters with pulls of their own stay as they are."""
     alike, many = _alike(strengths), len(rows)
     apart = int(np.count_nonzero(~alike))
     basis = np.zeros((rows.width, many + apart))
@@ -96,9 +95,9 @@ def _spanned(
     basis[~alike, many:] = np.eye(apart)
     inner = np.repeat(strengths.max(axis=1, keepdims=True), basis.shape[1], axis=1)
     inner[:, many:] = strengths[:, ~alike]
-    within, begin = centres @ basis, None if starts is None else starts @ basis
+    within = centres @ basis
     plain = replace(objective, origin=None)  # a ridge of strength 0 has none
-    moved = pulled(plain, replace(rows, X=rows.X @ basis), within, inner, begin) - within
+    moved = _closed(plain, replace(rows, X=rows.X @ basis), within, inner) - within
     return np.asarray(centres + moved @ basis.T)
 
 
