@@ -13,7 +13,7 @@ from parley.papers.zawacki2024 import network_images, network_tables, trained_ne
 from parley.papers.zawacki2024.network_epsilons import NetworkEpsilons, one_dimensional, row_epsilons, sound_epsilon
 from parley.papers.zawacki2024.network_images import table_images
 from parley.papers.zawacki2024.published_networks import TABLE_4_1, TABLES
-from parley.papers.zawacki2024.trained_networks import RowRuns, TableRuns, kept_runs, laws, trained_laws
+from parley.papers.zawacki2024.trained_networks import Law, RowRuns, TableRuns, kept_runs, laws, trained_laws
 from parley.privacy.accounting import stable_epsilon
 from parley.privacy.mechanisms.stable_law import distortion
 
@@ -107,6 +107,19 @@ def test_without_trials_nothing_is_trained_and_what_was_kept_is_shown(quick, mon
     assert "91.00 ± 1.41" in told
     assert "apart by +5.00 ± 1.41 points" in told.replace("\n", " ")
     assert "now %" not in told
+
+
+def test_what_was_kept_of_digits_comes_out_at_half_the_scale():
+    runs = kept_runs("4.1")
+    assert runs is not None
+    assert (runs.images, runs.epochs) == (60_000, 10)
+    for row in TABLE_4_1:
+        law = Law(row.alpha, row.scale, MNIST.clip)
+        assert abs(runs.row(law.half).mean - row.accuracy) < 1.5
+        assert runs.row(law).mean < row.accuracy - 1.5
+    gaussian, stable = runs.row(Law(2.0, 1.06, 1.0)), runs.row(Law(1.999, 1.06, 1.0))
+    error = math.hypot(gaussian.deviation, stable.deviation) / math.sqrt(len(stable.accuracies))
+    assert abs(gaussian.mean - stable.mean) < 2 * error
 
 
 @pytest.mark.parametrize(
