@@ -9,6 +9,7 @@ from parley.terms.catalogue import MODELS, PREDICTION, Predicts
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, listed, one_of
 from parley.terms.outcomes import check_outcome
+from parley.terms.reservoir import Reservoir
 from parley.terms.task_rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
@@ -124,6 +125,7 @@ class Model(Section):
     depth: Annotated[int, Field(ge=1, le=2, strict=True)] | None = None  # of trees that no public sample grew
     architecture: Name | None = None  # from here on: of a network
     layers: Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)] | None = None
+    reservoir: Reservoir | None = None
 
     @model_validator(mode="before")
     @classmethod
