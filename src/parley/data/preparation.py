@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import counts, lifetimes, rowwise, two_classes
-from parley.data.basis import nearness, waves
+from parley.data.basis import nearness, polynomials, waves
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
@@ -52,7 +52,8 @@ class Preparation:
     component_low: Floats | None = None
     component_high: Floats | None = None
     fills: Mapping[str, float] = field(default_factory=dict)  # what a missing number counts as
-    # [points, columns or components] that features say the nearness to; of waves the frequencies, and phases last
+    # [points, columns or components] that features say the nearness to; of waves the frequencies, and phases last; of
+    # polynomials the degrees
     basis: Floats | None = None
     forest: Forest | None = None  # whose leaves are the features
     shares: Floats | None = None  # of public rows in each bin, where columns are cut into some; nothing hangs on them
@@ -107,7 +108,8 @@ class Preparation:
 
         Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`):
         such a group measures what that one does, in every norm, so it has one number, its largest. A nearness lies
-        between 0 and 1, a wave between -1 and 1, whatever cells hold; of a tree's leaves one is 1; margins are clipped.
+        between 0 and 1, a wave or a polynomial between -1 and 1, whatever cells hold; of a tree's leaves one is 1;
+        margins are clipped.
         """
         if self.forest is not None:
             bound = self.forest.sizes
@@ -244,12 +246,21 @@ class Preparation:
 
     def near(self, columns: Floats, secret: bool = False) -> Floats:
         """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1, or waves
-        of them, each from -1 to 1; without a basis, the columns."""
+        or polynomials of them, each from -1 to 1; without a basis, the columns."""
         if self.basis is None or self.model.basis is None:
             return columns
+        if self.model.basis.width is None:
+            return polynomials(columns, self.basis, *self.basis_ends)
         if self.model.basis.kind is not None:
             return waves(columns, self.basis)
         return nearness(columns, self.basis, self.model.basis.width, secret)
+
+    @property
+    def basis_ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest value of every column that a basis is made of, as far as it is known."""
+        if self.component_low is None or self.component_high is None:
+            return self._interval
+        return self.component_low, self.component_high
 
     def targets(self, frame: Rows, name: str) -> tuple[Floats, Floats]:
         """(targets, weights of their losses) [n]; of counts the rates, by weights of their exposures."""

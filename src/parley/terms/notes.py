@@ -23,7 +23,7 @@ NOTES: Mapping[str, str] = {
     "model.preparation_sha256": "so that all parties use the same ones",
     "model.whitening": "features are turned: public: uncorrelated on the public sample; public-curvature: each bends "
     "its cost alike",
-    "model.basis": "features by nearness to public points, or waves, instead of the columns",
+    "model.basis": "features by nearness to public points, waves or polynomials, instead of the columns",
     "model.columns": "bins: numbers cut at public quantiles; hinges: joined by lines; trees: leaves of public trees",
     "model.bins": "for each column of numbers, at most",
     "model.crossed": "pairs of columns whose coarser bins are combined, for what two do only together",
