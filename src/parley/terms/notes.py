@@ -40,6 +40,7 @@ NOTES: Mapping[str, str] = {
     "learning.decay": "steps shrink with this power of the round; 0: they do not",
     "learning.momentum": "how much of the last step is kept in the next",
     "learning.start": "public: training begins at the best fit of the public sample",
+    "learning.top_k": "so many numbers of a released gradient travel, those that changed most",
     "learning.staleness": "answers are used as they come, if the model took no more steps since they were asked for",
     "learning.learner": "who asks",
     "privacy.mechanism": "laplace: no delta; gaussian: less noise over many rounds, with a delta",
