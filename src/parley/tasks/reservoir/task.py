@@ -62,7 +62,7 @@ class EchoStates(Task):
             f"{printable(model.target)}. The nodes are drawn by the terms' seed, the same for everybody, and no row "
             "changes them.",
             f"The first {reservoir.samples:,} samples of a recording count, but for the first {reservoir.washout:,}, "
-            "after which the nodes have forgotten how they began. Rows are in the order of time.",
+            "while the nodes forget how they began. Rows are in the order of time.",
         ]
 
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
