@@ -112,7 +112,7 @@ def test_nor_those_of_polynomials_and_larger_ones_would_be_found(monkeypatch):
     assert question.bound.value == pytest.approx(19 + 1 + 9, rel=1e-9)
     assert worst <= question.sensitivity
     assert worst > question.sensitivity * (19 / 2 + 1 + 9) / (19 + 1 + 9)
-    monkeypatch.setattr("parley.data.preparation.polynomials", lambda *given: 2 * polynomials(*given))
+    monkeypatch.setattr("parley.data.basis.polynomials", lambda *given: 2 * polynomials(*given))
     assert climbed(POLYNOMIAL)[0] > question.sensitivity
 
 

@@ -7,7 +7,16 @@ import numpy as np
 
 from parley.data import rowwise
 from parley.data.rounding import settle
+from parley.terms.basis import Basis
 from parley.validate import Floats
+
+
+def bent(columns: Floats, drawn: Floats, basis: Basis, ends: tuple[Floats, Floats], secret: bool = False) -> Floats:
+    """What the terms' basis makes of columns [columns, n] that lie within these ends, as far as those are known, by
+    what was drawn for it: [features, n]."""
+    if basis.width is None:
+        return polynomials(columns, drawn, *ends)
+    return nearness(columns, drawn, basis.width, secret) if basis.kind is None else waves(columns, drawn)
 
 
 def nearness(columns: Floats, points: Floats, width: float, secret: bool = False) -> Floats:
