@@ -28,6 +28,7 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "neighbours": ("--starts 4", {"ROUNDS": 1}),
     "one_run": ("--columns 4 --seeds 1", {}),
     "replicates": ("--rows 500 --replicates 2 --horizon 2", {}),
+    "reservoir": ("--owners 3 --runs 12 --replicates 2", {"NODES": 4, "EPSILONS": (8.0,)}),
     "scoring": ("--rows 150", {"OWNERS": 2, "PUBLIC": 200, "DATA": Path("nowhere")}),
     "starting": ("--repeats 1 --only predict", {}),
     "streamed": ("0.000001", {"ROWS_A_FILE": 2000, "GROUP": 500}),

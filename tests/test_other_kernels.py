@@ -25,6 +25,7 @@ SOME = (
     "tests/learning/test_study_grid.py",
     "tests/learning/algorithms/test_step.py",
     "tests/losses/objectives/test_margin.py",
+    "tests/tasks/reservoir/test_nodes.py",
     "src/parley/losses",
     "src/parley/tasks/dynamics",
 )

@@ -7,6 +7,7 @@ import pytest
 from samples import BOUNDS, GAUSSIAN, make_terms, regression_table
 
 import parley
+from parley.data.basis import polynomials
 from parley.errors import DataError, TermsError
 from parley.learning.outcome.model import load_model
 from parley.protocol.queries import Tables
@@ -73,13 +74,11 @@ def test_no_cell_makes_a_wave_larger_than_its_bound(bounds, width):
     np.testing.assert_array_equal(preparation.matrix(frame[::7], "t"), X[::7])
 
 
-def test_no_two_tables_move_the_moments_of_waves_beyond_their_sensitivity():
-    """Neighbours looked for by climbing: one row after the other is drawn anew, over all doubles, if that takes the
-    moments farther apart. With the sensitivity of half as many waves some pair is beyond it."""
-    waves = {"points": 6, "width": 0.5, "seed": 1, "kind": "random-fourier"}
-    setup = resolve(bent_terms(1, model__basis=waves, **GAUSSIAN), regression_table(1))
+def climbed(basis):
+    """(how far apart the moments of two tables get, the question, features): one row after the other is drawn anew,
+    over all doubles, if that takes the moments farther apart."""
+    setup = resolve(bent_terms(1, model__basis=basis, **GAUSSIAN), regression_table(1))
     question, rng = setup.part("a").training.question, np.random.default_rng(3)
-    assert question.bound.value == pytest.approx(6 + 1 + 9, rel=1e-9)
 
     def drawn():
         sizes = 10.0 ** rng.uniform(-320, 308, 3) if rng.random() < 0.3 else rng.uniform(0, 3, 3)
@@ -96,8 +95,55 @@ def test_no_two_tables_move_the_moments_of_waves_beyond_their_sensitivity():
         tried = [drawn(), pair[1]] if step % 2 else [pair[0], drawn()]
         if (found := apart(tried)) > worst:
             pair, worst = tried, found
+    return worst, question, len(setup.preparation.basis)
+
+
+def test_no_two_tables_move_the_moments_of_waves_beyond_their_sensitivity():
+    """Neighbours looked for by climbing. With the sensitivity of half as many features some pair is beyond it."""
+    worst, question, _ = climbed({"points": 6, "width": 0.5, "seed": 1, "kind": "random-fourier"})
+    assert question.bound.value == pytest.approx(6 + 1 + 9, rel=1e-9)
     assert worst <= question.sensitivity
     assert worst > question.sensitivity * (3 + 1 + 9) / (6 + 1 + 9)
+
+
+def test_nor_those_of_polynomials_and_larger_ones_would_be_found(monkeypatch):
+    worst, question, features = climbed(POLYNOMIAL)
+    assert features == 19
+    assert question.bound.value == pytest.approx(19 + 1 + 9, rel=1e-9)
+    assert worst <= question.sensitivity
+    assert worst > question.sensitivity * (19 / 2 + 1 + 9) / (19 + 1 + 9)
+    monkeypatch.setattr("parley.data.basis.polynomials", lambda *given: 2 * polynomials(*given))
+    assert climbed(POLYNOMIAL)[0] > question.sensitivity
+
+
+POLYNOMIAL = {"kind": "polynomial", "degree": 3}
+
+
+def test_polynomials_are_products_of_chebyshevs_within_the_bounds():
+    table = regression_table(40)
+    preparation = resolve(bent_terms(40, model__basis=POLYNOMIAL), table).preparation
+    ends = np.array([BOUNDS[column] for column in ("x0", "x1", "x2")], dtype=float)
+    t = (table[["x0", "x1", "x2"]].to_numpy().clip(*ends.T) - ends.mean(axis=1)) / (ends[:, 1] - ends[:, 0]) * 2
+    found = preparation.matrix(table, "t")
+    assert found.shape == (40, 20)  # 3 of degree 1, 6 of 2, 10 of 3, and the constant
+    expected = [np.cos(row @ np.arccos(t.T)) if np.count_nonzero(row) == 1 else None for row in preparation.basis]
+    for place, column in enumerate(expected):
+        if column is not None:
+            np.testing.assert_allclose(found[:, place], column, atol=1e-12)
+    crossed = preparation.basis.tolist().index([2.0, 1.0, 0.0])
+    np.testing.assert_allclose(found[:, crossed], (2 * t[:, 0] ** 2 - 1) * t[:, 1], atol=1e-12)
+
+
+def test_no_cell_makes_a_polynomial_larger_than_its_bound():
+    """Over the whole range of doubles: from -1 to 1, never a NaN, and the same whoever stands beside."""
+    terms = bent_terms(40, model__basis=POLYNOMIAL | {"degree": 6})
+    preparation = resolve(terms, regression_table(3)).preparation
+    rng = np.random.default_rng(0)
+    cells = rng.choice([-1.0, 1.0], (900, 3)) * 10.0 ** rng.uniform(-320, 308, (900, 3))
+    frame = pd.DataFrame(cells, columns=["x0", "x1", "x2"])
+    X = preparation.matrix(frame, "t")
+    assert np.abs(X).max() <= 1
+    np.testing.assert_array_equal(preparation.matrix(frame[::7], "t"), X[::7])
 
 
 @pytest.mark.parametrize("width", [1e-50, 1.0])
@@ -147,7 +193,12 @@ def test_a_bent_target_is_learned_and_the_model_survives_a_file(tmp_path):
     table, rows = bent_table(4000), bent_table(300, 5)
     found = {}
     waves = {"points": 30, "width": 0.8, "kind": "random-fourier"}
-    for name, basis in (("straight", None), ("waves", waves), ("bent", {"points": 30, "width": 0.8})):
+    for name, basis in (
+        ("straight", None),
+        ("waves", waves),
+        ("polynomial", POLYNOMIAL | {"degree": 5}),
+        ("bent", {"points": 30, "width": 0.8}),
+    ):
         terms = bent_terms(4000, epsilon=1e5, model__basis=basis, **GAUSSIAN)
         model = parley.train(terms, [parley.Owner("a", table)], seed=0).model
         model.save(tmp_path / name)
@@ -158,6 +209,7 @@ def test_a_bent_target_is_learned_and_the_model_survives_a_file(tmp_path):
         found[name] = float(np.mean((mean - rows.y) ** 2))
     assert found["bent"] < 0.5 * found["straight"]
     assert found["waves"] < 0.5 * found["straight"]
+    assert found["polynomial"] < 0.5 * found["straight"]
     assert model.intervals()[0].name == "near point 1"
 
 
@@ -180,6 +232,10 @@ def test_what_makes_no_basis_is_refused():
         {"points": [[1.0], [1.0, 2.0]], "width": 1.0},
         {"points": 3},
         {"points": 3, "width": 1.0, "kind": "splines"},
+        {"points": 3, "width": 1.0, "degree": 2},
+        {"points": 3, "degree": 2, "kind": "polynomial"},
+        {"kind": "polynomial"},
+        {"kind": "polynomial", "degree": 1},
         {"points": [[1.0, 0.0, 0.0]], "width": 1.0, "kind": "random-fourier"},
     ):
         with pytest.raises(TermsError, match="basis"):
@@ -188,3 +244,11 @@ def test_what_makes_no_basis_is_refused():
         resolve(bent_terms(40, model__basis={"points": [[1.0]], "width": 1.0}), regression_table(3))
     with pytest.raises(DataError, match="expected bounds"):
         resolve(bent_terms(40, model__bounds=None, privacy__clip=5.0), regression_table(3))
+    with pytest.raises(DataError, match="bounds of every feature"):
+        resolve(bent_terms(40, model__basis=POLYNOMIAL, model__bounds=None, privacy__clip=5.0), regression_table(3))
+    with pytest.raises(TermsError, match="columns of numbers"):
+        bent_terms(40, model__basis=POLYNOMIAL, model__missing="fill")
+    many = {"model__features": [f"x{k}" for k in range(30)], "model__basis": POLYNOMIAL}
+    bounds = {f"x{k}": [-1, 1] for k in range(30)} | {"y": [-3, 3]}
+    with pytest.raises(DataError, match="5,455"):
+        resolve(bent_terms(40, **many | {"model__bounds": bounds}))

@@ -99,6 +99,19 @@ EVERY_KIND = {
             "owners": OWNERS,
         }
     ),
+    "state-moments": parley.Terms.from_dict(
+        {
+            "model": {
+                "kind": "echo-state",
+                "features": ["x"],
+                "target": "z",
+                "bounds": {"x": [-5, 5], "z": [-5, 5]},
+                "reservoir": {"recording": "which", "samples": 4, "washout": 0, "nodes": 2, "input_scale": 2.0},
+            },
+            "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 1.0},
+            "owners": OWNERS,
+        }
+    ),
     "counts": parley.Terms.from_dict(
         {
             "model": {"kind": "histogram", "target": "y", "categories": {"y": ["1", "2"]}},

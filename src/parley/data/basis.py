@@ -1,10 +1,22 @@
-"""What a basis makes of prepared columns: how near a row is to public points, or waves of it."""
+"""What a basis makes of prepared columns: how near a row is to public points, waves of it, or polynomials."""
+
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
 
 import numpy as np
 
 from parley.data import rowwise
 from parley.data.rounding import settle
+from parley.terms.basis import Basis
 from parley.validate import Floats
+
+
+def bent(columns: Floats, drawn: Floats, basis: Basis, ends: tuple[Floats, Floats], secret: bool = False) -> Floats:
+    """What the terms' basis makes of columns [columns, n] that lie within these ends, as far as those are known, by
+    what was drawn for it: [features, n]."""
+    if basis.width is None:
+        return polynomials(columns, drawn, *ends)
+    return nearness(columns, drawn, basis.width, secret) if basis.kind is None else waves(columns, drawn)
 
 
 def nearness(columns: Floats, points: Floats, width: float, secret: bool = False) -> Floats:
@@ -31,3 +43,46 @@ def waves(columns: Floats, drawn: Floats) -> Floats:
     """
     found = rowwise.cosine(rowwise.products(columns.T, drawn[:, :-1]) + drawn[:, -1:])
     return settle(found, -1.0, 1.0, found)
+
+
+def degrees(columns: int, most: int) -> Floats:
+    """How high each column's polynomial is in each product of a degree from 1 to `most` [products, columns].
+
+    >>> degrees(2, 2).astype(int).tolist()
+    [[1, 0], [0, 1], [2, 0], [1, 1], [0, 2]]
+    """
+    chosen = [which for d in range(1, most + 1) for which in combinations_with_replacement(range(columns), d)]
+    return np.array([np.bincount(which, minlength=columns) for which in chosen], dtype=np.float64)
+
+
+def polynomials(columns: Floats, powers: Floats, low: Floats, high: Floats) -> Floats:
+    """Products of Chebyshev's polynomials of columns [columns, n], whose ends become -1 and 1, of the degrees
+    [products, columns]: [products, n], from -1 to 1.
+
+    Formal guarantee: each column is cut to its ends, each polynomial and each product to -1 and 1, by operations on
+    single elements; what is returned for a row is a function of that row.
+
+    >>> polynomials(np.array([[0.0, 3.0]]), np.array([[1.0], [2.0]]), np.array([-1.0]), np.array([1.0]))
+    array([[ 0.,  1.],
+           [-1.,  1.]])
+    """
+    ends = low[:, None], high[:, None]
+    t = np.clip((np.clip(columns, *ends) - (ends[0] / 2 + ends[1] / 2)) / (ends[1] / 2 - ends[0] / 2), -1.0, 1.0)
+    tower = [np.ones_like(t), t]
+    for _ in range(2, int(powers.max()) + 1):
+        tower.append(np.clip(2 * t * tower[-1] - tower[-2], -1.0, 1.0))
+    found = np.ones((len(powers), columns.shape[1]))
+    for product, row in zip(found, powers.astype(np.intp), strict=True):
+        for column in np.flatnonzero(row):
+            product *= tower[row[column]][column]
+    return settle(found, -1.0, 1.0, found)
+
+
+def product_names(labels: Sequence[str], powers: Floats) -> tuple[str, ...]:
+    """What products are called, by their columns.
+
+    >>> product_names(["age", "fico"], degrees(2, 2))[3:]
+    ('T1(age) T1(fico)', 'T2(fico)')
+    """
+    rows = powers.astype(int).tolist()
+    return tuple(" ".join(f"T{d}({label})" for d, label in zip(row, labels, strict=True) if d) for row in rows)

@@ -5,6 +5,7 @@ From the terms and the public sample alone; no private row is looked at.
 
 import difflib
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from parley.data.basis import degrees
 from parley.data.cells import TRUTH
 from parley.data.design import Design
 from parley.data.pinned import Pins, pinned, read_pins, require_principal
@@ -28,6 +30,7 @@ from parley.terms import Model, Terms
 from parley.validate import LARGEST, SMALLEST, Floats
 
 PUBLIC = "public sample"
+MOST_PRODUCTS = 1000  # of a polynomial basis
 
 
 def fit_preparation(
@@ -217,13 +220,15 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) 
 
 def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation:
     """The same with the points that the terms ask for: listed, rows of the public sample, or drawn evenly from within
-    the bounds; or with waves, whose frequencies follow from the width and the seed alone."""
+    the bounds; or with waves, whose frequencies follow from the width and the seed alone, or with polynomials."""
     basis, constant = fitted.model.basis, fitted.model.has_intercept
     if basis is None:
         return fitted
     rng, points = np.random.default_rng(basis.seed), basis.points
+    columns = len(fitted.low) if fitted.rotation is None else fitted.rotation.shape[1]
+    if basis.width is None or points is None:
+        return replace(fitted, basis=_powers(fitted, columns, basis.degree or 1))
     if basis.kind is not None and isinstance(points, int):
-        columns = len(fitted.low) if fitted.rotation is None else fitted.rotation.shape[1]
         waves = rng.normal(0.0, 1 / basis.width, (points, columns)), rng.uniform(0.0, 2 * np.pi, (points, 1))
         return replace(fitted, basis=np.hstack(waves))
     if not isinstance(points, int):
@@ -247,6 +252,22 @@ def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation
             )
         return replace(fitted, basis=rng.uniform(low, high, (points, len(low))))
     return replace(fitted, basis=np.ascontiguousarray(rows[:, :-1] if constant else rows))
+
+
+def _powers(fitted: Preparation, columns: int, degree: int) -> Floats:
+    """The degrees of polynomials, refused where a column has no ends, or there are too many."""
+    low, high = fitted.basis_ends
+    bounded = fitted.rotation is not None or np.isfinite([fitted.low, fitted.high]).all()
+    if not (bounded and (high > low).all()):
+        raise DataError(
+            "model.basis.kind: expected bounds of every feature, or a public sample that has them, beside 'polynomial'"
+        )
+    if (many := math.comb(columns + degree, degree) - 1) > MOST_PRODUCTS:
+        raise DataError(
+            f"model.basis.degree = {degree}: expected at most {MOST_PRODUCTS} products of columns; {columns} columns "
+            f"make {many:,}"
+        )
+    return degrees(columns, degree)
 
 
 def _principal(standard: Floats, components: int) -> Floats:

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import counts, lifetimes, rowwise, two_classes
-from parley.data.basis import nearness, waves
+from parley.data.basis import bent
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
 from parley.data.parts import counted_rows, how_many, parts_of
-from parley.data.rounding import settle
+from parley.data.rounding import settle, sizes, standard
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.sources.rows import chosen_rows
 from parley.data.streamed import StreamedDesign
@@ -52,7 +52,8 @@ class Preparation:
     component_low: Floats | None = None
     component_high: Floats | None = None
     fills: Mapping[str, float] = field(default_factory=dict)  # what a missing number counts as
-    # [points, columns or components] that features say the nearness to; of waves the frequencies, and phases last
+    # [points, columns or components] that features say the nearness to; of waves the frequencies, and phases last; of
+    # polynomials the degrees
     basis: Floats | None = None
     forest: Forest | None = None  # whose leaves are the features
     shares: Floats | None = None  # of public rows in each bin, where columns are cut into some; nothing hangs on them
@@ -107,16 +108,17 @@ class Preparation:
 
         Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`):
         such a group measures what that one does, in every norm, so it has one number, its largest. A nearness lies
-        between 0 and 1, a wave between -1 and 1, whatever cells hold; of a tree's leaves one is 1; margins are clipped.
+        between 0 and 1, a wave or a polynomial between -1 and 1, whatever cells hold; of a tree's leaves one is 1;
+        margins are clipped.
         """
         if self.forest is not None:
             bound = self.forest.sizes
         elif self.basis is not None:
             bound = np.ones(len(self.basis))
         elif self.component_low is not None and self.component_high is not None:
-            bound = _sizes(self.component_low, self.component_high)
+            bound = sizes(self.component_low, self.component_high)
         elif np.isfinite([self.low, self.high]).all():
-            bound = np.maximum.reduceat(_sizes(*self._interval), np.cumsum([0, *self._groups[:-1]]))
+            bound = np.maximum.reduceat(sizes(*self._interval), np.cumsum([0, *self._groups[:-1]]))
         else:
             return None
         # A hair larger: sums and products of bounds are rounded too.
@@ -165,14 +167,14 @@ class Preparation:
     @cached_property
     def _interval(self) -> tuple[Floats, Floats]:
         """What centred and scaled features are clipped to: their bounds, likewise, where arithmetic can bear them."""
-        return _standard(self.low, self.centre, self.scale), _standard(self.high, self.centre, self.scale)
+        return standard(self.low, self.centre, self.scale), standard(self.high, self.centre, self.scale)
 
     @cached_property
     def _target_limits(self) -> tuple[float, float]:
         """What a centred and scaled target is clipped to; a rate, where counts are learned."""
         if self.model.predicts == "count":
             return counts.rate_ends(self.model, self.target_centre, self.target_bounds)
-        low, high = _standard(np.array(self.target_bounds), self.target_centre, self.target_scale)
+        low, high = standard(np.array(self.target_bounds), self.target_centre, self.target_scale)
         return float(low), float(high)
 
     def matrix(self, frame: Rows, name: str) -> Floats:
@@ -244,12 +246,17 @@ class Preparation:
 
     def near(self, columns: Floats, secret: bool = False) -> Floats:
         """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1, or waves
-        of them, each from -1 to 1; without a basis, the columns."""
+        or polynomials of them, each from -1 to 1; without a basis, the columns."""
         if self.basis is None or self.model.basis is None:
             return columns
-        if self.model.basis.kind is not None:
-            return waves(columns, self.basis)
-        return nearness(columns, self.basis, self.model.basis.width, secret)
+        return bent(columns, self.basis, self.model.basis, self.basis_ends, secret)
+
+    @property
+    def basis_ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest value of every column that a basis is made of, as far as it is known."""
+        if self.component_low is None or self.component_high is None:
+            return self._interval
+        return self.component_low, self.component_high
 
     def targets(self, frame: Rows, name: str) -> tuple[Floats, Floats]:
         """(targets, weights of their losses) [n]; of counts the rates, by weights of their exposures."""
@@ -386,14 +393,3 @@ def require_records(terms: Terms, name: str, found: int, note: str = "") -> None
     declared = terms.owner(name).records
     if found != declared:
         raise DataError(f"{name}: the terms promise {declared} records, the table has {found}{note}")
-
-
-def _sizes(low: Floats, high: Floats) -> Floats:
-    """The largest size within each pair of ends."""
-    sizes: Floats = np.abs(settle(np.array([low, high]), -LARGEST, LARGEST)).max(axis=0)
-    return sizes
-
-
-def _standard(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:
-    with np.errstate(over="ignore"):  # clipped next
-        return np.clip((ends - centre) / scale, -LARGEST, LARGEST)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from parley.validate import Floats
+from parley.validate import LARGEST, Floats
 
 GRID = 2.0**-166  # the least power of two above SMALLEST
 # around it neighbouring floats lie GRID apart, so adding and subtracting it rounds to the grid
@@ -24,3 +24,15 @@ def settle(values: Floats, low: Floats | float, high: Floats | float, out: Float
     settled += SHIFT
     settled -= SHIFT
     return settled
+
+
+def sizes(low: Floats, high: Floats) -> Floats:
+    """The largest size within each pair of ends."""
+    found: Floats = np.abs(settle(np.array([low, high]), -LARGEST, LARGEST)).max(axis=0)
+    return found
+
+
+def standard(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:
+    """Ends, centred and scaled, where arithmetic can bear them."""
+    with np.errstate(over="ignore"):  # clipped next
+        return np.clip((ends - centre) / scale, -LARGEST, LARGEST)

@@ -159,7 +159,7 @@ class Owner:
 
         cost = partial(agreement.part.cost, query.round)
         value, account = self.ledger.answer(query, cost, stage.series.event.to_dict(), release, prune)
-        return Answer(query.id, self.name, stage.question.records, value), account
+        return Answer(query.id, self.name, stage.question.records, stage.question.sent(query, value)), account
 
     def contribute(self, query: Query) -> tuple[Contribution, Account]:
         """The bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement stands

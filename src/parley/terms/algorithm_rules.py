@@ -27,6 +27,7 @@ SOME_READ = {  # keys that mean something to some algorithms alone
         "momentum",
         "topology",
         "staleness",
+        "top_k",
     ),
     "owners": ("local_steps", "step", "trust"),
 }

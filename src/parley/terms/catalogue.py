@@ -144,6 +144,7 @@ TASKS = {
         keys=("architecture", "layers"),
     ),
     "counts": TaskFacts("parley.tasks.counts", kind="histogram", algorithm="counts"),
+    "reservoir": TaskFacts("parley.tasks.reservoir", kind="echo-state", algorithm="read-out", keys=("reservoir",)),
 }
 
 MODELS = {
@@ -164,6 +165,7 @@ MODELS = {
     "network-classification": ModelFacts("classes", local_updates=False, task="networks", algorithm="network-sgd"),
     "network-regression": ModelFacts("number", local_updates=False, task="networks", algorithm="network-sgd"),
     "count": ModelFacts("number", local_updates=False, task="counts", algorithm="counts", mechanism="geometric"),
+    "echo-state": ModelFacts("number", local_updates=False, task="reservoir", algorithm="read-out"),
     "histogram": ModelFacts("number", local_updates=False, task="counts", algorithm="counts", mechanism="geometric"),
 }
 
@@ -187,6 +189,7 @@ ALGORITHMS = {
     "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
     "network-sgd": AlgorithmFacts("parley.tasks.networks.terms", task="networks"),
     "counts": AlgorithmFacts("parley.tasks.counts.terms", task="counts"),
+    "read-out": AlgorithmFacts("parley.tasks.reservoir.terms", task="reservoir"),
 }
 
 MECHANISMS = {

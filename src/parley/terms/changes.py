@@ -7,7 +7,7 @@ from parley.terms.algorithm_rules import AlgorithmRules, algorithm_rules
 from parley.terms.catalogue import ALGORITHMS
 from parley.terms.keys import looked_up
 
-FORGOTTEN = ("proximal", "variates", "topology", "staleness")  # with the algorithm that read them
+FORGOTTEN = ("proximal", "variates", "topology", "staleness", "top_k")  # with the algorithm that read them
 
 
 def following(update: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from parley.terms.basis import Basis
 from parley.terms.catalogue import MODELS, PREDICTION, Predicts
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, listed, one_of
 from parley.terms.outcomes import check_outcome
+from parley.terms.reservoir import Reservoir
 from parley.terms.task_rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
@@ -17,26 +19,6 @@ CUT = ("bins", "hinges")  # columns that `bins` cuts
 BENT: Mapping[str | None, tuple[str, Any]] = {"bins": ("bins", 20), "hinges": ("bins", 20), "trees": ("trees", {})}
 MOST_NODES = 200_000  # of the trees in a file
 GROWN = ("linear-regression", "logistic-regression", "softmax-regression")  # what trees are grown for
-
-
-class Basis(Section):
-    """Features by how near a record is to some public points: exp(-|x - c|^2/(2 width^2)), in the units of scaled
-    columns. With kind "random-fourier" waves cos(w.x + b) whose products have that as their mean, w and b drawn by
-    the seed."""
-
-    # how many are drawn, or they themselves in the features' own units
-    points: Count | tuple[tuple[Bearable, ...], ...]
-    width: Positive
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
-    kind: Literal["random-fourier"] | None = None
-
-    @model_validator(mode="after")
-    def _some(self) -> Self:
-        if self.kind is not None and isinstance(self.points, tuple):
-            raise ValueError(f"points|expected a number beside kind = {self.kind!r}: how many waves are drawn")
-        if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
-            raise ValueError("points|expected a number, or points with a number for each feature")
-        return self
 
 
 class Trees(Section):
@@ -124,6 +106,7 @@ class Model(Section):
     depth: Annotated[int, Field(ge=1, le=2, strict=True)] | None = None  # of trees that no public sample grew
     architecture: Name | None = None  # from here on: of a network
     layers: Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)] | None = None
+    reservoir: Reservoir | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -214,6 +197,11 @@ class Model(Section):
         self._can_read()
         self._can_scale()
         self._can_bend()
+        if self.basis is not None and self.basis.kind == "polynomial" and (self.missing != "refuse" or self._one_hot):
+            raise ValueError(
+                "basis.kind|expected columns of numbers beside 'polynomial', without fills or coding = 'one-hot': a "
+                "column of 0 and 1 has no powers"
+            )
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
                 "whitening|expected a `public` sample beside it, whose moments or curvature it takes, and no "
@@ -224,6 +212,10 @@ class Model(Section):
                 f"whitening|expected 'public' with kind = {self.kind!r}: a loss with corners has no curvature"
             )
         return self
+
+    @property
+    def _one_hot(self) -> bool:
+        return self.coding == "one-hot" and any(column != self.target for column in self.categories)
 
     def _can_bend(self) -> None:
         """Refuse bins and trees beside what else columns may become, and trees without rows to grow on."""

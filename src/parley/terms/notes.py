@@ -23,7 +23,7 @@ NOTES: Mapping[str, str] = {
     "model.preparation_sha256": "so that all parties use the same ones",
     "model.whitening": "features are turned: public: uncorrelated on the public sample; public-curvature: each bends "
     "its cost alike",
-    "model.basis": "features by nearness to public points, or waves, instead of the columns",
+    "model.basis": "features by nearness to public points, waves or polynomials, instead of the columns",
     "model.columns": "bins: numbers cut at public quantiles; hinges: joined by lines; trees: leaves of public trees",
     "model.bins": "for each column of numbers, at most",
     "model.crossed": "pairs of columns whose coarser bins are combined, for what two do only together",
@@ -40,6 +40,7 @@ NOTES: Mapping[str, str] = {
     "learning.decay": "steps shrink with this power of the round; 0: they do not",
     "learning.momentum": "how much of the last step is kept in the next",
     "learning.start": "public: training begins at the best fit of the public sample",
+    "learning.top_k": "so many numbers of a released gradient travel, those that changed most",
     "learning.staleness": "answers are used as they come, if the model took no more steps since they were asked for",
     "learning.learner": "who asks",
     "privacy.mechanism": "laplace: no delta; gaussian: less noise over many rounds, with a delta",

@@ -54,6 +54,7 @@ class Learning(Section):
     quorum: Count | None = None
     straggler: Literal["wait", "skip", "stop"] = "wait"
     staleness: Annotated[int, Field(ge=0, le=10**9, strict=True)] | None = None  # None: rounds wait for everybody
+    top_k: Count | None = None  # numbers of a released gradient that travel; None: all
 
     @property
     def rules(self) -> AlgorithmRules:

@@ -8,10 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
+from parley.papers.zawacki2024.accuracy import heading
 from parley.papers.zawacki2024.federated_inference import (
+    CLAIMS,
     FIGURES,
     METHODS,
     STAGGER,
+    Line,
     accuracies,
     equal_totals,
     per_update,
@@ -21,6 +24,7 @@ from parley.papers.zawacki2024.federated_inference import (
     trace,
 )
 from parley.papers.zawacki2024.federated_tasks import biopsies, flowers
+from parley.papers.zawacki2024.pictures import accuracy_paths
 from parley.privacy.accounting import compose
 from parley.privacy.events import GaussianEvent
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
@@ -122,3 +126,22 @@ def test_the_command_prints_one_object_and_refuses_other_figures():
     assert '"claim": "all reach the optimum, FedInfer in one step"' in run.stdout
     refused = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--figure", "9.9"])
     assert refused.exit_code != 0
+
+
+def test_pictures_have_published_lines_and_the_numbers_in_their_title():
+    """Of figure 8.7: one dashed line for the three methods that have 91 in print, one for FedInfer's 95."""
+    figure, steps = FIGURES["8.7"], np.arange(1.0, 4.0)
+    lines = [
+        Line(method.name, steps, np.full((3, 4), 90.0 + place), 3, 1.0, 0.01, 2, 5)
+        for place, method in enumerate(METHODS)
+    ]
+    title = heading(figure, lines)
+    assert title.split("\n")[0] == "Figure 8.7: breast cancer, dealt at random; (0.5, 0.0025) an update, replace-one"
+    assert "FedAvg 90.0 (91), SCAFFOLD 91.0 (91), FedLin 92.0 (91), FedInfer 93.0 (95)" in title
+    drawn = [(line.method, line.iterations, line.mean) for line in lines]
+    axes = accuracy_paths(drawn, title, figure.published).axes[0]
+    dashed = {line.get_label(): line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"}
+    assert dashed == {"FedAvg, SCAFFOLD, FedLin: 91 published": 91.0, "FedInfer: 95 published": 95.0}
+    assert CLAIMS["8.7"] in title
+    plain = FIGURES["8.5"]
+    assert len(accuracy_paths(drawn, heading(plain, lines), plain.published).axes[0].lines) == 4

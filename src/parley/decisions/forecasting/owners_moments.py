@@ -42,7 +42,7 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
 
     Exact for a squared loss whose clip and box do not bind, whatever the schedule.
     """
-    algorithm = make_algorithm(setup)
+    algorithm = make_algorithm(setup).foretold()
     if not isinstance(algorithm, Descent) or not setup.risk.quadratic:
         raise SettingError("moments of the owners say enough for descent on linear-regression only")
     if not setup.aggregation.averages:

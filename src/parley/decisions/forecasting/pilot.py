@@ -222,7 +222,7 @@ class Pilot:
             return _with(setup, source, self.apart)
         if terms.learning.rules.asks != "gradient" and self.grown is None:
             source = source.leaning(None)
-        return Pilot(setup, source, make_algorithm(setup), self.apart, drawn=drawn)
+        return Pilot(setup, source, make_algorithm(setup).foretold(), self.apart, drawn=drawn)
 
     def others(self, rng: np.random.Generator, count: int, run: bool = True) -> "list[Pilot]":
         """The pilot as it might have come out; a start at its public fit too, once for each. `run`: whether an
@@ -283,7 +283,7 @@ def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
 
 
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
-    pilot = Pilot(setup, source.leaning(None), make_algorithm(setup), apart)
+    pilot = Pilot(setup, source.leaning(None), make_algorithm(setup).foretold(), apart)
     if not pilot.questions:
         raise DataError("owners: expected at least one")
     if pilot.grown is not None:

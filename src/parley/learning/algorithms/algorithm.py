@@ -139,6 +139,10 @@ class Algorithm(ABC):
         """Where a plan begins to look: keys of `[learning]`, given the length 1/curvature. Here: the terms' own."""
         yield {}
 
+    def foretold(self) -> Self:
+        """The algorithm that a forecast follows in its place; usually itself."""
+        return self
+
     def without_noise(self) -> Self:
         """The algorithm that it would be if answers carried no noise; most do not mind it."""
         return self

@@ -1,11 +1,16 @@
 """FedLin (Z section 5.4.6; Mitra et al. 2021): gradients first, then local steps corrected by them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
-from parley.learning.algorithms.algorithm import State
+import numpy as np
+
+from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.federated import Tracking
-from parley.protocol.queries import Answer
+from parley.protocol.queries import Answer, Query
+from parley.protocol.queries.top_k import travelling, unpacked
+from parley.protocol.setup import Setup
 from parley.validate import Floats
 
 
@@ -16,12 +21,38 @@ class FedLin(Tracking):
 
     An owner that takes more steps takes shorter ones, rho s_min/s_l, unless the terms give it a step of its own.
     Without noise all local steps begin along the joint gradient, so theta rests at the optimum alone.
+
+    `top_k`: of a released gradient only so many numbers travel, those that differ most from the v_l held here; where
+    theta rests all of them have come.
     """
 
     paired: bool = True
+    top_k: int = 0  # all of them
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        return replace(super().make(setup), top_k=travelling(setup.terms.learning.top_k, setup.parameters))
+
+    def foretold(self) -> Self:
+        """Without `top_k`, which no linear recursion knows."""
+        return replace(self, top_k=0)
+
+    def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
+        if not self.top_k or not self.gradient_round(state.round):
+            return super().questions(state, asker)
+        names = asker.schedule.at(state.round)
+        return {name: self._ask(state, asker, self._held(name, state), 0) for name in names}
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         if self.gradient_round(state.round):
-            heard = self.memory({answer.owner: answer.value for answer in answers})
+            heard = self.memory({answer.owner: self._heard(answer, state) for answer in answers})
             return State(state.round + 1, state.theta, {**state.memory, **heard})
         return State(state.round + 1, self.project(state.theta - self.moved(combined, answers)), state.memory)
+
+    def _held(self, name: str, state: State) -> Floats:
+        """What is held of an owner's gradient, cut off at what its question may carry."""
+        return np.clip(self.kept(state)[name], -self.owner(name).reach, self.owner(name).reach)
+
+    def _heard(self, answer: Answer, state: State) -> Floats:
+        """The owner's gradient, as far as it travelled."""
+        return unpacked(answer.value, self._held(answer.owner, state)) if self.top_k else answer.value

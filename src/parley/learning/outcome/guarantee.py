@@ -2,6 +2,7 @@
 
 from parley.learning.outcome.result import Result
 from parley.numerals import number
+from parley.protocol.task import task_of
 from parley.terms.sections import OWNER
 
 # wherever that is so; in JSON: "inside": true
@@ -47,7 +48,7 @@ def guarantee(result: Result) -> str:
     """A sentence that states what is guaranteed to whom."""
     privacy, shared = result.terms.privacy, result.terms.noise.summed
     people = (
-        "one person (one record)"
+        f"one {task_of(result.terms).unit} (one record)"
         if privacy.person is None
         else f"one person (at most {privacy.records_per_person} record(s))"
     )

@@ -87,10 +87,12 @@ class Watch:
             self._remember(before)
 
     def hear(self, answers: Sequence[Answer]) -> None:
-        """Take in what a round brought; sums of several owners' answers say nothing of one."""
+        """Take in what a round brought; sums of several owners' answers say nothing of one, and answers that travelled
+        in part, with places (`top_k`), were looked at when they were read."""
         heard: dict[str, Floats] = {}
         for answer in answers:
-            if (name := answer.owner) in self._extents:
+            name = answer.owner
+            if name in self._extents and answer.value.shape[-1] == self._stages[name].question.size:
                 outside = ~self._extents[name].inside(answer.value)
                 heard[name] = self._extents[name].nearest(answer.value) if outside.any() else answer.value
                 order = 1 if self._stages[name].question.norm == "l1" else 2

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from parley.data import Preparation
+from parley.data.basis import product_names
 from parley.errors import SettingError
 from parley.validate import Floats
 
@@ -99,8 +100,7 @@ def in_own_units(preparation: Preparation) -> tuple[tuple[str, ...], Floats, Flo
     if preparation.forest is not None:
         names = preparation.forest.labels(labels)
     elif preparation.basis is not None:
-        waves = preparation.model.basis is not None and preparation.model.basis.kind is not None
-        names = tuple(f"{'wave' if waves else 'near point'} {place + 1}" for place in range(len(preparation.basis)))
+        names = _basis_names(preparation, preparation.basis)
     if names is not None:
         m = np.append(np.zeros(len(names)), [preparation.target_centre] * constant)
         return (*names, *["(constant)"] * constant), preparation.target_scale * np.eye(len(m)), m
@@ -113,3 +113,12 @@ def in_own_units(preparation: Preparation) -> tuple[tuple[str, ...], Floats, Flo
         M[-1, : turn.shape[1]], M[-1, -1] = -preparation.centre @ linear, preparation.target_scale
         m[-1] = preparation.target_centre
     return (*labels, *["(constant)"] * constant), M, m
+
+
+def _basis_names(preparation: Preparation, basis: Floats) -> tuple[str, ...]:
+    """What features of a basis are called."""
+    kind = None if preparation.model.basis is None else preparation.model.basis.kind
+    if kind == "polynomial":
+        turned = (f"component {place + 1}" for place in range(basis.shape[1]))
+        return product_names(preparation.labels if preparation.rotation is None else list(turned), basis)
+    return tuple(f"{'near point' if kind is None else 'wave'} {place + 1}" for place in range(len(basis)))

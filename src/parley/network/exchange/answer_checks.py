@@ -7,7 +7,7 @@ too small, and books kept beside the ones shown pass: no learner can see those.
 from collections.abc import Iterator
 from fractions import Fraction
 
-from parley.errors import ContradictionError
+from parley.errors import ContradictionError, Malformed
 from parley.network.exchange.messages import AccountStatement
 from parley.owner.ledger.account import Head
 from parley.privacy.mechanisms.extent import UNLIKELY
@@ -41,7 +41,7 @@ class Scrutiny:
     def expected(self, query: Query) -> tuple[int, int]:
         """(records, size) of the answer to this query."""
         question = self._part.stage(query.round).question
-        return question.records, 0 if self._shared else question.size
+        return question.records, 0 if self._shared else question.sent_size(query)
 
     def round_before(self, number: int) -> int:
         """The round in which this owner was asked before this one; 0: none."""
@@ -55,8 +55,14 @@ class Scrutiny:
         """
         if self._shared:
             return
-        extent = self._extents[self._part.stages.index(self._part.stage(query.round))]
-        if not extent.holds(value):
+        stage = self._part.stage(query.round)
+        try:
+            seen = stage.question.seen(query, value)
+        except Malformed as error:
+            raise ContradictionError(
+                f"{self.owner}: its answer to round {query.round} cannot be read: {error}"
+            ) from None
+        if not self._extents[self._part.stages.index(stage)].holds(seen):
             raise ContradictionError(
                 f"{self.owner}: its answer to round {query.round} is larger than the agreed bound and noise can make "
                 f"it (an honest one is, once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, "

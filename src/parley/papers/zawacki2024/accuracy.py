@@ -35,8 +35,25 @@ def paths(bench: Trials, word: str, progress: Progress) -> Shown:
     lines = [trace(figure, method, bench.trials, splits, bench.seed, progress=step) for method in METHODS]
     honest = equal_totals(figure, bench.trials, splits, bench.seed, step) if bench.totals else []
     best = without_privacy(figure, splits, bench.seed)
-    drawn = [(line.method, line.iterations, line.mean) for line in lines]
-    return bench.shown(word, _content(figure, lines, honest, best), _parts(figure, lines, honest, best), (drawn,))
+    drawn = [(line.method, line.iterations, line.mean) for line in lines], heading(figure, lines), figure.published
+    return bench.shown(word, _content(figure, lines, honest, best), _parts(figure, lines, honest, best), drawn)
+
+
+def heading(figure: Figure, lines: list[Line]) -> str:
+    """What a picture is of, where every method ended beside the published accuracy, and what the document says."""
+    ended = [f"{line.method} {line.last.mean():.1f}{_published(figure, line.method)}" for line in lines]
+    noise = "no noise" if figure.epsilon is None else f"({figure.epsilon:g}, {figure.delta:g}) an update, replace-one"
+    return "\n".join(
+        (
+            f"Figure {figure.number}: {figure.title}; {noise}",
+            f"In the end, % (published): {', '.join(ended)}",
+            f"Published: {CLAIMS[figure.number]}",
+        )
+    )
+
+
+def _published(figure: Figure, method: str) -> str:
+    return f" ({figure.published[method]:g})" if method in figure.published else ""
 
 
 def _content(figure: Figure, lines: list[Line], honest: Honest, best: float) -> dict[str, Any]:

@@ -46,20 +46,34 @@ def chart(
 
 
 def accuracy_paths(
-    paths: Sequence[tuple[str, Floats, Floats]], title: str = "Test accuracy as methods go on"
+    paths: Sequence[tuple[str, Floats, Floats]],
+    title: str = "Test accuracy as methods go on",
+    published: Mapping[str, float] | None = None,
 ) -> Figure:
-    """A line for each method: its name, iterations [T], mean accuracy in percent [T]."""
-    figure = Figure(figsize=(7.2, 4.0), layout="constrained", facecolor="white")
+    """A line for each method: its name, iterations [T], mean accuracy in percent [T]; where a document prints one, a
+    dashed line of the same colour, once for methods that have the same."""
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot())
     colours = (ALONE, "#c9a227", LIMIT, TOGETHER)
     for place, (name, iterations, accuracy) in enumerate(paths):
         axes.plot(iterations, accuracy, color=colours[place % len(colours)], linewidth=1.6, label=name)
+    for level, names in _by_level(published or {}).items():
+        first = next(place for place, (name, *_) in enumerate(paths) if name in names)
+        said = f"{', '.join(names)}: {level:g} published"
+        axes.axhline(level, color=colours[first % len(colours)], linewidth=1.1, linestyle="--", label=said)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("iteration")
     axes.set_ylabel("test accuracy, %")
-    axes.legend(frameon=False, labelcolor=INK)
-    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    figure.legend(frameon=False, labelcolor=INK, fontsize=8.5, loc="outside lower center", ncols=4)
+    heading, *rest = title.split("\n")
+    figure.suptitle(heading, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=11)
+    axes.set_title("\n".join(rest), loc="left", color=MUTED, fontsize=9)
     return figure
+
+
+def _by_level(published: Mapping[str, float]) -> dict[float, list[str]]:
+    """Which methods have each published accuracy."""
+    return {level: [name for name in published if published[name] == level] for level in published.values()}
 
 
 def feedback(times: Floats, runs: Mapping[str, tuple[Floats, Floats]]) -> Figure:

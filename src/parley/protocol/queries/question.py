@@ -176,6 +176,19 @@ class Question(ABC):
         """One answer as a person reads it who is asked to accept: 'each ...'."""
         return f"a mean over {self.records:,} records as vectors of {self.size} numbers"
 
+    def sent(self, query: Query, released: Floats) -> Floats:
+        """What travels of a released answer [..., size]; usually all of it."""
+        return released
+
+    def sent_size(self, query: Query) -> int:
+        """How many numbers travel."""
+        return self.size
+
+    def seen(self, query: Query, sent: Floats) -> Floats:
+        """The released numbers among those that travelled [size], 0 in the place of others; refused (`Malformed`) where
+        they cannot be."""
+        return sent
+
     def scaled_share(self, tables: Tables, theta: Floats) -> float:
         """The share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
         bound = self.bound

@@ -7,8 +7,10 @@ how many they are, is agreed.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
+
+import numpy as np
 
 from parley.data import Design
 from parley.errors import GuaranteeError, Malformed, OutsideBox
@@ -16,6 +18,7 @@ from parley.losses import EmpiricalRisk, RecordBound
 from parley.losses.local_update import LocallyUpdated, LocalUpdate
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited, rows_and_slack
+from parley.protocol.queries.top_k import packed, travelling, unpacked
 from parley.validate import Floats
 
 
@@ -31,7 +34,7 @@ class UpdateQuery(Query):
 @dataclass(frozen=True, eq=False)
 class CorrectedQuery(Query):
     """The same with a constant `correction` [..., P] added to every gradient; with 0 steps the gradient at the start,
-    corrected by nothing."""
+    corrected by nothing: `correction` is then what the asker holds of it already (`top_k`)."""
 
     kind: ClassVar[str] = "corrected"
     start: Floats
@@ -107,6 +110,26 @@ class CorrectedQuestion(UpdateQuestion):
 
     asks = CorrectedQuery
 
+    kept: int = field(default=0, kw_only=True)  # numbers of a gradient that travel; 0: all
+
+    @classmethod
+    def resolve(cls, context: Context, owner: str) -> Self:
+        kept = travelling(context.terms.learning.top_k, context.parameters)
+        return replace(super().resolve(context, owner), kept=kept)
+
+    def sent(self, query: Query, released: Floats) -> Floats:
+        return packed(released, query.arrays["correction"], self.kept) if self._cuts(query) else released
+
+    def sent_size(self, query: Query) -> int:
+        return 2 * self.kept if self._cuts(query) else self.size
+
+    def seen(self, query: Query, sent: Floats) -> Floats:
+        return unpacked(sent, np.zeros(self.size)) if self._cuts(query) else sent
+
+    def _cuts(self, query: Query) -> bool:
+        """Whether only some numbers of this answer travel."""
+        return self.kept > 0 and query.counts["steps"] == 0
+
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
         if (
@@ -123,4 +146,5 @@ class CorrectedQuestion(UpdateQuestion):
 
     def words(self) -> str:
         said = super().words() + ", to which the learner adds a correction made of earlier answers"
-        return f"in turn a mean gradient and {said}" if self.local.paired else said
+        part = f", of which {self.kept} numbers travel," if self.kept else ""
+        return f"in turn a mean gradient{part} and {said}" if self.local.paired else said

@@ -3,18 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-
-from parley.data import Design
-from parley.data.design import UNIT, summation_slack
-from parley.losses import RecordBound
-from parley.losses.moments import moments_sensitivity
-from parley.losses.record_bound import tightest
-from parley.privacy.mechanisms import Norm
 from parley.protocol.queries.query import Query
-from parley.protocol.queries.question import Context, Question, Tables, limited
+from parley.protocol.queries.question import Context
 from parley.tasks.dynamics.trajectories import layout_of, rows_of
-from parley.validate import SMALLEST, Floats
+from parley.tasks.recorded_moments import RecordedMomentsQuestion
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,73 +17,18 @@ class TrajectoriesQuery(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class TrajectoriesQuestion(Question):
+class TrajectoriesQuestion(RecordedMomentsQuestion):
     """Every trajectory's matrix is bounded as a whole.
 
-    Formal guarantee: a row z of w numbers, each at most 1, has a z z' of at most Xi = |z|^2 <= w in L2, (w^2 + w)/2 in
-    L1 over the upper triangle, and so does a mean over at most `rows` rows; a smaller clip scales a matrix down as a
-    whole. The old matrix and the new are positive semidefinite, so that replacing a trajectory moves the mean of n by
-    at most sqrt 2 Xi/n in L2, 2 Xi/n in L1 (`losses.moments`). As computed, a matrix is off by (rows + 8) u times one
-    of at most sqrt w Xi: the inner product of two may be below zero by 2 sqrt w (rows + 8) u Xi^2, and their difference
-    larger by a factor of less than 1 + 2 w (rows + 8) u.
+    Formal guarantee: as of all recordings; a row holds states and inputs, scaled so that each number is at most 1.
     """
 
     asks = TrajectoriesQuery
 
-    bound: RecordBound
-    # what entries off the diagonal are multiplied with: in L2 sqrt 2, so that the norm is the matrix's
-    off_diagonal: float
-
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        model, records = context.terms.model, context.terms.train_rows(owner)
-        width, size = layout_of(model).width, context.preparation.width
-        implied = float(width if context.norm == "l2" else (width**2 + width) / 2) * (1 + 1e-12)
-        bound = limited(tightest(context.limits.clip, implied, context.norm))
-        slack = summation_slack(records, size)
-        off = 1 + 2 * width * (rows_of(model) + 8) * UNIT
-        return cls(
-            parameters=context.parameters,
-            records=records,
-            size=size,
-            norm=context.norm,
-            sensitivity=moments_sensitivity(bound, records, slack) * off,
-            extent=bound.extent(slack),
-            bound=bound,
-            off_diagonal=scale_of(context.norm),
-        )
-
-    def exact(self, query: TrajectoriesQuery, tables: Tables) -> Floats:
-        def part(block: Design) -> Floats:
-            packed = self._packed(block)
-            limit = self.bound.value / np.maximum(self._norms(packed), SMALLEST**2)
-            share = np.minimum(1.0, limit * (1 - (4 * packed.shape[1] + 16) * UNIT))
-            return np.asarray(share @ packed)
-
-        return tables.train.sum(part) / len(tables.train)
-
-    def record_sizes(self, design: Design, theta: Floats) -> Floats:
-        return self._norms(self._packed(design))
+        model = context.terms.model
+        return cls.of(context, owner, layout_of(model).width, rows_of(model))
 
     def words(self) -> str:
         return f"a mean over {self.records:,} trajectories as second moments"
-
-    def _packed(self, block: Design) -> Floats:
-        return block.X * packed_scale(block.width, self.off_diagonal)
-
-    def _norms(self, packed: Floats) -> Floats:
-        return np.asarray(
-            np.abs(packed).sum(axis=1) if self.norm == "l1" else np.sqrt(np.einsum("ij,ij->i", packed, packed))
-        )
-
-
-def scale_of(norm: Norm) -> float:
-    """What entries off the diagonal are multiplied with."""
-    return 1.0 if norm == "l1" else float(np.sqrt(2))
-
-
-def packed_scale(length: int, off_diagonal: float) -> Floats:
-    """The scale of every number of an upper triangle with so many numbers."""
-    width = round((np.sqrt(8 * length + 1) - 1) / 2)
-    i, j = np.triu_indices(width)
-    return np.where(i == j, 1.0, off_diagonal)

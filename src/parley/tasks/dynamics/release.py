@@ -12,9 +12,9 @@ from parley.errors import ModelError
 from parley.privacy.mechanisms import Norm
 from parley.tasks.dynamics import Plant
 from parley.tasks.dynamics.delay import Identified, identify
-from parley.tasks.dynamics.question import packed_scale, scale_of
 from parley.tasks.dynamics.regression import Regression, factor_of
 from parley.tasks.dynamics.trajectories import layout_of, rows_of
+from parley.tasks.recorded_moments import packed_scale, scale_of
 from parley.terms import Model
 from parley.validate import Floats
 

@@ -12,9 +12,10 @@ from parley.data.design import Design, Summable
 from parley.data.preparation import Preparation, require_records
 from parley.data.rounding import settle
 from parley.data.sources import Rows, Table, open_table
-from parley.data.table import groups, numbers, require_columns
+from parley.data.table import numbers, require_columns
 from parley.errors import DataError
 from parley.tasks.dynamics.regression import Layout
+from parley.tasks.recorded_moments import by_recording
 from parley.terms import Model, Terms
 from parley.validate import SMALLEST, Floats
 
@@ -66,14 +67,12 @@ class TrajectoryPreparation(Preparation):
         """(states, inputs) of every trajectory, scaled."""
         model, column = self.model, str(self.model.trajectory)
         require_columns(table, [*self.features, column], name)
-        which = groups(table, column, name, "its trajectory")
         parts = zip(self.features, self.low, self.high, self.scale, strict=True)
         scaled = np.column_stack(
             [settle(np.clip(numbers(table, c, name), low, high) / scale, -1.0, 1.0) for c, low, high, scale in parts]
         )
         n = layout_of(model).states
-        order = np.argsort(which, kind="stable")
-        pieces = np.split(scaled[order], np.cumsum(np.bincount(which))[:-1])
+        pieces = by_recording(table, column, scaled, name, "its trajectory")
         return [(piece[:, :n], piece[:, n:]) for piece in pieces]
 
 

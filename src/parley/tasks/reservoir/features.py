@@ -1,0 +1,87 @@
+"""What the read-out takes: states turned so that made-up inputs would move each as much as the others.
+
+Nodes say nearly the same, and noise drowns what little tells them apart. What they say under inputs that anybody can
+make up is public: so they are driven once by evenly drawn inputs, and the mean m and the covariance C = L L' of their
+states (with a ridge) give f = cut(G L^-1 (x - m)) to [-1, 1]. Where owners' own inputs differ from the made-up ones, f
+is turned less well, and bounded all the same.
+
+Formal guarantee: no private row is looked at for m and L, and both are the same to the bit on every machine.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from parley.data import rowwise
+from parley.data.rounding import settle
+from parley.tasks.reservoir.nodes import Nodes, drawn
+from parley.terms.reservoir import Reservoir
+from parley.validate import Floats
+
+DRIVES, SAMPLES, SKIPPED = 16, 500, 250  # of made-up inputs; the first samples of each are left out
+RIDGE, LEAST = (
+    0.01,
+    2.0**-40,
+)  # of the mean variance of a state: directions that move by less are not made larger; and at least
+GAIN = 0.3  # the deviation of a turned state under made-up inputs: beyond 1 it is cut
+
+
+@dataclass(frozen=True)
+class Features:
+    """The p numbers of every sample: turned states, inputs, a constant."""
+
+    nodes: Nodes
+
+    @classmethod
+    def of(cls, settings: Reservoir, inputs: int) -> "Features":
+        """Of the terms' reservoir with so many inputs; made once."""
+        return _features(settings, inputs)
+
+    @property
+    def width(self) -> int:
+        return self.nodes.settings.nodes + self.nodes.inputs + 1
+
+    @cached_property
+    def turn(self) -> tuple[Floats, Floats]:
+        """(m [nodes], G L^-1 [nodes, nodes])."""
+        nodes = self.nodes
+        words = f"inputs {nodes.settings.seed} {nodes.inputs}"
+        driven = nodes.states(drawn(words, DRIVES, SAMPLES, nodes.inputs))[:, SKIPPED:].reshape(
+            -1, nodes.settings.nodes
+        )
+        mean = rowwise.folded(driven.copy()) / len(driven)
+        away = np.ascontiguousarray((driven - mean).T)
+        covariance = rowwise.products(away, away) / len(driven)
+        ridge = RIDGE * rowwise.folded(covariance.diagonal().copy()[:, None]) / len(covariance) + LEAST
+        return mean, GAIN * inverse_root(covariance + ridge * np.eye(len(covariance)))
+
+    def rows(self, inputs: Floats) -> Floats:
+        """(f[t], u[t], 1) of recordings' inputs [recordings, samples, inputs], each from -1 to 1: [recordings, samples,
+        p], all of which lie there, too."""
+        recordings, samples, many = inputs.shape
+        found, (mean, turn) = np.ones((recordings, samples, self.width)), self.turn
+        found[:, :, -1 - many : -1] = inputs
+        for place, states in enumerate(self.nodes.states(inputs)):  # a recording by itself: products round by shape
+            found[place, :, : len(mean)] = settle((states - mean) @ turn.T, -1.0, 1.0)
+        return found
+
+
+@lru_cache(maxsize=8)
+def _features(settings: Reservoir, inputs: int) -> Features:
+    return Features(Nodes(settings, inputs))
+
+
+def inverse_root(matrix: Floats) -> Floats:
+    """L^-1 of a positive definite matrix L L', L lower triangular, by single operations in a fixed order.
+
+    >>> inverse_root(np.array([[4.0, 0.0], [0.0, 0.25]])).tolist()
+    [[0.5, 0.0], [0.0, 2.0]]
+    """
+    size = len(matrix)
+    L, inverse = np.zeros_like(matrix), np.eye(size)
+    for k in range(size):
+        rest = matrix[k:, k] - rowwise.products(L[k:, :k], L[k : k + 1, :k])[0]
+        L[k:, k] = rest / np.sqrt(rest[0])
+        inverse[k] = (inverse[k] - rowwise.folded(L[k, :k, None] * inverse[:k])) / L[k, k]
+    return inverse

@@ -1,0 +1,94 @@
+"""An echo-state network learned from recordings: what the trunk needs to know of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from parley.data import Design, Preparation
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.setup import Setup
+from parley.protocol.task import RunSettings, Task, register
+from parley.tasks.reservoir.objective import ReadOutError
+from parley.tasks.reservoir.question import StateMomentsQuestion
+from parley.tasks.reservoir.recordings import ReservoirPreparation, reservoir_of, reservoir_preparation
+from parley.terms import Model, Terms
+from parley.validate import Floats, printable
+
+
+class EchoStates(Task):
+    """A record is a whole recording, and so is the unit of privacy; what comes out predicts a column over time."""
+
+    name = "reservoir"
+    unit = "recording"
+    several = " Somebody with m recordings is promised m times that ε."
+    predicts = True
+    instead = (
+        "model.kind: echo-state networks cannot be planned, negotiated, refined or learned without a centre yet; "
+        "parley train, parley learner, parley score and parley predict take them"
+    )
+    questions: ClassVar = {"state-moments": StateMomentsQuestion}
+    commands: ClassVar[Mapping[str, str]] = {
+        "score": "parley.tasks.reservoir.commands:score_reservoir",
+        "forecast": "parley.tasks.reservoir.commands:forecast_reservoir",
+    }
+    usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[ReservoirPreparation, Design | None]:
+        return reservoir_preparation(terms.model), None
+
+    def features(self, terms: Terms, table: pd.DataFrame) -> None:
+        return None
+
+    def objective(self, model: Model) -> ReadOutError:
+        return ReadOutError(regularisation=model.penalty)
+
+    def columns(self, model: Model) -> Sequence[str]:
+        return model.target, reservoir_of(model).recording
+
+    def record_column(self, model: Model) -> str:
+        return reservoir_of(model).recording
+
+    def purpose(self, agreement: Agreement) -> list[str]:
+        """What is predicted from what, by which reservoir."""
+        model = agreement.setup.terms.model
+        reservoir = reservoir_of(model)
+        inputs = ", ".join(map(printable, model.features or ()))
+        return [
+            f"Model: the read-out of {reservoir.nodes} nodes that {inputs} drive, which predicts "
+            f"{printable(model.target)}. The nodes are drawn by the terms' seed, the same for everybody, and no row "
+            "changes them.",
+            f"The first {reservoir.samples:,} samples of a recording count, but for the first {reservoir.washout:,}, "
+            "while the nodes forget how they began. Rows are in the order of time.",
+        ]
+
+    def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
+        from parley.tasks.reservoir.model import echo_state_model
+
+        return echo_state_model(preparation, theta, terms_hash, released)
+
+    def algorithm(self, setup: Setup) -> Any:
+        from parley.tasks.reservoir.algorithm import ReadOut
+
+        return ReadOut.make(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
+        from parley.learning.prediction import learn_model  # an owner that serves learns nothing
+        from parley.tasks.reservoir.measured import clipped_share, measured
+
+        result = learn_model(terms, owners, replace(settings, measure=False))
+        if result.released or not settings.measure:
+            return result
+        agreements = {owner.name: owner.prepare(terms) for owner in owners}
+        told = [replace(each, clipped_share=clipped_share(agreements[each.name])) for each in result.owners]
+        quality = measured(list(agreements.values()), result.theta)
+        return replace(result, owners=tuple(told), quality=quality)
+
+    def command(self, name: str) -> Callable[..., None] | None:
+        return None if name in self.usual else super().command(name)
+
+
+register(EchoStates())
