@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from parley.data.split import folds
 from parley.decisions.forecasting.binding import RARELY, on_the_way
 from parley.decisions.forecasting.expectation import ByRuns, Expectation, expect
 from parley.decisions.forecasting.pilot import Pilot
@@ -19,7 +20,6 @@ from parley.decisions.forecasting.pilot_runs import pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Sample
 from parley.decisions.forecasting.sweep import WORTH_MORE_ROUNDS, horizons
 from parley.errors import DataError, SettingError, TermsError
-from parley.learning.start import folds
 from parley.losses.moments import moment_norms
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
