@@ -15,7 +15,7 @@ not grown on, too: probabilities of the others lie too close to 0 and 1.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.sparse.linalg import eigsh
 
@@ -119,12 +119,12 @@ def _judged(fold: TreeFold, loss: Loss) -> tuple[float, float, float]:
     curvature = grown.curved(bends) / len(grown)
     gradients, rows = objective.record_gradients(held, theta), len(held)
     ridge = HEARD * float(eigsh(curvature, 1, return_eigenvectors=False, tol=1e-2)[0])
-    factor, _ = cho_factor(curvature + ridge * np.eye(len(theta)), lower=True)
+    factor = cholesky(curvature + ridge * np.eye(len(theta)), lower=True)
     turned = cho_solve((factor, True), gradients.T)
-    half = np.tril(ridge * dpotri(factor, lower=1)[0])  # r (H + r)^-1, of which one half says all
+    half = ridge * dpotri(factor, lower=1)[0]  # r (H + r)^-1, of which one half says all; the other is zero
     own = np.diagonal(half)
     told = len(theta) - float(own.sum())  # tr A, A = (H + r)^-1 H
-    both = told - float(own.sum()) + 2 * float(np.einsum("ij,ij->", half, half)) - float(own @ own)  # tr A^2
+    both = told - float(own.sum()) + 2 * float(np.vdot(half, half)) - float(own @ own)  # tr A^2
     each = float(np.einsum("ij,ji->", gradients, turned))
     pairs = float(gradients.sum(axis=0) @ turned.sum(axis=1)) - each
     signal = pairs / (rows * (rows - 1)) / (FLAT * told + (1 - FLAT) * both) * len(grown)
