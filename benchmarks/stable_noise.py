@@ -136,6 +136,9 @@ def main() -> None:
                 print(line(bench.name, law, result, picked), flush=True)
                 runs.append((law.replace(", the same rule", ",\nsame rule"), fitness(result)))
             panels[bench.name] = runs
+        if asked.out is not None:
+            title = f"Noise at the same sound ε = {asked.epsilon:g} (replace-one), {asked.replicates} runs each"
+            save(quantiles_by_law(panels, title, "relative fitness ψ (0 = optimum)"), asked.out)
         print(f"\n| table | algorithm | {' | '.join(laws)} |\n|" + "---|" * (len(laws) + 2))
         for bench in benches:
             for name, learning in OTHERS.items():
@@ -146,9 +149,6 @@ def main() -> None:
                 cells = [np.quantile(fitness(each), (0.5, 0.25, 0.75)) for each in found]
                 said = " | ".join(f"{m:.3g} ({a:.3g} to {b:.3g})" for m, a, b in cells)
                 print(f"| {bench.name} | {name} | {said} |", flush=True)
-    if asked.out is not None:
-        title = f"Noise at the same sound ε = {asked.epsilon:g} (replace-one), {asked.replicates} runs each"
-        save(quantiles_by_law(panels, title, "relative fitness ψ (0 = optimum)"), asked.out)
 
 
 if __name__ == "__main__":

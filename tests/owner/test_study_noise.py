@@ -10,6 +10,7 @@ from samples import make_terms, regression_table
 from typer.testing import CliRunner
 
 import parley
+from parley.audit.audited_unit import require_audited_unit
 from parley.cli.app import app
 from parley.errors import GuaranteeError, ParleyError, Refusal
 from parley.learning.algorithms.algorithm import State
@@ -103,6 +104,11 @@ def test_a_daemon_answers_nothing_even_where_its_books_hold_the_terms(bank):
     assert any(line["event"] == "not-ready" and SENTENCE in line["reason"] for line in said)
     assert owner.ledger.head == end
     owner.ledger.close()
+
+
+def test_nothing_is_audited_that_nobody_releases():
+    with pytest.raises(GuaranteeError, match=SENTENCE):
+        require_audited_unit(TERMS)
 
 
 def test_no_learner_begins_and_none_goes_on_from_a_checkpoint(tmp_path):

@@ -24,8 +24,8 @@ ADJACENCY = {
 READINGS = (
     "ε of all steps at the published size, δ = 1e-05. One-dim(ensional): Z's, add/remove, for one coordinate alone. "
     "Charged: the same at half the scale, by which Z's Gaussian rows come out; no rule is known for the others. Bound: "
-    "the sound one, replace-one, every direction; Gaussian by its loss distribution, α < 2 by Rényi divergences, which is all "
-    "that is proved there."
+    "the sound one, replace-one, every direction; Gaussian by its loss distribution, α < 2 by Rényi divergences, which "
+    "is all that is proved there."
 )
 
 
