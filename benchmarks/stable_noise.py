@@ -8,7 +8,7 @@ accounted for as loosely as that, which tells the price of the rule from that of
 relative fitness over the runs: stable noise has no variance. A second table has the other algorithms, all laws with the
 same clip and rounds; local steps, which are short where columns are many, from three columns.
 
-    python benchmarks/stable_noise.py [--epsilon 1] [--rows 5000] [--replicates 200] [--out stable-noise-trains.png]
+    python benchmarks/stable_noise.py [--epsilon 1] [--rows 5000] [--replicates 200] [--table 1] [--out laws.png]
 
 Needs lendingclub.parquet and adult.parquet in PARLEY_DATA (default ../shared/data).
 """
@@ -32,9 +32,11 @@ from parley.validate import Floats
 
 DELTA, PUBLIC, OWNERS, HELD_OUT = 1e-6, 1000, 3, 0.25
 ALPHAS = (1.999, 1.9, 1.5)
-CLIPS, ROUNDS = (1.0, 2.0, 4.0), (10, 30)
+CLIPS, ROUNDS = (2.0, 4.0, 8.0), (30, 60)
 LOOK = 24  # runs of the first look
 SAME_RULE = "Gaussian, the same rule"
+LAWS = ("Gaussian", SAME_RULE, *(f"α = {alpha:g}" for alpha in ALPHAS))
+Panels = dict[str, list[tuple[str, Floats]]]
 OTHERS = {
     "private-sgd, batches of a fifth": {"algorithm": "private-sgd", "batches": 5, "epochs": 10},
     "private-sgd, drawn in secret": {"algorithm": "private-sgd", "batches": 5, "epochs": 4, "sampling": "poisson"},
@@ -74,8 +76,7 @@ class Bench:
         if "local_steps" in learning:
             terms = terms.changed(model={"features": FEW[self.name]})
         if law == SAME_RULE:
-            count = terms.learning.epochs if terms.learning.sampling == "partition" else terms.learning.horizon
-            epsilon = as_loose(epsilon, int(count or 1))
+            epsilon = as_loose(epsilon, terms.learning.horizon)
         terms = terms.changed(everyone={"epsilon": epsilon})
         return parley.train(terms, self.owners, replicates=runs, seed=seed, whole_path=False)
 
@@ -116,39 +117,52 @@ def line(name: str, law: str, result: Result, picked: str) -> str:
     return f"| {name} | {law} | {spread} | {metric} {result.metrics[metric]:.4f} | {picked} | {costs} |"
 
 
+def descents(benches: Sequence[Bench], epsilon: float, replicates: int) -> Panels:
+    """The first table, printed: gradient descent, each law at its best; relative fitness of all its runs."""
+    panels: Panels = {}
+    print("| table | noise | ψ, median | quartiles | 5 to 95 % | held out | picked | ε |\n|" + "---|" * 8)
+    for bench in benches:
+        panels[bench.name] = []
+        for law in LAWS:
+            result, picked = bench.best(law, epsilon, replicates)
+            print(line(bench.name, law, result, picked), flush=True)
+            panels[bench.name].append((law.replace(", the same rule", ",\nsame rule"), fitness(result)))
+    return panels
+
+
+def others(benches: Sequence[Bench], epsilon: float, replicates: int) -> None:
+    """The second table, printed: the other algorithms, median and quartiles of relative fitness."""
+    laws = [law for law in LAWS if law != SAME_RULE]
+    print(f"\n| table | algorithm | {' | '.join(laws)} |\n|" + "---|" * (len(laws) + 2))
+    for bench in benches:
+        for name, learning in OTHERS.items():
+            if learning["algorithm"] == "fedinfer" and not bench.squared:
+                continue
+            clip = 20.0 if learning["algorithm"] == "fedinfer" else 2.0
+            found = [bench.study(law, epsilon, learning, clip, replicates, 3) for law in laws]
+            cells = [np.quantile(fitness(each), (0.5, 0.25, 0.75)) for each in found]
+            said = " | ".join(f"{m:.3g} ({a:.3g} to {b:.3g})" for m, a, b in cells)
+            print(f"| {bench.name} | {name} | {said} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--rows", type=int, default=5000)
     parser.add_argument("--replicates", type=int, default=200)
+    parser.add_argument("--table", type=int, choices=(1, 2))
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    laws = ["Gaussian", SAME_RULE, *(f"α = {alpha:g}" for alpha in ALPHAS)]
-    panels: dict[str, Sequence[tuple[str, Floats]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         benches = [Bench(book, asked.rows, Path(scratch)) for book in (books.adult(), books.loans())]
         print(f"{OWNERS} owners x {asked.rows:,} rows, eps = {asked.epsilon:g}, delta = {DELTA:g}, replace-one\n")
-        print("| table | noise | ψ, median | quartiles | 5 to 95 % | held out | picked | ε |\n|" + "---|" * 8)
-        for bench in benches:
-            runs = []
-            for law in laws:
-                result, picked = bench.best(law, asked.epsilon, asked.replicates)
-                print(line(bench.name, law, result, picked), flush=True)
-                runs.append((law.replace(", the same rule", ",\nsame rule"), fitness(result)))
-            panels[bench.name] = runs
-        if asked.out is not None:
-            title = f"Noise at the same sound ε = {asked.epsilon:g} (replace-one), {asked.replicates} runs each"
-            save(quantiles_by_law(panels, title, "relative fitness ψ (0 = optimum)"), asked.out)
-        print(f"\n| table | algorithm | {' | '.join(laws)} |\n|" + "---|" * (len(laws) + 2))
-        for bench in benches:
-            for name, learning in OTHERS.items():
-                if learning["algorithm"] == "fedinfer" and not bench.squared:
-                    continue
-                clip = 20.0 if learning["algorithm"] == "fedinfer" else 2.0
-                found = [bench.study(law, asked.epsilon, learning, clip, asked.replicates, 3) for law in laws]
-                cells = [np.quantile(fitness(each), (0.5, 0.25, 0.75)) for each in found]
-                said = " | ".join(f"{m:.3g} ({a:.3g} to {b:.3g})" for m, a, b in cells)
-                print(f"| {bench.name} | {name} | {said} |", flush=True)
+        if asked.table != 2:
+            panels = descents(benches, asked.epsilon, asked.replicates)
+            if asked.out is not None:
+                title = f"Noise at the same sound ε = {asked.epsilon:g} (replace-one), {asked.replicates} runs each"
+                save(quantiles_by_law(panels, title, "relative fitness ψ (0 = optimum)"), asked.out)
+        if asked.table != 1:
+            others(benches, asked.epsilon, asked.replicates)
 
 
 if __name__ == "__main__":
