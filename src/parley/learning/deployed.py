@@ -79,6 +79,7 @@ class DeployedRun:
 def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
     """What a learner without a table fixes before the first question; terms that limit nothing are refused now, not in
     the last round."""
+    terms.require_release()
     setup = resolve(terms)
     if not setup.parts:
         raise SettingError("owners: expected at least one")

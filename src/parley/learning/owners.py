@@ -48,6 +48,7 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
 def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
     """Refuse ledgers without room for these terms, those that are there and those that would be made, before any table
     is read."""
+    terms.require_release()
     require_ready(terms)
     _require_place(folder)
     if lifetime is not None and not (lifetime > 0 and math.isfinite(lifetime)):

@@ -149,6 +149,7 @@ def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None 
     """What a peer fixes before its first question."""
     if owner not in {part.name for part in terms.owners}:
         raise SettingError(f"owner.toml: {owner!r} is no owner by these terms")
+    terms.require_release()
     setup = resolve(terms)
     require_as_good(setup)
     algorithm = make_algorithm(setup)

@@ -154,14 +154,24 @@ class Question(ABC):
         return {} if self.bound is None else {"bound": self.bound.value}
 
     def series(
-        self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1
+        self,
+        mechanism: str,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        copies: int = 1,
+        pieces: int = 1,
+        alpha: float | None = None,
     ) -> Series:
         """`count` releases of its answers under one budget, with the noise that an owner draws itself. `copies`: how
-        many owners may hold a record; `pieces`: over how many answers of one epoch a person's rows may be spread."""
+        many owners may hold a record; `pieces`: over how many answers of one epoch a person's rows may be spread;
+        `alpha`: of stable noise."""
         if self.own_noise is not None:
             return SERIES[mechanism](self.own_noise, epsilon, delta, count)
         what = (mechanism, epsilon, delta, count, self.sensitivity, copies)
-        return make_series(*what, self.rate, self.size) if pieces == 1 else in_pieces(*what, self.size, pieces)
+        if pieces == 1:
+            return make_series(*what, self.rate, self.size, alpha)
+        return in_pieces(*what, self.size, pieces, alpha)
 
     @classmethod
     @abstractmethod
