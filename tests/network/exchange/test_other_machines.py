@@ -19,6 +19,7 @@ import consortium as processes
 import hosted_consortium
 import numpy as np
 import pytest
+from forked import LOADED
 from hosted_consortium import HOSTS, HostedConsortium
 from kernels import balanced_sample, balanced_terms, several_kernels
 
@@ -37,15 +38,7 @@ GOSSIP = {"learning__algorithm": "gossip", "learning__topology": [["a", "b"]]}
 BASIS = {"components": 4, "basis": {"points": 6, "width": 1.0}}
 # Which kernel each has: the first two find different directions, if any do.
 PLACES = {"owner a": 0, "owner b": 1, "host h0": 2, "host h1": 3, "host h2": 1, "learner": 2, "peer a": 1, "peer b": 0}
-# What processes load that are started with a kernel; each line that they read asks for a command, or how one ended.
-LOADED = [
-    *processes.COMMANDS,
-    "parley.cli.host",
-    "parley.network.exchange.federation",
-    "parley.network.hosting.daemon",
-    "parley.network.serving.daemon",
-    "opendp.measurements",
-]
+# In a process with a kernel: each line that it reads asks for a command, or how one ended.
 FORKED = """
 import importlib, json, os, sys
 for module in sys.argv[1:]:
@@ -92,7 +85,8 @@ class Kernel:
         return json.loads(self._process.stdout.readline())
 
     def close(self):
-        self._process.communicate(timeout=30)
+        self._process.kill()
+        self._process.communicate()
 
 
 class OnKernel:
