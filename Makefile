@@ -50,7 +50,7 @@ clean:
 .venv/bin/python:
 	$(PYTHON) -m venv --without-pip .venv
 	@$(PYTHON) -m pip --python $@ install --quiet --disable-pip-version-check --no-compile -c constraints.txt pip \
-	  || { $@ -m ensurepip && $(INSTALL) --upgrade pip || true; }
+	  || { $@ -m ensurepip && { $(INSTALL) --upgrade pip || true; }; }
 
 .venv/ready: .venv/bin/python pyproject.toml constraints.txt
 	$(INSTALL) -e .
