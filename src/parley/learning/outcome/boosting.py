@@ -14,10 +14,12 @@ private ones for their owner alone.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from parley.data import Design, Preparation
 from parley.losses import EmpiricalRisk
@@ -182,8 +184,16 @@ def tree_losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence
 def tree_raw(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> list[Floats]:
     """Raw predictions of new rows by trees of these, [n] or [classes, n], after so many iterations, in rising
     order."""
-    with threadpool_limits(1, "openmp"):  # so few rows are quicker so, and others have work to do
+    with _openmp().limit(limits=1):  # so few rows are quicker so, and others have work to do
         return [new.raw(said) for said in _said(rows, new.columns, leaves, iterations)]
+
+
+@cache
+def _openmp() -> Any:
+    """The libraries that compute in threads, with the one that grows trees; looking for them takes a tenth of that."""
+    import sklearn.ensemble  # noqa: F401 - those who compare nothing need not wait for it
+
+    return ThreadpoolController().select(user_api="openmp")
 
 
 def _said(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int]) -> Iterator[Floats]:
@@ -192,7 +202,6 @@ def _said(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int
     if rows.classes and (rows.y == rows.y[0]).all():
         yield from (_of_all(np.ones((1, len(columns))), rows.labels == rows.y[0]) for _ in iterations)
         return
-    # a library that those who compare nothing need not wait for
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingClassifier if rows.classes else HistGradientBoostingRegressor
