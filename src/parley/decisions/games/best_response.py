@@ -10,8 +10,8 @@ from parley.validate import Floats, whole
 
 GRID = 257  # points of the global search: two peaks closer than a 256th of the interval count as one
 PEAKS = 3  # of the grid's highest local maxima are polished
-GOLDEN = (5**0.5 - 1) / 2
-STEPS = 38  # of golden section: the last bracket is 1e-10 of the interval, finer than payoffs can tell apart
+CUTS = 6  # of a bracket at every step of the polish: more would be looked at in vain, fewer take more steps
+STEPS = 15  # the last bracket is 1e-10 of the interval, finer than payoffs can tell apart
 
 
 def maximise(
@@ -34,7 +34,7 @@ def maximise(
     place = np.argsort(-peaks, axis=1, kind="stable")[:, :most]
     a = np.take_along_axis(x, np.maximum(place - 1, 0), axis=1)
     b = np.take_along_axis(x, np.minimum(place + 1, grid - 1), axis=1)
-    polished = _golden(value, a, b)
+    polished = _polished(value, a, b)
     # grid points first: they win ties
     points = np.concatenate([np.take_along_axis(x, place, axis=1), polished], axis=1)
     found = value(points)
@@ -42,19 +42,14 @@ def maximise(
     return np.asarray(best.min(axis=1))
 
 
-def _golden(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
-    """Golden-section search in every bracket at once."""
-    inner = GOLDEN * (b - a)
-    left, right = b - inner, a + inner
-    f_left, f_right = value(left), value(right)
+def _polished(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
+    """The highest point of every bracket [M, K] at once: of each step's brackets what lies around the highest cut."""
+    cuts = np.linspace(0, 1, CUTS + 2)
     for _ in range(STEPS):
-        down = f_left >= f_right  # the maximum lies in [a, right]
-        a, b = np.where(down, a, left), np.where(down, right, b)
-        inner = GOLDEN * (b - a)
-        fresh = np.where(down, b - inner, a + inner)
-        f_fresh = value(fresh)
-        left, right = np.where(down, fresh, right), np.where(down, left, fresh)
-        f_left, f_right = np.where(down, f_fresh, f_right), np.where(down, f_left, f_fresh)
+        inner = a[..., None] + (b - a)[..., None] * cuts[1:-1]
+        heights = value(inner.reshape(len(inner), -1)).reshape(inner.shape)
+        best = heights.argmax(axis=-1)  # of equal ones the lowest
+        a, b = a + (b - a) * cuts[best], a + (b - a) * cuts[best + 2]
     return (a + b) / 2
 
 
