@@ -10,8 +10,8 @@ from parley.validate import Floats, whole
 
 GRID = 257  # points of the global search: two peaks closer than a 256th of the interval count as one
 PEAKS = 3  # of the grid's highest local maxima are polished
-CUTS = 6  # of a bracket at every step of the polish: more would be looked at in vain, fewer take more steps
-STEPS = 15  # the last bracket is 1e-10 of the interval, finer than payoffs can tell apart
+GOLDEN = (5**0.5 - 1) / 2
+STEPS = 38  # of golden section: the last bracket is 1e-10 of the interval, finer than payoffs can tell apart
 
 
 def maximise(
@@ -34,7 +34,7 @@ def maximise(
     place = np.argsort(-peaks, axis=1, kind="stable")[:, :most]
     a = np.take_along_axis(x, np.maximum(place - 1, 0), axis=1)
     b = np.take_along_axis(x, np.minimum(place + 1, grid - 1), axis=1)
-    polished = _polished(value, a, b)
+    polished = _golden(value, a, b)
     # grid points first: they win ties
     points = np.concatenate([np.take_along_axis(x, place, axis=1), polished], axis=1)
     found = value(points)
@@ -42,15 +42,17 @@ def maximise(
     return np.asarray(best.min(axis=1))
 
 
-def _polished(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
-    """The highest point of every bracket [M, K] at once: of each step's brackets what lies around the highest cut."""
-    cuts = np.linspace(0, 1, CUTS + 2)
+def _golden(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
+    """Golden-section search in every bracket [a, a + width] at once; `best` is the point inside that is known."""
+    width = b - a
+    left, right = value(b - GOLDEN * width), value(a + GOLDEN * width)
+    down, best = left >= right, np.fmax(left, right)  # whether the maximum lies in the lower part
     for _ in range(STEPS):
-        inner = a[..., None] + (b - a)[..., None] * cuts[1:-1]
-        heights = value(inner.reshape(len(inner), -1)).reshape(inner.shape)
-        best = heights.argmax(axis=-1)  # of equal ones the lowest
-        a, b = a + (b - a) * cuts[best], a + (b - a) * cuts[best + 2]
-    return (a + b) / 2
+        a = np.where(down, a, a + (1 - GOLDEN) * width)
+        width = GOLDEN * width
+        fresh = value(a + np.where(down, 1 - GOLDEN, GOLDEN) * width)
+        down, best = np.where(down, fresh >= best, best >= fresh), np.fmax(best, fresh)
+    return a + width / 2
 
 
 def best_responses(game: Game, player: int, profiles: Floats, grid: int = GRID) -> Floats:

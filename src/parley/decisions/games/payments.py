@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.decisions.forecasting.coalition import prefix
+from parley.decisions.games.best_response import GOLDEN
 from parley.decisions.games.budget_game import BudgetGame, stable_coalition
 from parley.errors import NoEquilibriumError, SettingError
 from parley.protocol.aggregation import Members
@@ -30,7 +31,6 @@ PREFIXES = 6  # of the owners, priced where there are more
 HALVINGS = 50
 GRID = 201  # budgets of each owner that a search of contracts looks at, in each of
 ZOOMS = 5  # ever narrower ranges
-GOLDEN = (5**0.5 - 1) / 2
 REFINEMENTS = 14  # of the quality, where a better model than asked for is cheaper
 CHECK = 2001  # budgets tried by `largest_gain`
 
