@@ -41,7 +41,7 @@ COMMANDS = [
     "parley.learning.peers",
 ]  # loaded when they are typed
 SERVER.set_forkserver_preload(
-    [*COMMANDS, "parley.network.serving.daemon", "parley.network.exchange.federation", "opendp.prelude"]
+    [*COMMANDS, "parley.network.serving.daemon", "parley.network.exchange.federation", "opendp.prelude", "torch"]
 )
 LEARNER = Caller(("learner",), "key")
 SIZES = {"a": 60, "b": 40, "c": 50, "d": 30}
