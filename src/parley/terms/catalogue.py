@@ -190,6 +190,7 @@ ALGORITHMS = {
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
     "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
     "network-sgd": AlgorithmFacts("parley.tasks.networks.terms", task="networks"),
+    "correlated-sgd": AlgorithmFacts("parley.tasks.networks.correlated_terms", task="networks"),
     "counts": AlgorithmFacts("parley.tasks.counts.terms", task="counts"),
     "read-out": AlgorithmFacts("parley.tasks.reservoir.terms", task="reservoir"),
 }

@@ -26,7 +26,14 @@ from parley.protocol.setup import resolve
 HOLED = {"secret draws round each other": (SECRET, 0), "a gap renames all others": (NAMED, 3)}
 # of the claim, that so few trials reach with this seed; much less would mean that the search has no power
 TRIES = 40
-LEAST = {"minimum": 0.1, "trajectories": 0.2, "corrected": 0.6, "item-factors": 0.5, "state-moments": 0.6}
+LEAST = {
+    "minimum": 0.1,
+    "trajectories": 0.2,
+    "corrected": 0.6,
+    "item-factors": 0.5,
+    "state-moments": 0.6,
+    "mixed-network-gradient": 0.6,
+}
 
 
 def search(terms, tries=TRIES, seed=1):
@@ -70,6 +77,15 @@ def test_holes_that_were_are_found_when_they_are_put_back(hole, capsys):
 def test_mutants_are_found(mutant, terms):
     with mutant():
         assert not search(terms, 200).holds
+
+
+def test_noise_for_one_epoch_of_correlated_answers_is_found_too_small(monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+    from parley.tasks.networks.correlated import MixedGradientQuestion
+
+    whole = MixedGradientQuestion.reach.fget
+    monkeypatch.setattr(MixedGradientQuestion, "reach", property(lambda self: whole(self) / self.epochs**0.5))
+    assert not search(EVERY_KIND["mixed-network-gradient"], 60, seed=3).holds
 
 
 def test_noise_inside_that_is_too_small_is_found(monkeypatch):

@@ -47,6 +47,7 @@ class Series(ABC):
     norm: ClassVar[Norm]
     law: ClassVar[Law]  # of the whole numbers that three hosts draw in its place
     exact: ClassVar[bool] = False  # whether what answers cost is a fraction, the same on every machine
+    joint: ClassVar[bool] = False  # whether the first answer spends the budget of all
     # what to use where a person's rows pay too often for its grid
     instead: ClassVar[str] = "fewer epochs or coordinates"
 

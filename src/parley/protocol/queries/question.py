@@ -2,6 +2,7 @@
 anybody asks."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -116,6 +117,20 @@ class Question(ABC):
     def disjoint(self) -> int:
         """M: the answers to rounds 1 to M, M + 1 to 2 M, ... are about disjoint rows; 1: every answer is about all."""
         return 1
+
+    @property
+    def together(self) -> int:
+        """How many answers, from round 1 on, have one noise calibrated for all of them; 1: each for itself."""
+        return 1
+
+    @property
+    def reach(self) -> float:
+        """How far replacing a record moves so many answers together, in `norm`."""
+        return self.sensitivity
+
+    def fitted(self, numbers: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        """Numbers that another table's owner was asked at, as many as this one's question takes."""
+        return numbers
 
     @property
     def batched(self) -> bool:
