@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.data.databases.database import Column, Database, Plan, Request, discreet, ordered, quoted
+from parley.data.databases.database import UNREAD, Column, Database, Plan, Request, discreet, ordered, quoted
 from parley.data.databases.plain_types import plain_type
 
 
@@ -37,7 +37,7 @@ class AdbcDatabase(Database):
 
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
         statement = ordered(request, columns, self.selected, self.sorted)
-        with discreet(self.server), self._connection.cursor() as cursor:
+        with discreet(self.server, UNREAD), self._connection.cursor() as cursor:
             cursor.execute(statement)
             yield from cursor.fetch_record_batch()
 

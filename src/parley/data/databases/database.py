@@ -31,6 +31,9 @@ _STATES = {
 }
 
 
+UNREAD = "not all rows of the query can be read; does it end well in the database's own shell?"
+
+
 @dataclass(frozen=True)
 class Request:
     """What is taken from a database: the rows of a query, in the order of some of its columns."""
@@ -91,14 +94,14 @@ class Database(ABC):
 
 
 @contextmanager
-def discreet(server: str, doing: str = "the query cannot be answered") -> Iterator[None]:
+def discreet(server: str, trouble: str = "the query cannot be answered") -> Iterator[None]:
     """What a driver raises becomes one sentence of ours: its own would quote cells, or how somebody logs in."""
     try:
         yield
     except (ParleyError, ModuleNotFoundError):
         raise
     except Exception as error:  # drivers have no common kind of error
-        raise DatabaseError(f"{server}: {doing} ({_reason(error)})") from None
+        raise DatabaseError(f"{server}: {trouble} ({_reason(error)})") from None
 
 
 def _reason(error: Exception) -> str:

@@ -43,14 +43,19 @@ def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) ->
         try:
             cells.append(_plain_cells(batch.column(place), column.kind))
         except (pa.ArrowException, UnicodeError, OverflowError):  # what they say quotes cells
-            declared = f"column {column.name!r}, declared as {column.declared}, holds a cell that is not"
-            raise DataError(f"{where}: {declared}; cast it in the query as it is meant") from None
+            raise not_as_declared(column, where) from None
         if not _in_calendar(cells[-1]):
             raise DataError(
                 f"{where}: column {column.name!r} holds a day or time in no calendar, such as infinity; say in the "
                 "query what stands in its place"
             )
     return pa.record_batch(cells, plain_schema(columns))
+
+
+def not_as_declared(column: Column, where: str) -> DataError:
+    """What is said of a cell that is not what its column is declared as."""
+    declared = f"column {column.name!r}, declared as {column.declared}, holds a cell that is not"
+    return DataError(f"{where}: {declared}; cast it in the query as it is meant")
 
 
 def plain_schema(columns: Sequence[Column]) -> pa.Schema:

@@ -80,8 +80,8 @@ class Postgres(AdbcDatabase):
         cell = f"SELECT {quoted(column.name)} FROM {request.source} AS source LIMIT 0"  # its type alone: no row is read
         ((name,),) = self.rows(f"SELECT pg_collation_for(({cell}))")
         if name == '"default"':
-            ((place,),) = self.rows("SELECT datcollate FROM pg_database WHERE datname = current_database()")
-            name = f'"{place}"'
+            ((text,),) = self.rows("SELECT to_jsonb(d) FROM pg_database AS d WHERE datname = current_database()")
+            name = _default_collation(json.loads(text))
         return None if name in _BYTES_ORDER else str(name)
 
     def plan(self, request: Request) -> Plan:
@@ -97,6 +97,13 @@ class Postgres(AdbcDatabase):
 def _steps(step: dict[str, Any]) -> "list[dict[str, Any]]":
     """A step of a plan and all below it."""
     return [step, *(each for below in step.get("Plans", ()) for each in _steps(below))]
+
+
+def _default_collation(database: dict[str, Any]) -> str:
+    """The collation of a database, by its row in the server's catalogue; older servers know that of the C library
+    alone."""
+    provider = database.get("datlocprovider", "c")
+    return f'"{database["datcollate"]}"' if provider == "c" else f"of a database with the provider {provider!r}"
 
 
 def _numeric(modifier: int) -> pa.DataType:

@@ -95,8 +95,8 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
         collation = database.collation(request, columns[names.index(key)])
         if collation is not None:
             raise SettingError(
-                f"--order-by {key}: would be sorted in the order {collation}, which is not the same everywhere; write "
-                f'{key} COLLATE "C" AS {key} in the query, or order by a number'
+                f"--order-by {key}: would be sorted in the order {collation}, which is not the same everywhere; order "
+                f'by a whole number, or write CAST({key} AS text) COLLATE "C" AS {key} in the query'
             )
     return columns
 

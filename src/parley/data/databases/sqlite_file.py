@@ -6,15 +6,16 @@ and a cell that is not of it ends the snapshot: SQLite itself lets any cell into
 
 import re
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
+from types import NoneType
 from typing import Any
 
 import pyarrow as pa
 
-from parley.data.databases.database import Column, Database, Plan, Request, discreet, ordered, quoted
+from parley.data.databases.database import UNREAD, Column, Database, Plan, Request, discreet, ordered, quoted
+from parley.data.databases.plain_types import not_as_declared
 from parley.data.databases.uri import Address
-from parley.errors import DataError
 
 AT_ONCE = 16384  # rows that are held as Python has them
 VIEW, EMPTY = 'temp."parley view"', 'temp."parley types"'
@@ -29,6 +30,15 @@ _KINDS: tuple[tuple[str, pa.DataType], ...] = (
     ("BLOB", pa.binary()),
     ("REAL|FLOA|DOUB|NUM|DEC", pa.float64()),
 )
+_HELD: dict[pa.DataType, tuple[type, ...]] = {
+    pa.bool_(): (int,),
+    pa.timestamp("us"): (str,),
+    pa.date32(): (str,),
+    pa.int64(): (int,),
+    pa.string(): (str,),
+    pa.binary(): (bytes,),
+    pa.float64(): (float, int),
+}
 _TRUTH = {0: False, 1: True, None: None}
 
 _READS = re.compile("(SCAN|SEARCH|USING ROWID SEARCH) ")
@@ -51,6 +61,7 @@ class Sqlite(Database):
         with discreet(self.server, "it cannot be opened to read"):
             self._connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)
             self._connection.execute("BEGIN")
+            self._connection.execute("SELECT name FROM sqlite_schema").fetchone()  # the moment of all that is read
 
     def close(self) -> None:
         with suppress(sqlite3.Error):
@@ -60,11 +71,9 @@ class Sqlite(Database):
         """A view of the query tells what its columns are declared as, a table of no rows what its casts are."""
         declared = self._declared(VIEW, "VIEW", f"SELECT * FROM {request.source}")
         cast = self._declared(EMPTY, "TABLE", f"SELECT * FROM {request.source} LIMIT 0")
-        return tuple(
-            Column(name, said, _kind(said))
-            for (name, told), (_, made) in zip(declared, cast, strict=True)
-            for said in [told or made]
-        )
+        names = [name for name, _ in declared]
+        types = [told or made for (_, told), (_, made) in zip(declared, cast, strict=True)]
+        return tuple(Column(_said(name, names), kind, _kind(kind)) for name, kind in zip(names, types, strict=True))
 
     def plan(self, request: Request) -> Plan:
         statement = f"SELECT * FROM {request.source}"
@@ -79,7 +88,7 @@ class Sqlite(Database):
 
     def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
         statement = ordered(request, columns, _cell, _key)
-        with discreet(self.server):
+        with discreet(self.server, UNREAD):
             cursor = self._connection.execute(statement)
             while rows := cursor.fetchmany(AT_ONCE):
                 cells = [
@@ -88,14 +97,15 @@ class Sqlite(Database):
                 yield pa.record_batch(cells, [column.name for column in columns])
 
     def _cells(self, column: Column, cells: Sequence[Any]) -> pa.Array:
+        """Cells of one column as they are held, if each is of what its declared type is held as."""
         try:
-            reader = _READERS.get(column.kind)
-            return pa.array(cells, column.kind) if reader is None else reader(cells)
+            if not {*map(type, cells)} <= {*_HELD[column.kind], NoneType}:  # Arrow would cut 1.5 to a whole number
+                raise TypeError
+            if pa.types.is_boolean(column.kind):
+                return pa.array([_TRUTH[cell] for cell in cells], column.kind)
+            return pa.array(cells, pa.string() if pa.types.is_temporal(column.kind) else column.kind)
         except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError):  # what they say quotes cells
-            raise DataError(
-                f"{self.server}: column {column.name!r}, declared as {column.declared}, holds a cell that is not; cast "
-                "it in the query as it is meant"
-            ) from None
+            raise not_as_declared(column, self.server) from None
 
     def _declared(self, name: str, what: str, statement: str) -> list[tuple[str, str]]:
         """(name, type) of every column of a view or table of this statement, which is gone afterwards."""
@@ -114,25 +124,15 @@ def _kind(declared: str) -> pa.DataType:
     return next((kind for words, kind in _KINDS if re.search(words, declared.upper())), pa.null())
 
 
+def _said(name: str, names: Sequence[str]) -> str:
+    """The name that a query gave a column: SQLite calls the second of one name `name:1`."""
+    stem, _, number = name.rpartition(":")
+    return stem if number.isdigit() and stem in names else name
+
+
 def _cell(column: Column) -> str:
     return f"source.{quoted(column.name)}"
 
 
 def _key(column: Column) -> str:
     return f"source.{quoted(column.name)} COLLATE BINARY"  # by its bytes, whatever its collation
-
-
-def _truth_values(cells: Sequence[Any]) -> pa.Array:
-    return pa.array([_TRUTH[cell] for cell in cells], pa.bool_())
-
-
-def _written(kind: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
-    """A reader of days and times as SQLite writes them: text, year first."""
-    return lambda cells: pa.array(cells, pa.string()).cast(kind)
-
-
-_READERS: dict[pa.DataType, Callable[[Sequence[Any]], pa.Array]] = {
-    pa.bool_(): _truth_values,
-    pa.date32(): _written(pa.date32()),
-    pa.timestamp("us"): _written(pa.timestamp("us")),
-}
