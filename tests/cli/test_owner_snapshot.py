@@ -127,3 +127,18 @@ def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
     (home / "march" / "part-000000.parquet").rename(home / "march" / "part-000001.parquet")
     with pytest.raises(ParleyError, match="its files are not those that"):
         accept(home, "first")
+
+
+def test_terms_are_drafted_from_a_query_and_forecast_inside_from_its_folder(home):
+    database = ("--uri", f"sqlite:{home / 'bank.db'}", "--query", QUERY, "--order-by", "id", "--to", home / "bank-a")
+    ends = [f"--bounds={column}=-5,5" for column in ("x0", "x1", "x2", "y")]
+    how = ("--target", "y", "--features", "x0,x1,x2", "--write", home / "terms.toml", "--yes", "--columns", "lines")
+    run("init", *how, *ends, *database)
+    terms = parley.load_terms(home / "terms.toml")
+    assert (terms.owners[0].name, terms.owners[0].records) == ("bank-a", ROWS)
+    assert find_source(terms.owners[0].data).manifest.keys == ("id",)
+    inside = run("forecast", home / "terms.toml", "--inside", home / "bank-a", "--owner", "bank-a", "--json")
+    assert json.loads(inside.stdout)["inside"] is True
+    for few in (("--uri", "sqlite:x"), ()):
+        with pytest.raises(SettingError, match=r"expected all of them or none|or --uri"):
+            run("init", *how, *few)
