@@ -77,7 +77,8 @@ def test_the_command_says_what_it_took_and_what_to_do(home):
     assert "id counts as public" in said
     assert "table = " in said
     content = json.loads(snapshot(home, "april", QUERY, "--json").stdout)
-    assert (content["rows"], content["inside"], content["spreads"]) == (ROWS, True, [])
+    assert (content["rows"], content["inside"], content["spreads"]) == (ROWS, False, [])
+    assert "digest" not in content
     joined = "SELECT a.id, b.y FROM loans a JOIN loans b ON a.id = b.id - 1"
     assert "one person may stand in several rows" in snapshot(home, "may", joined).stderr.replace("\n", "")
 

@@ -31,7 +31,9 @@ def snapshot_command(
     ],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the table goes; must not exist yet.")],
     ask_password: AskPassword = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as one JSON object.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the manifest, less its digest, as one JSON object.")
+    ] = False,
 ) -> None:
     """Take the rows of a query out of a database, as of one moment, into a folder of Parquet files: a table that stays
     as it is.
@@ -44,7 +46,8 @@ def snapshot_command(
     """
     manifest, spreads = take(uri, query, order_by, to, ask_password)
     if as_json:
-        print_json(manifest.to_json() | {"spreads": list(spreads)}, inside=True)
+        told = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
+        print_json({**told, "spreads": list(spreads)}, inside=False)
         return
     console.print(f"{to}  {manifest.rows:,} rows of {len(manifest.columns)} columns", soft_wrap=True)
     console.print(manifest.sentence(), markup=False, soft_wrap=True)

@@ -4,7 +4,6 @@ import json
 import tomllib
 from pathlib import Path
 
-from parley.data.sources import find_source
 from parley.durable import create, make_folder
 from parley.errors import DataError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
@@ -97,6 +96,8 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
 
 def _same_people(known: Path, table: Path) -> bool:
     """Whether two tables are one, or snapshots of one query."""
+    from parley.data.sources import find_source  # slow to load, and most commands have no use for it
+
     if known.samefile(table):
         return True
     origin = find_source(table).origin
