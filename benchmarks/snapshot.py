@@ -186,7 +186,7 @@ def main() -> None:
         folder = Path(made)
         server.sql(LOANS.format(rows=options.rows))
         compare(server.uri, folder, options.rounds)
-        facts = json.loads((folder / "table" / "snapshot.json").read_text())
+        facts = json.loads((folder / "table" / "parley-snapshot.json").read_text())
         print(f"{facts['rows']:,} rows of {len(facts['columns'])} columns, {facts['version']}")
         began = time.perf_counter()
         measured(snapshot(server.uri, folder / "timed"))

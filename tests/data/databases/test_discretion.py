@@ -115,7 +115,6 @@ def test_the_command_says_one_sentence(uris, tmp_path, monkeypatch):
     command = ["parley", "owner", "snapshot", "--uri", uris["sqlite"], "--query", query, "--order-by", "id", "--to"]
     monkeypatch.setattr("sys.argv", [*command, str(tmp_path / "table")])
     out = io.StringIO()
-    monkeypatch.setattr("parley.report.terminal.errors_console.file", out)
     with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2

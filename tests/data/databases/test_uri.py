@@ -36,12 +36,16 @@ def test_a_uri_that_holds_a_password_is_refused_by_one_sentence(uri):
         ("postgresql://anna@db/loans", "db:5432"),
         ("postgres://db:7000/loans?sslmode=require", "db:7000"),
         ("postgresql://anna@/loans?host=/run/postgresql&port=7000", "/run/postgresql:7000"),
+        ("postgresql://anna@one:1,two:2/loans", "one:1,two:2"),
+        ("postgresql://anna@[::1]/loans", "[::1]:5432"),
+        ("postgresql://anna@[::1]:7000/loans", "[::1]:7000"),
+        ("postgresql:///?service=loans", "loans:5432"),
         ("postgresql:///loans?passfile=/home/anna/.pgpass", "localhost:5432"),
     ],
 )
 def test_the_server_is_known_without_the_account(uri, host, monkeypatch):
-    monkeypatch.delenv("PGHOST", raising=False)
-    monkeypatch.delenv("PGPORT", raising=False)
+    for variable in ("PGHOST", "PGPORT", "PGSERVICE"):
+        monkeypatch.delenv(variable, raising=False)
     assert parse_uri(uri).host == host
 
 

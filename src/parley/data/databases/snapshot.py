@@ -51,7 +51,7 @@ def take_snapshot(
     """
     if folder.exists():
         raise SettingError(f"{folder}: exists already; a snapshot is never replaced, so give the new one another name")
-    columns = declared_columns(database, request)
+    taken, columns = datetime.now(UTC), declared_columns(database, request)
     with unfinished_folder(folder) as fresh, closing(database.batches(request, columns)) as raw:
         plain = (plain_batch(batch, columns, database.server) for batch in raw)
         ascending = in_order(plain, request.keys, database.server)
@@ -64,7 +64,7 @@ def take_snapshot(
             keys=request.keys,
             server=database.server,
             version=database.version,
-            taken=datetime.now(UTC).isoformat(timespec="seconds"),
+            taken=taken.isoformat(timespec="seconds"),
             columns=tuple((column.name, column.declared, str(column.kind)) for column in columns),
             rows=rows,
             files=tuple(name.name for name in names),

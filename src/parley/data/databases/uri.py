@@ -9,6 +9,9 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from parley.errors import SettingError
 
 _SECRET = re.compile("password|passwd|secret|token|credential", re.IGNORECASE)
+_PORT = re.compile(r":\d+$")
+_HOST = r"(\[[0-9a-fA-F:.]+\]|[^:/@,]*)(:\d+)?"
+_HOSTS = re.compile(f"{_HOST}(,{_HOST})*")
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,10 @@ class Address:
         """The machine, by name and port, or the folder of a socket there."""
         parts = urlsplit(self.uri)
         given = dict(parse_qsl(parts.query))
-        host = parts.hostname or given.get("host") or os.environ.get("PGHOST") or "localhost"
-        port = parts.port or given.get("port") or os.environ.get("PGPORT") or 5432
-        return f"{host}:{port}"
+        host = parts.netloc.rpartition("@")[2] or given.get("host") or given.get("service")
+        host = host or os.environ.get("PGHOST") or os.environ.get("PGSERVICE") or "localhost"
+        port = given.get("port") or os.environ.get("PGPORT") or "5432"
+        return host if _PORT.search(host) else f"{host}:{port}"
 
     @property
     def file(self) -> Path:
@@ -39,12 +43,12 @@ class Address:
 def parse_uri(uri: str) -> Address:
     """A URI, if it holds no password."""
     require_no_password(uri)
-    scheme, colon, rest = uri.partition(":")
+    scheme, _, rest = uri.partition(":")
     try:
-        urlsplit(uri).port  # noqa: B018 - it is read to see whether it is one
+        host = urlsplit(uri).netloc.rpartition("@")[2]
     except ValueError:
-        colon = ""
-    if not (colon and rest and re.fullmatch("[a-zA-Z][a-zA-Z0-9+.-]*", scheme)):
+        host = ":"
+    if not (rest and re.fullmatch("[a-zA-Z][a-zA-Z0-9+.-]*", scheme) and _HOSTS.fullmatch(host)):
         raise SettingError("--uri: expected such as postgresql://user@host:5432/database, sqlite:FILE or duckdb:FILE")
     return Address(uri, scheme.lower())
 

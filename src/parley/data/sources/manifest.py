@@ -11,7 +11,7 @@ from typing import Any
 
 from parley.errors import DataError
 
-MANIFEST = "snapshot.json"
+MANIFEST = "parley-snapshot.json"
 FORMAT = "parley-snapshot-1"
 
 
