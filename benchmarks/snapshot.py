@@ -135,20 +135,19 @@ def opens(folder: Path) -> int | None:
 
 
 def kill(uri: str, folder: Path, kills: int, rows: int, whole: float, rng: random.Random) -> None:
-    """Kill the command at random times, and look at what is left."""
-    ended = halves = left = 0
-    for k in range(kills):
-        target = folder / f"killed-{k}"
+    """Kill the command at random times until it was killed so often, and look at what is left."""
+    target, killed, ended, halves, left = folder / "killed", 0, 0, 0, 0
+    while killed < kills:
         process = subprocess.Popen(snapshot(uri, target), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0.1, 1.1) * whole)
+        time.sleep(rng.uniform(0.1, 1.0) * whole)
         process.kill()
-        ended += process.wait() == 0
+        whole, ended, killed = (0.9 * whole, ended + 1, killed) if process.wait() == 0 else (whole, ended, killed + 1)
         for place in (target, folder / f".{target.name}.parley-unfinished"):
             if place.exists():
                 left += place != target
-                halves += opens(place) not in (None, rows) or (place == target and opens(place) != rows)
+                halves += opens(place) not in ((rows,) if place == target else (None, rows))
                 shutil.rmtree(place)
-    print(f"killed {kills} times ({ended} had ended): {left} left what is no table, {halves} left half of one")
+    print(f"killed {killed} times (and {ended} ended before): {left} left what is no table, {halves} half of one")
     assert not halves
 
 

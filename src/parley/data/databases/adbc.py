@@ -1,5 +1,6 @@
 """Databases that Arrow's own drivers speak to (ADBC): rows come as Arrow columns."""
 
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -19,9 +20,9 @@ class AdbcDatabase(Database):
         self._connection = connection
 
     def close(self) -> None:
-        with suppress(Exception):  # nothing was changed, so nothing is lost, and what it says may quote cells
-            self._connection.rollback()
-        with suppress(Exception):
+        """Without a rollback, which would wait for rows that nobody wants any more."""
+        with suppress(Exception), warnings.catch_warnings():  # nothing is lost, and what is said may quote cells
+            warnings.simplefilter("ignore")
             self._connection.close()
 
     def columns(self, request: Request) -> tuple[Column, ...]:
