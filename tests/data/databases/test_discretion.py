@@ -59,11 +59,15 @@ DUCKDB = [
 
 
 @pytest.fixture(scope="module")
-def uris(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("planted")
+def lite(tmp_path_factory):
     odd = f"""CREATE TABLE odd (id INTEGER, word INTEGER, day DATE, broken TEXT, truth BOOLEAN);
     INSERT INTO odd VALUES (1, '{WORD}', '{WORD}', CAST(x'ff' || '{WORD}' AS TEXT), {NUMBER});"""
-    return {"sqlite": write_sqlite(folder / "a.db", TABLE + odd), "duckdb": write_duckdb(folder / "a.duckdb", TABLE)}
+    return write_sqlite(tmp_path_factory.mktemp("planted") / "a.db", TABLE + odd)
+
+
+@pytest.fixture(scope="module")
+def duck(tmp_path_factory):
+    return write_duckdb(tmp_path_factory.mktemp("planted") / "a.duckdb", TABLE)
 
 
 def said(uri, query, key, folder):
@@ -81,13 +85,13 @@ def require_discreet(text):
 
 
 @pytest.mark.parametrize(("query", "key"), EVERYWHERE + SQLITE)
-def test_sqlite_says_nothing(uris, tmp_path, query, key):
-    require_discreet(said(uris["sqlite"], query, key, tmp_path / "table"))
+def test_sqlite_says_nothing(lite, tmp_path, query, key):
+    require_discreet(said(lite, query, key, tmp_path / "table"))
 
 
 @pytest.mark.parametrize(("query", "key"), EVERYWHERE + DUCKDB)
-def test_duckdb_says_nothing(uris, tmp_path, query, key):
-    require_discreet(said(uris["duckdb"], query, key, tmp_path / "table"))
+def test_duckdb_says_nothing(duck, tmp_path, query, key):
+    require_discreet(said(duck, query, key, tmp_path / "table"))
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +114,9 @@ def test_postgres_says_nothing(planted, tmp_path, query, key):
     require_discreet(said(planted, query, key, tmp_path / "table"))
 
 
-def test_the_command_says_one_sentence(uris, tmp_path, monkeypatch):
+def test_the_command_says_one_sentence(lite, tmp_path, monkeypatch):
     query = SQLITE[0][0]
-    command = ["parley", "owner", "snapshot", "--uri", uris["sqlite"], "--query", query, "--order-by", "id", "--to"]
+    command = ["parley", "owner", "snapshot", "--uri", lite, "--query", query, "--order-by", "id", "--to"]
     monkeypatch.setattr("sys.argv", [*command, str(tmp_path / "table")])
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as ended:
@@ -122,12 +126,11 @@ def test_the_command_says_one_sentence(uris, tmp_path, monkeypatch):
     require_discreet(out.getvalue())
 
 
-def test_the_drivers_themselves_would_have_told(uris):
+def test_the_drivers_themselves_would_have_told(lite, duck):
     """Without the wrapping these tests would fail: what is provoked does quote cells."""
     import duckdb
 
-    lite, duck = sqlite3.connect(uris["sqlite"].partition(":")[2]), duckdb.connect(uris["duckdb"].partition(":")[2])
-    with closing(lite), pytest.raises(sqlite3.OperationalError, match=WORD):
-        lite.execute("SELECT broken FROM odd").fetchall()
-    with closing(duck), pytest.raises(duckdb.Error, match=WORD):
-        duck.execute(DUCKDB[0][0]).fetchall()
+    with closing(sqlite3.connect(lite.partition(":")[2])) as one, pytest.raises(sqlite3.OperationalError, match=WORD):
+        one.execute("SELECT broken FROM odd").fetchall()
+    with closing(duckdb.connect(duck.partition(":")[2])) as other, pytest.raises(duckdb.Error, match=WORD):
+        other.execute(DUCKDB[0][0]).fetchall()
