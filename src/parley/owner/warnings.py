@@ -25,6 +25,7 @@ from parley.numerals import number, percent
 from parley.owner.custody import role_warnings
 from parley.owner.limit_words import limit_words
 from parley.owner.owner import Agreement, Owner
+from parley.owner.placed_rows import place_warnings
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
 from parley.terms import Terms
@@ -159,7 +160,8 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     frame = None if table.streams else table.frame() if kept is None else table.frame()[kept]
     own = agreement.setup.task.warnings(owner, agreement)
     if agreement.part.training.question.bound is None:  # rows are counted, and nothing else limits them
-        return [*role_warnings(terms), *([] if frame is None else person_warnings(frame, terms)), *own]
+        counted = [] if frame is None else person_warnings(frame, terms)
+        return [*place_warnings(table.placed_by), *role_warnings(terms), *counted, *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
         warning
@@ -168,6 +170,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     ]
     loud = budget_warning(terms, [owner.name])
     found += [] if loud is None else [loud]
+    found += place_warnings(table.placed_by)
     found += weight_warnings(terms.model.class_weight)
     found += class_warnings(agreement)
     found += clip_warnings(agreement)

@@ -1,16 +1,54 @@
-"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`blocks.joined`)."""
+"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`blocks.joined`).
 
-from pathlib import Path
+Files that lie in the folder itself are the table; where there are none, those of its subfolders are, in the order of
+their paths, byte by byte. Subfolders that are named year=2024 say that all rows below have the text 2024 in a column
+`year`; terms say whether that is a number.
+"""
+
+import re
 from typing import ClassVar
+from urllib.parse import unquote
 
-from parley.data.sources.parquet_rows import ParquetTable
+from parley.data.sources.columnar import Cells, ColumnarTable, Format
+from parley.data.sources.files import DataFile
+from parley.data.sources.parquet_rows import Parquet
+from parley.errors import DataError
+
+ENDING = ".parquet"
+NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how a gap is written as the name of a folder
+LOG = re.compile(r"_delta_log/.*\.json|\.hoodie/.*|metadata/.*\.metadata\.json")  # it says which other files count
 
 
-class ParquetFolder(ParquetTable):
-    """The .parquet files of a folder in the order of their names. Its rows are never held all at once."""
+class ParquetFolder(ColumnarTable):
+    """The .parquet files of a folder as one table. Its rows are never held all at once."""
 
     kind: ClassVar[bytes] = b"folder"
+    form: ClassVar[Format] = Parquet()
     streams: ClassVar[bool] = True
 
-    def found(self) -> tuple[Path, ...]:
-        return tuple(sorted(self.path.glob("*.parquet")))
+    def found(self) -> tuple[DataFile, ...]:
+        paths = {self._path(file): file for file in self.place.below()}
+        if any(map(LOG.fullmatch, paths)):
+            raise DataError(
+                f"{self.where}: a log in it says which of its files count, and rows of others would count twice; "
+                f"write the table as plain .parquet files"
+            )
+        here = [path for path in paths if path.endswith(ENDING) and "/" not in path]
+        deep = [path for path in paths if path.endswith(ENDING) and not any(map(_hidden, path.split("/")))]
+        if not here and not deep:
+            raise DataError(f"{self.where}: expected .parquet files in this folder")
+        return tuple(paths[path] for path in sorted(here or deep, key=str.encode))
+
+    def cells_of(self, file: DataFile) -> Cells:
+        """By the names of the folders above it, in their order."""
+        named = [folder.partition("=") for folder in self._path(file).split("/")[:-1] if "=" in folder]
+        return tuple((unquote(name), None if cell == NOTHING else unquote(cell)) for name, _, cell in named)
+
+    def _path(self, file: DataFile) -> str:
+        """As seen from the folder."""
+        return file.where[len(self.where.rstrip("/")) :].lstrip("/")
+
+
+def _hidden(name: str) -> bool:
+    """Whether writers keep something of their own there."""
+    return name.startswith((".", "_"))

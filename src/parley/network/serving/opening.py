@@ -4,7 +4,8 @@ import json
 import tomllib
 from pathlib import Path
 
-from parley.durable import create, make_folder
+from parley.data.sources import find_source
+from parley.durable import create, make_folder, store_address
 from parley.errors import SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.owner.ledger import Ledger
@@ -14,6 +15,8 @@ SETTINGS = """\
 # An owner's things. Paths are relative to this file.
 name = {quoted}               # as in the terms
 table = {table}
+# separator = "|"             # of a CSV table, where its line of names does not show it
+# encoding = "latin-1"        # likewise; left out: UTF-8, or what its first bytes say
 ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
 listen = {listen}           # for learners with certificates; left out: off the network, and [identity] is not read
@@ -54,13 +57,16 @@ def open_ledger(
     path = folder / "owner.toml"
     if path.exists():
         raise SettingError(f"{path}: exists already; a table has one set of books")
-    if not table.exists():
+    address = store_address(table)
+    if address is None and not table.exists():
         raise SettingError(f"{table}: no such table")
+    if address is not None:
+        find_source(address)
     require_sole_ledger(folder, name, table)
     make_folder(folder)
     place = table.resolve().relative_to(folder.resolve()) if movable else table.resolve()
-    quoted, where, address = (json.dumps(text) for text in (name, str(place), listen))
-    create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=address).encode())
+    quoted, where, at = (json.dumps(text) for text in (name, address or str(place), listen))
+    create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=at).encode())
     try:
         settings = load_owner(path)
         Ledger(settings.ledger, lifetime, lifetime_delta, rule).close()
@@ -83,7 +89,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     for known in (*folder.glob("*.toml"), *folder.parent.glob("owner.toml"), *folder.parent.glob("*/owner.toml")):
         try:
             content = tomllib.loads(known.read_text(encoding="utf-8"))
-            same = "ledger" in content and (known.parent / str(content["table"])).samefile(table)
+            same = "ledger" in content and _same_place(known.parent, str(content["table"]), table)
         except (OSError, ValueError, KeyError):
             continue  # not an owner's settings, or of a table that is gone
         if same:
@@ -92,3 +98,9 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
                 f"those. Only if they never accepted any terms (parley owner ledger {known}) may they be given up: "
                 f"move {known.parent} out of {known.parent.parent} and init anew"
             )
+
+
+def _same_place(folder: Path, known: str, table: Path) -> bool:
+    """Whether both are one file, one folder or one address."""
+    addresses = store_address(known), store_address(table)
+    return addresses[0] == addresses[1] if any(addresses) else (folder / known).samefile(table)
