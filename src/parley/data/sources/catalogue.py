@@ -27,15 +27,21 @@ EXPECTED = "expected a .csv or .parquet file, or .csv.gz, .csv.zst, .tsv, .arrow
 # a `DataFile` where it lies in an object store.
 SOURCES: dict[str | type, Callable[..., TableSource]] = {
     ".csv": csv_file,
-    ".csv.gz": csv_file,
-    ".csv.zst": csv_file,
-    ".tsv": csv_file,
     ".dat": DatFile,
     ".parquet": ParquetFile,
     ".arrow": ArrowFile,
-    ".feather": ArrowFile,
     FOLDER: ParquetFolder,
     pd.DataFrame: FrameTable,
+}
+
+# Endings of files that are read as those of another ending are.
+ALIKE = {
+    ".csv.gz": ".csv",
+    ".csv.zst": ".csv",
+    ".tsv": ".csv",
+    ".tsv.gz": ".csv",
+    ".tsv.zst": ".csv",
+    ".feather": ".arrow",
 }
 
 
@@ -79,11 +85,11 @@ def _opened(kind: str, place: Path | StoredFile, where: str, asked: dict[str, st
 def _ending(name: str, where: str) -> str:
     """The longest ending of a file's name that a source is known for."""
     parts = name.lower().split(".")
-    known = (found for start in range(1, len(parts)) if (found := "." + ".".join(parts[start:])) in SOURCES)
-    ending = next(known, None)
-    if ending is None:
+    endings = ["." + ".".join(parts[start:]) for start in range(1, len(parts))]
+    known = next((ending for ending in endings if ending in SOURCES or ending in ALIKE), None)
+    if known is None:
         raise DataError(f"{where}: {EXPECTED}")
-    return ending
+    return known if known in SOURCES else ALIKE[known]
 
 
 def open_table(table: Table, separator: str | None = None, encoding: str | None = None) -> TableSource:

@@ -8,12 +8,12 @@ a folder declare the same.
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 import pyarrow as pa
@@ -154,9 +154,8 @@ class ColumnarTable(TableSource):
         for file, chunks in groupby(some, key=lambda chunk: chunk.place[0]):
             left = {chunk.place[1]: chunk.rows for chunk in chunks}
             beside = dict(self.cells_of(file))
-            own = [column for column in dict.fromkeys(columns) if column not in beside]
             with discreet(file.where, self.form.form):
-                for group, batch in self.form.batches(file, list(left), own, most, each):
+                for group, batch in self.form.batches(file, list(left), self._own(columns, beside), most, each):
                     left[group] -= len(batch)
                     if left[group] < 0:
                         raise DataError(f"{file.where}: it holds more rows than when the table was opened")
@@ -171,10 +170,16 @@ class ColumnarTable(TableSource):
         for file in self.parts:
             beside = dict(self.cells_of(file))
             with discreet(file.where, self.form.form):
-                own = self.form.table(file, [column for column in wanted if column not in beside])
+                own = self.form.table(file, self._own(wanted, beside))
                 parts.append(_with_cells(own.replace_schema_metadata(None), beside, wanted))
         self.require_unchanged()
         return as_frame(pa.concat_tables(parts))
+
+    def _own(self, columns: Sequence[str], beside: Mapping[str, str | None]) -> list[str]:
+        """Those of these columns that files hold themselves; where others are beside them one at least, which tells how
+        many rows there are."""
+        own = [column for column in dict.fromkeys(columns) if column not in beside]
+        return own or self.arrow_schema.names[: bool(beside)]
 
     def digest(self) -> bytes:
         """Of the bytes of its files, in their order, and of what their folders say; they are watched from then on
@@ -188,12 +193,13 @@ class ColumnarTable(TableSource):
         return hashlib.sha256(self.kind + b"".join(parts) + said).digest()
 
 
-def _with_cells(rows: pa.RecordBatch | pa.Table, beside: dict[str, str | None], columns: Sequence[str]) -> pa.Table:
-    """The rows with those of these columns that are the same in all of them."""
-    for name in dict.fromkeys(columns):
-        if name in beside:
-            rows = rows.append_column(name, pa.repeat(pa.scalar(beside[name], pa.string()), rows.num_rows))
-    return rows
+def _with_cells(rows: Any, beside: Mapping[str, str | None], columns: Sequence[str]) -> Any:
+    """A batch or a table with those of these columns that are the same in all of its rows."""
+    if not beside:
+        return rows
+    for name, cell in beside.items():
+        rows = rows.append_column(name, pa.repeat(pa.scalar(cell, pa.string()), rows.num_rows))
+    return rows.select([name for name in rows.schema.names if name in columns])
 
 
 def buffer_size(columns: int, buffers: int = BUFFERS) -> int:
