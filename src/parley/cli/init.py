@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def init_command(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILES...", help="Private tables (.csv or .parquet), one for each owner.")
+        list[Path],
+        typer.Argument(metavar="FILES...", help="Private tables (.csv, .parquet, s3://...), one for each owner."),
     ],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="What shall be predicted.")],
     write: Annotated[Path, typer.Option(metavar="TERMS", help="Where the terms go.")],

@@ -18,6 +18,7 @@ from parley.data.sources.files import LocalFile
 from parley.data.sources.source import AT_ONCE
 from parley.data.table import numbers
 from parley.errors import DataError
+from parley.owner.warnings import find_warnings
 
 SECRET = "Jane Doe 1969"
 CELLS = ("", "1", " 7", "x y", "NA", "é", '"a,b"', '"x\ny"', '""', '"q""r"', 'm"d', '"x"y', "\t", "1e400", "0012")
@@ -189,3 +190,19 @@ def test_packed_files_that_end_early_and_rows_longer_than_a_block_are_refused(tm
     assert read_table(tmp_path / "long.csv")["a"].str.len().tolist() == [1, 7_000_000, 1]
     with pytest.raises(DataError, match="a row is longer than 2 MB"):
         len(long_file(tmp_path / "long.csv"))
+
+
+def test_owners_of_long_files_are_told_what_owners_of_held_ones_are(tmp_path):
+    table, terms = regression_table(300), make_terms(300)
+    table["customer_id"], table["note"] = np.arange(300) // 2, "x, y"
+    table.loc[150:] = table.loc[:149].to_numpy()  # half of the rows are copies
+    said = []
+    for columns in (table, table.drop(columns="customer_id")):
+        columns.to_csv(tmp_path / "t.csv", index=False)
+        for source in (CsvFile(tmp_path / "t.csv"), long_file(tmp_path / "t.csv")):
+            owner = parley.Owner("a", source)
+            said.append([str(warning) for warning in find_warnings(owner, owner.prepare(terms))])
+    assert said[0] == said[1]
+    assert said[2] == said[3]
+    assert any("customer_id" in text for text in said[1])
+    assert any("copies of an earlier row" in text for text in said[3])

@@ -33,6 +33,7 @@ SOURCES: dict[str | type, Callable[..., TableSource]] = {
     FOLDER: ParquetFolder,
     pd.DataFrame: FrameTable,
 }
+HERE = (".dat",)  # what is not read from object stores
 
 # Endings of files that are read as those of another ending are.
 ALIKE = {
@@ -77,6 +78,8 @@ def _source(table: Table, asked: dict[str, str | None]) -> TableSource:
 
 
 def _opened(kind: str, place: Path | StoredFile, where: str, asked: dict[str, str | None]) -> TableSource:
+    if isinstance(place, StoredFile) and kind in HERE:
+        raise DataError(f"{where}: such files are read on this machine alone; {EXPECTED}")
     if asked and SOURCES[kind] is not csv_file:
         raise DataError(f"{where}: a separator or an encoding is asked for CSV files alone; this one declares its own")
     return SOURCES[kind](place, **asked)

@@ -44,6 +44,7 @@ class CsvFile(TextFile):
 class LongCsvFile(TableSource):
     """The same of a file that is not held: rows are read whenever they are asked for, and changes are refused."""
 
+    long: ClassVar[bool] = True
     drops_words: ClassVar[bool] = True
 
     def __init__(self, file: DataFile, separator: str | None = None, encoding: str | None = None) -> None:

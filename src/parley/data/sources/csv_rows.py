@@ -43,8 +43,8 @@ class CsvRows:
         return (batch.select(list(dict.fromkeys(columns))) for batch in _even(self._parsed(wanted), at_once))
 
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """All rows of these columns, in the types in which `example` has them."""
-        names = self.head.names if columns is None else list(dict.fromkeys(columns))
+        """All rows of these columns, of all if none are named, in the types in which `example` has them."""
+        names = list(dict.fromkeys(columns or self.head.names))
         example = self.head.example[names]
         schema = pa.schema([(name, pa.large_string()) for name in names])
         table = pa.Table.from_batches(self._parsed(names), schema)

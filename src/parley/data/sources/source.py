@@ -35,6 +35,7 @@ class TableSource(ABC):
     """A table. A new kind says `example`, its length, `frame`, `digest` and `require_unchanged`; `SOURCES` lists it."""
 
     streams: ClassVar[bool] = False  # whether its rows are never held all at once
+    long: ClassVar[bool] = False  # whether its cells may be too many to be held all at once, though its rows are not
     drops_words: ClassVar[bool] = False  # whether words for a missing cell ("NA") come as gaps, whatever was meant
     named: ClassVar[bool] = True  # whether its columns have names of their own, else those that are usual there
 
