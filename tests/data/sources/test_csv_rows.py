@@ -18,6 +18,9 @@ from parley.data.sources.files import LocalFile
 from parley.data.sources.source import AT_ONCE
 from parley.data.table import numbers
 from parley.errors import DataError
+from parley.network.identity.settings import load_owner
+from parley.network.serving.daemon import open_owner
+from parley.network.serving.opening import open_ledger
 from parley.owner.warnings import find_warnings
 
 SECRET = "Jane Doe 1969"
@@ -139,6 +142,8 @@ def test_large_files_are_not_held_and_train_the_same_model(tmp_path, monkeypatch
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"])
 def test_separators_and_encodings_are_seen_in_the_line_of_names_or_asked_for(tmp_path, separator, encoding):
     table = pd.DataFrame({"größe": ["1", "2,5;7|8"], "b": ["ä\tö", "ü"]})
+    if encoding.startswith("utf"):
+        table["lost \ufffd"] = "\ufffd"  # what once was another character
     table.to_csv(path := tmp_path / "t.csv", index=False, sep=separator, encoding=encoding)
     shown = encoding.startswith("utf")
     read = open_table(path, encoding=None if shown else encoding)
@@ -149,6 +154,17 @@ def test_separators_and_encodings_are_seen_in_the_line_of_names_or_asked_for(tmp
     if not shown:
         with pytest.raises(DataError, match="its line of names is not UTF-8; say by name which encoding it has"):
             open_table(path)
+
+
+def test_an_owner_s_settings_ask_by_name(tmp_path):
+    table = regression_table(20).rename(columns={"x0": "größe"})
+    table.to_csv(path := tmp_path / "t.csv", index=False, sep=" ", encoding="latin-1")
+    open_ledger(tmp_path / "bank", "a", path, 1.0, 0.0, "127.0.0.1:0")
+    settings = tmp_path / "bank" / "owner.toml"
+    settings.write_text('separator = " "\nencoding = "latin-1"\n' + settings.read_text())
+    owner = open_owner(load_owner(settings))
+    np.testing.assert_array_equal(numbers(owner.table.frame(), "größe", "t"), table["größe"])
+    owner.ledger.close()
 
 
 def test_what_cannot_be_asked_for_is_refused(tmp_path):

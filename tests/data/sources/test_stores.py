@@ -1,3 +1,4 @@
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,11 @@ SERVERS = {"small server": object_store.small_server, "moto": object_store.moto_
 def store(request):
     if request.param == "moto" and object_store.moto_command() is None:
         pytest.skip("moto_server is not installed: pip install 'moto[server]'")
-    with SERVERS[request.param]() as opened:
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(SERVERS[request.param]())
+        except OSError as error:
+            pytest.skip(str(error))
         yield opened
 
 

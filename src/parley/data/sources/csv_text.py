@@ -1,7 +1,8 @@
 """The text of a CSV file: its line of names, and the rows below it as UTF-8, packed or not.
 
 Formal guarantee: how rows are read follows from the file's name, its first bytes and its line of names, which are
-public, or from what was asked for by name: no record has a say in separator or encoding.
+public, or from what was asked for by name: no record has a say in separator or encoding. Whether a separator also ends
+every row is seen in the first one, and where others are not like it the file is refused.
 """
 
 import codecs
@@ -22,7 +23,8 @@ START = 4 << 20  # bytes in which the line of names ends
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 SEPARATORS = (",", ";", "\t", "|")
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-END = "the end of this table"  # in every cell of a last line that is no row: text that ends inside of quotes hides it
+# In every cell of a last line that is no row: text that ends inside of quotes hides it. No separator is among these.
+END = "\x1e\x04"
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
     above, names = lines.record(separator)
     if not names:
         raise DataError(f"{file.where}: is empty, or its first line is; expected the names of the columns there")
-    if "\ufffd" in above or "\0" in above:
+    size = len(mark) + len(above.encode(encoding))
+    if start[len(mark) : size].decode(encoding, errors="ignore") != above or "\0" in above:
         raise DataError(f"{file.where}: its line of names is not {encoding.upper()}; say by name which encoding it has")
     first = lines.record(separator)[1]
     closed = len(first) == len(names) + 1 and first[-1] in MISSING_WORDS
@@ -81,7 +84,6 @@ def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
         example = pd.read_csv(io.StringIO(above), dtype=str, index_col=False, sep=separator)
     except ValueError as error:  # its text may quote what was taken for names
         raise DataError(f"{file.where}: its line of names cannot be read ({type(error).__name__})") from None
-    size = len(mark) + len(above.encode(encoding))
     return CsvHead(above, tuple(names), example, size, separator, encoding, closed)
 
 
