@@ -187,6 +187,6 @@ def test_the_promise_is_about_recordings(tables, tmp_path):
     owner = Owner("plant-0", tables[0], ledger=Ledger(tmp_path / "a.ledger", 2.0, 1e-6))
     said = " ".join(acceptance_summary(owner, owner.prepare(plant_terms(1, RUNS, 1.0))))
     assert "promises every recording" in said
-    assert "m recordings" in said
+    assert "m recordings is promised m times that ε, with a δ that grows" in said
     assert "person" not in said
     owner.ledger.close()

@@ -13,6 +13,7 @@ from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.reservoir.objective import ReadOutError
 from parley.tasks.reservoir.question import StateMomentsQuestion
 from parley.tasks.reservoir.recordings import ReservoirPreparation, reservoir_of, reservoir_preparation
+from parley.tasks.several_recordings import several_recordings
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable
 
@@ -22,7 +23,6 @@ class EchoStates(Task):
 
     name = "reservoir"
     unit = "recording"
-    several = " Somebody with m recordings is promised m times that ε."
     predicts = True
     instead = (
         "model.kind: echo-state networks cannot be planned, negotiated, refined or learned without a centre yet; "
@@ -51,6 +51,9 @@ class EchoStates(Task):
 
     def record_column(self, model: Model) -> str:
         return reservoir_of(model).recording
+
+    def several(self, agreement: Agreement) -> str:
+        return several_recordings(agreement.setup, agreement.part.name)
 
     def purpose(self, agreement: Agreement) -> list[str]:
         """What is predicted from what, by which reservoir."""
