@@ -17,6 +17,11 @@ from parley.tasks.several_recordings import several_recordings
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable
 
+HELD_OUT = (
+    "Recordings are held out by the order in which they begin, which is not protected: what is promised is about a "
+    "recording replaced by one that begins where it began."
+)
+
 
 class EchoStates(Task):
     """A record is a whole recording, and so is the unit of privacy; what comes out predicts a column over time."""
@@ -66,6 +71,7 @@ class EchoStates(Task):
             "changes them.",
             f"The first {reservoir.samples:,} samples of a recording count, but for the first {reservoir.washout:,}, "
             "while the nodes forget how they began. Rows are in the order of time.",
+            *([HELD_OUT] if model.holdout else []),
         ]
 
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
