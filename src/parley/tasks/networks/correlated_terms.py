@@ -1,7 +1,6 @@
 """What terms must say where the noise of a network's answers is correlated across rounds.
 
-Formal guarantee: the noise is proved for Gaussian noise that every owner adds itself, for records in fixed batches that
-come in every epoch, and for people with one record each (`correlated.MixedGradientQuestion`). All else is refused here.
+What its proof needs is checked by its question (`terms.questions.check_mixed_batches`).
 """
 
 from collections.abc import Mapping
@@ -42,22 +41,9 @@ class CorrelatedSGDRules(NetworkSGDRules):
             raise ValueError("participation|expected none beside correlated-sgd: every round asks everybody")
 
     def check(self, terms: Terms) -> None:
-        """Refuse noise and people that the proof is not about."""
-        privacy = terms.privacy
+        """Refuse rounds that ask some alone."""
         if any(owner.stride is not None for owner in terms.owners):
             raise ValueError("owners.stride|expected none beside correlated-sgd: every round asks everybody")
-        if terms.noise.summed:
-            raise ValueError(
-                "privacy.noise|expected 'each-owner' beside correlated-sgd: hosts draw a noise for one round, which no "
-                "other takes back"
-            )
-        if privacy.mechanism != "gaussian":
-            raise ValueError("privacy.mechanism|expected 'gaussian' beside correlated-sgd: no other noise is proved")
-        if privacy.records_per_person > 1:
-            raise ValueError(
-                "privacy.records_per_person|expected 1 beside correlated-sgd: an answer mixes several batches, and "
-                "would be about several records of a person"
-            )
 
 
 ALGORITHM: AlgorithmRules = CorrelatedSGDRules()
