@@ -96,8 +96,8 @@ def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
     judging = [held for held in folds(len(known[1]), FOLDS) if _has_every_class(setup, known[1], ~held)]
     if len(judging) < 2:
         return (
-            "other trees than those of this file grow here, and the public sample has too few rows, of all or of a class, "
-            "to judge them; take a larger public sample, or 'bins'"
+            "other trees than those of this file grow here, and the public sample has too few rows, of all or of a "
+            "class, to judge them; take a larger public sample, or 'bins'"
         )
     grown = grown or HeldBack.of([_grown_without(setup, known, held).cost for held in judging])
     most = grown.cost + WORSE * grown.spread

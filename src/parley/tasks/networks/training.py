@@ -27,7 +27,7 @@ from parley.privacy.accounting.joint_series import JointSeries
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.events import Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
-from parley.privacy.mechanisms.banded import Band, best_band
+from parley.privacy.mechanisms.banded import MOST_STEPS, Band, best_band
 from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import Tables
 from parley.tasks.networks.algorithm import NetworkSGD, check_steps
@@ -84,6 +84,8 @@ class NetworkPlan:
             raise SettingError(f"noise = {self.noise!r}: expected 'independent' or 'correlated'")
         if self.noise == "correlated" and self.mechanism != "gaussian":
             raise SettingError("noise = 'correlated': expected mechanism = 'gaussian' beside it; no other is proved")
+        if self.noise == "correlated" and self.steps > MOST_STEPS:
+            raise SettingError(f"epochs = {self.epochs}: expected at most {MOST_STEPS:,} steps beside correlated noise")
 
     @property
     def steps(self) -> int:
