@@ -40,7 +40,7 @@ class MixedGradientQuery(Query):
     stands for rounds before the first is not looked at."""
 
     kind: ClassVar[str] = "mixed-network-gradient"
-    tables: ClassVar[frozenset[str]] = frozenset({"theta"})
+    matrices: ClassVar[frozenset[str]] = frozenset({"theta"})
     theta: Floats
 
 

@@ -37,7 +37,7 @@ from parley.tasks.networks.modules import Route, module_scores, parameters_of, s
 from parley.tasks.networks.objective import NetworkParameters, cross_entropy, squared
 from parley.tasks.networks.prepared_rows import NetworkRows
 from parley.tasks.networks.question import NetworkGradientQuestion
-from parley.tasks.networks.stable_plan import StablePlan, StableSeries, require_study
+from parley.tasks.networks.stable_plan import StablePlan, StableSteps, require_study
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.tasks.networks.training_checkpoint import TrainingCheckpoint, load_training_checkpoint
 from parley.validate import Floats, positive, upper, whole
@@ -214,7 +214,7 @@ class _Answering:
     """The owner's side: one question, its noise, its rows, its books."""
 
     question: NetworkGradientQuestion | MixedGradientQuestion
-    series: Series | StableSeries
+    series: Series | StableSteps
     tables: Tables
     ledger: AnyLedger
     noise: SafeNoise | FastNoise
@@ -274,7 +274,7 @@ def _answering(
 
 def _question(
     made: RecordGradients, plan: NetworkPlan | StablePlan, rows: int
-) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSeries]:
+) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSteps]:
     """(what every step asks, the noise of all answers)."""
     band = _band(plan)
     if band is None or isinstance(plan, StablePlan):
