@@ -35,7 +35,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from parley.data import rowwise
-from parley.data.blocks import sum_blocks
+from parley.data.blocks import add, sum_blocks
+from parley.data.cluster import here
+from parley.data.held_pieces import HeldBlocks
 from parley.validate import Floats
 
 T = TypeVar("T")
@@ -211,7 +213,10 @@ class Design(Summable):
         return [self._part(rows) for rows in self.blocks]
 
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
-        return sum_blocks(part, self.pieces)
+        cluster = here() if self.study and len(self) > BLOCK else None
+        if cluster is None:
+            return sum_blocks(part, self.pieces)
+        return add(cluster.sums(self, HeldBlocks, self.pieces, part))
 
     def margins(self, flat: Floats) -> Floats:
         """Every row's products with parameters [R, p] -> [R, n]."""

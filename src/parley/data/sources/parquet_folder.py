@@ -1,4 +1,4 @@
-"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`blocks.joined`)."""
+"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`cluster.joined`)."""
 
 from pathlib import Path
 from typing import ClassVar

@@ -41,6 +41,10 @@ class ParquetTable(TableSource):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
 
+    def __reduce__(self) -> tuple[type["ParquetTable"], tuple[Path]]:
+        """What travels to another machine is where it lies: whoever sends it watches its files."""
+        return type(self), (self.path,)
+
     @abstractmethod
     def found(self) -> tuple[Path, ...]:
         """The files that are there now, in their order."""
