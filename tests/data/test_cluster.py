@@ -103,7 +103,7 @@ def test_sums_are_the_same_to_the_bit_read_or_kept_by_whomever(tmp_path, client,
     for _ in range(3):
         np.testing.assert_array_equal(answer(agreement), alone)
     kept = client.run(_reserved)
-    assert sum(kept.values()) == sum(map(train.reader.size, train.places)) == 8 * len(train) * (3 + 4)
+    assert sum(kept.values()) == sum(map(train.reader.size, train.places)) == 8 * len(train) * (3 + 5)
     assert all(kept.values())  # both have some
     assert joined.largest < 20_000
     one = dict([next(iter(client.nthreads().items()))])

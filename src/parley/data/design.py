@@ -152,6 +152,10 @@ class Design(Summable):
         """Neighbouring rows, without a copy."""
         return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows])
 
+    def apart(self) -> "Design":
+        """The same rows in memory of their own, in the same order of rows and columns."""
+        return replace(self, X=np.copy(self.X, order="K"), y=self.y.copy(), weight=self.weight.copy())
+
     def batch(self, places: NDArray[np.int64]) -> "Design":
         everybody = len(places) == len(self) and np.array_equal(places, np.arange(len(self)))
         return self._part(slice(None) if everybody else places)  # a slice copies nothing

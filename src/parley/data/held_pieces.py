@@ -28,6 +28,7 @@ class Reader(Protocol[P_contra, B_co]):
     """Reads pieces of a table, block by block."""
 
     def blocks(self, piece: P_contra, /) -> Iterator[B_co]: ...
+    def held(self, piece: P_contra, /) -> Sequence[B_co]: ...
     def size(self, piece: P_contra, /) -> int: ...
 
 
@@ -73,7 +74,7 @@ class HeldPieces(Held, Generic[P, B]):
     def __init__(self, reader: Reader[P, B], pieces: Sequence[P]) -> None:
         super().__init__()
         self._reader, self._pieces = reader, pieces
-        self._kept: dict[int, list[B]] = {}
+        self._kept: dict[int, Sequence[B]] = {}
         self._read, self.reserved = set[int](), 0
         _holders.add(self)
 
@@ -91,7 +92,7 @@ class HeldPieces(Held, Generic[P, B]):
             self._read.add(number)
             return self._reader.blocks(piece)
         try:
-            blocks = list(self._reader.blocks(piece))
+            blocks = self._reader.held(piece)
         except BaseException:
             self.reserved -= self._reader.size(piece)
             raise

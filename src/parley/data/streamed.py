@@ -60,8 +60,12 @@ class PieceReader:
         return _aligned(self._prepared(piece))
 
     def size(self, piece: Piece) -> int:
-        """Bytes of its kept rows with their targets and weights, and two norms that a block may remember."""
-        return 8 * piece.rows * (self.row_width + 4)
+        """Bytes of its kept rows with their targets and weights, and three numbers a row that a block remembers."""
+        return 8 * piece.rows * (self.row_width + 5)
+
+    def held(self, piece: Piece) -> list[Design]:
+        """The same blocks, each in memory of its own: sums over them are the same to the bit, and quicker."""
+        return [block.apart() for block in self.blocks(piece)]
 
     def sum(self, part: Part, piece: Piece) -> Floats:
         """part(block) added up over the piece."""
