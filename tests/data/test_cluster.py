@@ -1,20 +1,26 @@
 """Sums on a real local Dask cluster of two processes, which may spill as Dask's own settings say."""
 
 import gc
+import json
+import os
 import pickle
+import threading
 import time
 
 import cloudpickle
 import numpy as np
 import pytest
 from samples import class_table, make_terms, regression_table
+from typer.testing import CliRunner
 
 import parley
+from parley.cli.app import app
 from parley.data import cluster, held_pieces, streamed
 from parley.data.design import BLOCK
 from parley.data.held_pieces import HeldBlocks, HeldPieces
-from parley.errors import SettingError
+from parley.errors import Unavailable
 from parley.protocol.queries import GradientQuery
+from parley.terms import write_terms
 
 distributed = pytest.importorskip(
     "distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'"
@@ -58,8 +64,16 @@ def _spills(dask_worker):
     return held_pieces.spills(dask_worker)
 
 
+def _transitions(dask_scheduler):
+    return dask_scheduler.transition_counter
+
+
 def _reserved():
     return sum(holder.reserved for holder in held_pieces._holders)
+
+
+def _exit_soon():
+    threading.Timer(0.3, os._exit, [1]).start()
 
 
 def _share(share):
@@ -185,7 +199,43 @@ def test_a_study_has_the_same_numbers_on_a_cluster(client):
     assert afar.relative_fitness == alone.relative_fitness
 
 
+def test_the_command_takes_a_cluster(tmp_path, client):
+    rows = BLOCK + 9
+    class_table(rows).to_parquet(tmp_path / "a.parquet")
+    terms = make_terms(rows, model__kind="linear-svm", learning__horizon=2).changed(
+        owners={"a": {"data": str(tmp_path / "a.parquet")}}
+    )
+    write_terms(terms, tmp_path / "terms.toml")
+
+    def run(*options):
+        command = ["train", str(tmp_path / "terms.toml"), "--replicates", "5", "--seed", "1", "--json", *options]
+        return CliRunner().invoke(app, command)
+
+    steps = client.run_on_scheduler(_transitions)
+    alone, afar = (json.loads(run(*options).stdout) for options in ((), ("--cluster", client.scheduler.address)))
+    assert client.run_on_scheduler(_transitions) > steps
+    assert {**afar, "seconds": 0} == {**alone, "seconds": 0}
+    assert cluster.here() is None
+
+
 def test_a_scheduler_without_workers_is_said(client, monkeypatch):
     monkeypatch.setattr(client, "nthreads", dict)
-    with pytest.raises(SettingError, match="no workers at the moment"):
-        list(cluster.Cluster(client).sums(object(), HeldBlocks, [1], float))
+    with pytest.raises(Unavailable, match="no workers at the moment"):
+        cluster.Cluster(client).sum(HeldBlocks, HeldBlocks, [1], float)
+
+
+def test_a_lost_worker_is_made_up_for(tmp_path, client, joined, monkeypatch):
+    """The last test of the cluster: what a worker held is read again by those that are there."""
+    monkeypatch.setattr(cluster, "PATIENCE", 0.2)
+    agreement = prepared(folder_of(tmp_path))
+    alone = answer(agreement)
+    lost = next(iter(client.nthreads()))
+    exits = client.submit(_exit_soon, workers=[lost], pure=False)
+    for _ in range(30):
+        np.testing.assert_array_equal(answer(agreement), alone)
+        if lost not in client.nthreads():
+            break
+        time.sleep(0.1)
+    assert lost not in client.nthreads()
+    np.testing.assert_array_equal(answer(agreement), alone)
+    del exits

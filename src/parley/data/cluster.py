@@ -6,22 +6,29 @@ of the pieces, so a result does not depend on how many workers there are. What t
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from parley.data.blocks import add
 from parley.data.held_pieces import Held
-from parley.errors import SettingError
+from parley.errors import SettingError, Unavailable
 from parley.validate import Floats
 
 JOINING = 10.0  # seconds to wait for a cluster
+PATIENCE = 5.0  # seconds after which it is asked whether all workers are still there
+TRIES = 3  # of one sum, where workers are lost
 
 P = TypeVar("P")
 
 _thread = threading.local()
+
+
+class _WorkerLost(Exception):  # noqa: N818 - never seen outside
+    """A worker is gone with what it held."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,27 +48,45 @@ class Cluster:
         self._dealt: WeakKeyDictionary[object, Dealt] = WeakKeyDictionary()  # by table: gone with it
         self._dealing = threading.Lock()
 
-    def sums(
+    def sum(
         self, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P], part: Callable[[Any], Floats]
-    ) -> Iterator[Floats]:
-        """The sums over the pieces of a table in their order. `hold` makes what a worker holds of some of them."""
-        if not pieces:
-            return
-        dealt, first = self._deal(table, hold, pieces), 0
-        most = -(-len(pieces) // len(dealt.seats))
+    ) -> Floats:
+        """The sum over the pieces of a table, added up in their order. `hold` makes what a worker holds of some of
+        them."""
+        for _ in range(TRIES):
+            with suppress(_WorkerLost):
+                return add(self._sums(self._deal(table, hold, pieces), len(pieces), part))
+        raise Unavailable("cluster: its workers were lost, again and again; ask again when they stay")
+
+    def _sums(self, dealt: Dealt, pieces: int, part: Callable[[Any], Floats]) -> Iterator[Floats]:
+        """The sums of all pieces in their order. Each thread has an equal share of any first so many."""
+        first, most = 0, -(-pieces // len(dealt.seats))
         while first < most:
             seats = zip(dealt.holders, dealt.seats, strict=True)
-            asked = [self._submit(seat, _sums, holder, part, first) for holder, seat in seats]
-            told = self._client.gather(asked)
+            told = self._told(dealt, [self._submit(seat, _asked, holder, part, first) for holder, seat in seats])
             yield from (value for value in chain.from_iterable(zip_longest(*told)) if value is not None)
             first += len(told[0])
+
+    def _told(self, dealt: Dealt, asked: list[Any]) -> list[list[Floats]]:
+        """What these tasks come to. What a lost worker held is lost with it: then all is dealt out anew."""
+        from distributed import KilledWorker, wait
+
+        while True:
+            try:
+                wait(asked, timeout=PATIENCE)  # type: ignore[no-untyped-call, unused-ignore]
+                return list(self._client.gather(asked))
+            except KilledWorker:
+                raise _WorkerLost from None
+            except TimeoutError:
+                if self._client.nthreads() != dealt.threads:
+                    raise _WorkerLost from None
 
     def _deal(self, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
         """Every thread of every worker has a seat and is dealt each so many-th piece; dealt anew when workers came or
         went."""
         threads = self._client.nthreads()
         if not threads:
-            raise SettingError("cluster: its scheduler has no workers at the moment")
+            raise Unavailable("cluster: its scheduler has no workers at the moment")
         with self._dealing:
             dealt = self._dealt.get(table)
             if dealt is None or dealt.threads != threads:
@@ -72,11 +97,11 @@ class Cluster:
             return dealt
 
     def _submit(self, worker: str, work: Callable[..., Any], *about: Any) -> Any:
-        """Work for one worker, or for another if that is lost."""
-        return self._client.submit(work, *about, workers=[worker], allow_other_workers=True, pure=False)
+        """Work for one worker and no other, where what it is about is held."""
+        return self._client.submit(work, *about, workers=[worker], pure=False)
 
 
-def _sums(holder: Held, part: Callable[[Any], Floats], first: int) -> list[Floats]:
+def _asked(holder: Held, part: Callable[[Any], Floats], first: int) -> list[Floats]:
     return holder.sums(part, first)
 
 

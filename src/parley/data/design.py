@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from parley.data import rowwise
-from parley.data.blocks import add, sum_blocks
+from parley.data.blocks import sum_blocks
 from parley.data.cluster import here
 from parley.data.held_pieces import HeldBlocks
 from parley.validate import Floats
@@ -220,7 +220,7 @@ class Design(Summable):
         cluster = here() if self.study and len(self) > BLOCK else None
         if cluster is None:
             return sum_blocks(part, self.pieces)
-        return add(cluster.sums(self, HeldBlocks, self.pieces, part))
+        return cluster.sum(self, HeldBlocks, self.pieces, part)
 
     def margins(self, flat: Floats) -> Floats:
         """Every row's products with parameters [R, p] -> [R, n]."""

@@ -75,7 +75,7 @@ class HeldPieces(Held, Generic[P, B]):
         super().__init__()
         self._reader, self._pieces = reader, pieces
         self._kept: dict[int, Sequence[B]] = {}
-        self._read, self.reserved = set[int](), 0
+        self._read, self.reserved, self._keeping = set[int](), 0, threading.Lock()
         _holders.add(self)
 
     def __sizeof__(self) -> int:
@@ -85,18 +85,18 @@ class HeldPieces(Held, Generic[P, B]):
         return (add(map(part, self._blocks(number))) for number in range(first, len(self._pieces)))
 
     def _blocks(self, number: int) -> Iterable[B]:
-        kept, piece = self._kept.get(number), self._pieces[number]
-        if kept is not None:
-            return kept
-        if number not in self._read or not self._reserve(self._reader.size(piece)):
-            self._read.add(number)
+        piece, again = self._pieces[number], number in self._read
+        self._read.add(number)
+        if not again:
             return self._reader.blocks(piece)
-        try:
-            blocks = self._reader.held(piece)
-        except BaseException:
-            self.reserved -= self._reader.size(piece)
-            raise
-        return self._kept.setdefault(number, blocks)
+        with self._keeping:  # who asks at the same time waits, rather than read it too
+            if number not in self._kept and self._reserve(self._reader.size(piece)):
+                try:
+                    self._kept[number] = self._reader.held(piece)
+                except BaseException:
+                    self.reserved -= self._reader.size(piece)
+                    raise
+        return self._kept.get(number) or self._reader.blocks(piece)
 
     def _reserve(self, size: int) -> bool:
         """Whether there is room for so many bytes, which are its own from then on."""

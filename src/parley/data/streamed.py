@@ -140,7 +140,7 @@ class StreamedDesign(Summable):
         if cluster is None:
             total = sum_afar(partial(self.reader.sum, part), self.places)
         else:
-            total = add(cluster.sums(self, partial(HeldPieces, self.reader), self.places, part))
+            total = cluster.sum(self, partial(HeldPieces, self.reader), self.places, part)
         self.table.require_unchanged()
         return total
 

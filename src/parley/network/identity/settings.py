@@ -93,8 +93,8 @@ class OwnerSettings(_Settings):
     who show none.
 
     `cluster` is the address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are
-    read. `metrics` (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless
-    `metrics_anywhere` says otherwise.
+    read and kept. `metrics` (host:port) is a page for the owner's own monitoring, without TLS: on this machine only,
+    unless `metrics_anywhere` says otherwise.
     """
 
     name: Party
