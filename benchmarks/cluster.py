@@ -2,11 +2,13 @@
 a plain pass over as many bytes in the same processes, bytes a task, peak memory.
 
     python benchmarks/cluster.py [--rows 1000000 10000000] [--workers 2] [--memory 4] [--folder PLACE]
+                                 [--replicates 10000]
 
 84 bytes a row lie on the disk while it runs (100 million rows: 8.4 GB). The floor is `numpy.dot` of numbers with
 themselves, a block at a time: each is fetched from memory once and nothing else is done. `--memory` is each worker's
 limit in GB; of it half is for pieces, and what does not fit is read in every round. Times are the best of several
-rounds; core-seconds are those of all workers in one round, and hardly depend on what else the machine does.
+rounds; core-seconds are those of all workers in one round, and hardly depend on what else the machine does. At last a
+study of so many replicates on a small table, here and there.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -137,6 +140,22 @@ def measure(client: Any, folder: Path, rows: int, memory: float) -> float:
     return reading
 
 
+def study(client: Any, replicates: int) -> None:
+    """Print what a study takes on this machine alone and on the cluster, and whether its numbers are the same."""
+    rows, rng = 5 * BLOCK, np.random.default_rng(2)
+    table = pd.DataFrame(rng.uniform(-1, 1, (rows, COLUMNS)), columns=FEATURES).assign(y=rng.integers(0, 2, rows))
+    terms = terms_of(rows).changed(model={"kind": "logistic-regression"}, learning={"horizon": 2})
+    found = {}
+    for name, there in (("alone", None), ("cluster", cluster.Cluster(client))):
+        cluster.use(there)
+        began = time.perf_counter()
+        result = parley.train(terms, [parley.Owner("a", table)], replicates, seed=1, measure=False)
+        found[name] = result.theta
+        print(f"{replicates:,} replicates on {rows:,} rows, two rounds, {name}: {time.perf_counter() - began:.2f} s")
+    cluster.use(None)
+    print(f"  the same to the bit: {np.array_equal(found['alone'], found['cluster'])}")
+
+
 def main() -> None:
     import distributed
 
@@ -145,6 +164,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--memory", type=float, default=4.0)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--replicates", type=int, default=10_000)
     options = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     before: tuple[int, float] | None = None
@@ -161,6 +181,8 @@ def main() -> None:
             generate(Path(place), rows)
             took = measure(client, Path(place), rows, options.memory)
             cluster.use(None)
+            if options.replicates and rows == options.rows[-1]:
+                study(client, options.replicates)
         if before is not None:
             print(f"  {rows / before[0]:.0f} times the rows took {took / before[1]:.1f} times as long")
         before = rows, took

@@ -80,6 +80,10 @@ def _share(share):
     held_pieces.SHARE = share
 
 
+def _answer(size):
+    held_pieces.ANSWER = size
+
+
 def folder_of(place, rows=ROWS):
     table, folder = regression_table(rows), place / "table"
     folder.mkdir()
@@ -119,6 +123,9 @@ def test_sums_are_the_same_to_the_bit_read_or_kept_by_whomever(tmp_path, client,
     kept = client.run(_reserved)
     assert sum(kept.values()) == sum(map(train.reader.size, train.places)) == 8 * len(train) * (3 + 5)
     assert all(kept.values())  # both have some
+    client.run(_answer, 1)  # sums travel one by one
+    np.testing.assert_array_equal(answer(agreement), alone)
+    client.run(_answer, held_pieces.ANSWER)
     assert joined.largest < 20_000
     one = dict([next(iter(client.nthreads().items()))])
     monkeypatch.setattr(client, "nthreads", lambda: one)
