@@ -11,7 +11,7 @@ import pytest
 from samples import BOUNDS, class_table, make_terms, regression_table
 
 import parley
-from parley.data import blocks, streamed, synthetic_lending
+from parley.data import blocks, cluster, streamed, synthetic_lending
 from parley.data.arrow_cells import listed
 from parley.data.cells import LONGEST
 from parley.data.design import BLOCK, Design, Summable
@@ -293,6 +293,6 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
             daemon.join()
         assert np.isfinite(told.answer.value).all()
         assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter) > steps + 2
-    monkeypatch.setattr(blocks, "JOINING", 0.5)
-    with pytest.raises(SettingError, match="no Dask scheduler answers"), blocks.joined("tcp://127.0.0.1:1"):
+    monkeypatch.setattr(cluster, "JOINING", 0.5)
+    with pytest.raises(SettingError, match="no Dask scheduler answers"), cluster.joined("tcp://127.0.0.1:1"):
         raise AssertionError

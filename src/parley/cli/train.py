@@ -46,6 +46,13 @@ def train_command(
         float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
     ] = None,
     speeds: Speeds = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Add up rows on your own Dask cluster (tls://HOST:PORT); the numbers are those without it.",
+        ),
+    ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
         Path | None,
@@ -82,6 +89,7 @@ def train_command(
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
+    from parley.data.cluster import joined
     from parley.data.fitting import dropped_rows
     from parley.decisions.forecasting.coding import coding_cost
     from parley.learning.owners import accepting_owners, open_owners, require_ledgers
@@ -106,6 +114,8 @@ def train_command(
     if (own := task_of(terms).command("train")) is not None:
         if plot is not None or report is not None:
             raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
+        if cluster is not None:
+            raise SettingError(f"--cluster: expected none for {terms.task}, whose tables are held here")
         given = (ledgers, lifetime, lifetime_delta)
         own(terms, RunOptions(*given, seed=seed, replicates=replicates, save=save, anyway=anyway, as_json=as_json))
         return
@@ -118,8 +128,9 @@ def train_command(
         )
     if ledgers is not None:
         require_ledgers(terms, ledgers, lifetime, lifetime_delta)
-    with progress_bar("what the public sample says of it") as progress:
+    with progress_bar("what the public sample says of it") as progress, joined(cluster) as begin:
         expected = _worth(terms, ledgers is not None and not anyway, paces)
+        begin()
         progress.says("reading tables")
         owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
         progress.says("training")

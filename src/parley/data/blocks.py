@@ -1,18 +1,15 @@
 """Sums over pieces of a table, on all cores. A speed setting: the result does not depend on how many there are."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, partial
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from parley.errors import SettingError
 from parley.validate import Floats
-
-JOINING = 10.0  # seconds to wait for a cluster
 
 P = TypeVar("P")
 
@@ -20,7 +17,7 @@ P = TypeVar("P")
 def sum_blocks(part: Callable[[P], Floats], blocks: Sequence[P]) -> Floats:
     """The sum of part(block), added up in the order of the blocks whatever thread computed them."""
     # blocks are small: BLAS threads would cost more than they bring, and fight ours
-    with _one_blas_thread():
+    with one_blas_thread():
         return add(_pool(os.getpid()).map(part, blocks) if len(blocks) > 1 and _cores() > 1 else map(part, blocks))
 
 
@@ -31,34 +28,8 @@ def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
 
     readers = _cores() + 1  # one of them waits for the disk while the others compute
     work = joblib.Parallel(n_jobs=readers, prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
-    with _one_blas_thread():
+    with one_blas_thread():
         return add(work(joblib.delayed(part)(piece) for piece in pieces))
-
-
-@contextmanager
-def joined(scheduler: str | None) -> Iterator[Callable[[], object] | None]:
-    """Connected to a Dask cluster. What is yielded is to be called in each thread whose sums over a disk shall be
-    computed there.
-
-    The cluster's machines read the table and send exact sums: they must be the owner's own, and so must the lines
-    between them.
-    """
-    if scheduler is None:
-        yield None
-        return
-    try:
-        import distributed
-        import joblib
-    except ModuleNotFoundError:
-        raise SettingError("cluster: needs the extra 'cluster': pip install 'parley[cluster]'") from None
-    try:
-        client = distributed.Client(scheduler, timeout=JOINING)  # type: ignore[no-untyped-call, unused-ignore]
-    except (OSError, ValueError):
-        raise SettingError(f"cluster = {scheduler!r}: no Dask scheduler answers there") from None
-    try:
-        yield partial(joblib.parallel_config, backend="dask", client=client)
-    finally:
-        client.close()  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def add(parts: Iterable[Floats]) -> Floats:
@@ -82,7 +53,7 @@ def _pool(pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_cores(), thread_name_prefix="parley-blocks")
 
 
-def _one_blas_thread() -> AbstractContextManager[Any]:
+def one_blas_thread() -> AbstractContextManager[Any]:
     """While it lasts, BLAS computes on one thread. Setting that takes longer than a small sum, asking does not."""
     libraries = _blas()
     already = all(library.num_threads == 1 for library in libraries.lib_controllers)

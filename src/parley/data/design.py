@@ -36,6 +36,8 @@ from scipy.special import expit
 
 from parley.data import rowwise
 from parley.data.blocks import sum_blocks
+from parley.data.cluster import here
+from parley.data.held_pieces import HeldBlocks
 from parley.validate import Floats
 
 T = TypeVar("T")
@@ -150,6 +152,10 @@ class Design(Summable):
         """Neighbouring rows, without a copy."""
         return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows])
 
+    def apart(self) -> "Design":
+        """The same rows in memory of their own, in the same order of rows and columns."""
+        return replace(self, X=np.copy(self.X, order="K"), y=self.y.copy(), weight=self.weight.copy())
+
     def batch(self, places: NDArray[np.int64]) -> "Design":
         everybody = len(places) == len(self) and np.array_equal(places, np.arange(len(self)))
         return self._part(slice(None) if everybody else places)  # a slice copies nothing
@@ -211,7 +217,10 @@ class Design(Summable):
         return [self._part(rows) for rows in self.blocks]
 
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
-        return sum_blocks(part, self.pieces)
+        cluster = here() if self.study and len(self) > BLOCK else None
+        if cluster is None:
+            return sum_blocks(part, self.pieces)
+        return cluster.sum(self, HeldBlocks, self.pieces, part)
 
     def margins(self, flat: Floats) -> Floats:
         """Every row's products with parameters [R, p] -> [R, n]."""

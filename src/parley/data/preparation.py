@@ -22,6 +22,7 @@ from parley.data.basis import bent
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
+from parley.data.holdout import divided, trained_places
 from parley.data.parts import counted_rows, how_many, parts_of
 from parley.data.rounding import settle, sizes, standard
 from parley.data.sources import Rows, Table, TableSource, open_table
@@ -30,7 +31,7 @@ from parley.data.streamed import StreamedDesign
 from parley.data.table import codes, numbers, require_columns
 from parley.data.targets import has_target
 from parley.errors import DataError
-from parley.terms import Model, Terms, training_records
+from parley.terms import Model, Terms
 from parley.validate import LARGEST, Floats
 
 
@@ -367,18 +368,15 @@ class Preparation:
         return made[0], made[1]
 
     def _streamed(self, table: TableSource, columns: list[str]) -> tuple[Summable, Summable]:
-        train = self.trained_on(len(table)) if self.model.holdout else None
-        held = np.zeros(len(table), dtype=bool) if train is None else ~train
-        designs = [StreamedDesign(table, columns, kept, self.width, self.block) for kept in (train, held)]
+        parts = divided(self.model, len(table))
+        designs = [StreamedDesign(table, columns, kept, self.width, self.block) for kept in parts]
         for design in designs:
             design.check()
         return designs[0], designs[1]
 
     def trained_on(self, rows: int) -> NDArray[np.bool_]:
         """Which places are learned from; the same for all tables of this size: it hides nothing."""
-        train = np.ones(rows, dtype=bool)
-        train[np.random.default_rng(0).permutation(rows)[training_records(rows, self.model.holdout) :]] = False
-        return train
+        return trained_places(self.model, rows)
 
     def target_column(self, frame: Rows, name: str) -> Floats:
         """The raw target [n]: numbers, or names as their places in the agreed list."""

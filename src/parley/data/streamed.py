@@ -4,18 +4,22 @@ Formal guarantee: the sums carry the rounding bound of a table in memory (`summa
 blocks of `BLOCK` inside a piece, blocks inside a piece one after the other, then pieces. With N = ceil(n/BLOCK) blocks
 in all, a piece of M blocks and every piece but the last at least `PIECE` blocks long, a number passes at most (BLOCK -
 1) + (M - 1) + (pieces - 1) <= BLOCK + N additions, because the other pieces hold at least PIECE blocks for each
-addition that they cost.
+addition that they cost. Pieces follow from the table alone, and their sums are added up in their order: a sum is the
+same to the bit whoever computes it, from rows that are read or from rows that are kept.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.blocks import add, sum_afar
+from parley.data.cluster import here
 from parley.data.design import BLOCK, Design, Summable, pooled
+from parley.data.held_pieces import HeldPieces
+from parley.data.holdout import Choice, Marked
 from parley.data.sources import Chunk, Rows, TableSource
 from parley.data.sources.files import discreet
 from parley.data.sources.rows import chosen_rows
@@ -23,6 +27,7 @@ from parley.errors import DataError
 from parley.validate import Floats
 
 PIECE = 64  # blocks that a piece has at least
+PIECES = 256  # of a table at most: they grow with it
 AT_ONCE = 16  # blocks in memory at a time, for each core
 
 Part = Callable[[Design], Floats]
@@ -31,10 +36,55 @@ Prepare = Callable[[Rows, str, bool], Design]
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive chunks; `start` is the place of their first row in the table."""
+    """Consecutive chunks; `start` is the place of their first row in the table, `kept` says which of their rows belong
+    to it, None all, and `rows` how many those are."""
 
     chunks: tuple[Chunk, ...]
     start: int
+    kept: Choice | None
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class PieceReader:
+    """All that it takes to read pieces of a table, here or on another machine."""
+
+    table: TableSource
+    columns: list[str]
+    row_width: int
+    prepare: Prepare
+    secret: bool
+
+    def blocks(self, piece: Piece) -> Iterator[Design]:
+        """The piece's kept rows in blocks of exactly `BLOCK`, but for the last."""
+        return _aligned(self._prepared(piece))
+
+    def size(self, piece: Piece) -> int:
+        """Bytes of its kept rows with their targets and weights, and three numbers a row that a block remembers."""
+        return 8 * piece.rows * (self.row_width + 5)
+
+    def held(self, piece: Piece) -> list[Design]:
+        """The same blocks, each in memory of its own: sums over them are the same to the bit, and quicker."""
+        return [block.apart() for block in self.blocks(piece)]
+
+    def sum(self, part: Part, piece: Piece) -> Floats:
+        """part(block) added up over the piece."""
+        return add(map(part, self.blocks(piece)))
+
+    def _prepared(self, piece: Piece) -> Iterator[Design]:
+        """The piece's kept rows as they come."""
+        place, end = piece.start, piece.start + sum(chunk.rows for chunk in piece.chunks)
+        for batch in self.table.chunk_batches(piece.chunks, self.columns, AT_ONCE * BLOCK):
+            after = place + len(batch)
+            if after > end:
+                raise DataError(f"{self.table.where}: it holds more rows than when the table was opened")
+            with discreet(self.table.where):
+                kept = batch if piece.kept is None else chosen_rows(batch, piece.kept.marks(place, after))
+                design = self.prepare(kept, f"{self.table.where}, counted from row {place + 1} on", self.secret)
+            yield design
+            place = after
+        if place != end:
+            raise DataError(f"{self.table.where}: it holds fewer rows than when the table was opened")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,50 +92,64 @@ class StreamedDesign(Summable):
     """A prepared table on disk. Sums over its rows are all it offers: gradients and second moments, not the rows
     themselves.
 
-    `kept` marks the rows that belong to it, None all; `prepare` makes a design of some rows of these `columns`, `width`
+    `kept` says which rows belong to it, None all; `prepare` makes a design of some rows of these `columns`, `width`
     numbers each, and knows whether they were drawn in secret (`secret`): then rows are prepared, too, as if each were
     alone.
     """
 
     table: TableSource
     columns: list[str]
-    kept: NDArray[np.bool_] | None
+    kept: Choice | None
     row_width: int
     prepare: Prepare
     secret: bool = False
 
     def __len__(self) -> int:
-        return len(self.table) if self.kept is None else int(self.kept.sum())
+        return len(self.table) if self.kept is None else len(self.kept)
 
     @property
     def width(self) -> int:
         return self.row_width
 
     @cached_property
+    def reader(self) -> PieceReader:
+        return PieceReader(self.table, self.columns, self.row_width, self.prepare, self.secret)
+
+    @cached_property
     def places(self) -> list[Piece]:
-        """The chunks gathered into pieces of at least `PIECE` blocks of kept rows, but for the last."""
-        pieces, gathered, start, end, count = [], [], 0, 0, 0
+        """The chunks gathered into pieces of at least `PIECE` blocks of kept rows, but for the last; of more where
+        there would be more than `PIECES`."""
+        least = BLOCK * max(PIECE, -(-len(self) // (PIECES * BLOCK)))
+        pieces, gathered, start, end, count = list[Piece](), list[Chunk](), 0, 0, 0
         for chunk in self.table.chunks:
             gathered.append(chunk)
-            count += chunk.rows if self.kept is None else int(self.kept[end : end + chunk.rows].sum())
+            count += chunk.rows if self.kept is None else self.kept.count(end, end + chunk.rows)
             end += chunk.rows
-            if count >= PIECE * BLOCK:
-                pieces.append(Piece(tuple(gathered), start))
+            if count >= least:
+                pieces.append(self._piece(gathered, start, end, count))
                 gathered, start, count = [], end, 0
-        return [*pieces, Piece(tuple(gathered), start)] if count else pieces
+        return [*pieces, self._piece(gathered, start, end, count)] if count else pieces
+
+    def _piece(self, chunks: list[Chunk], start: int, end: int, rows: int) -> Piece:
+        return Piece(tuple(chunks), start, None if self.kept is None else self.kept.within(start, end), rows)
 
     def sum(self, part: Part) -> Floats:
         """Every row once, or an error: the sensitivity counts on it."""
         self.table.require_unchanged()
-        total = sum_afar(lambda piece: add(part(block) for block in self._blocks(piece)), self.places)
+        cluster = here()
+        if cluster is None:
+            total = sum_afar(partial(self.reader.sum, part), self.places)
+        else:
+            total = cluster.sum(self, partial(HeldPieces, self.reader), self.places, part)
         self.table.require_unchanged()
         return total
 
     def batch(self, places: NDArray[np.int64]) -> "StreamedDesign":
         """Marked among all rows: every batch reads the table once."""
         marked = np.zeros(len(self.table), dtype=bool)
-        marked[places if self.kept is None else np.flatnonzero(self.kept)[places]] = True
-        return replace(self, kept=marked)
+        among = None if self.kept is None else np.flatnonzero(self.kept.marks(0, len(marked)))
+        marked[places if among is None else among[places]] = True
+        return replace(self, kept=Marked.of(marked))
 
     def drawn(self, places: NDArray[np.int64]) -> "StreamedDesign":
         return replace(self.batch(places), secret=True)
@@ -122,22 +186,7 @@ class StreamedDesign(Summable):
         return moments[:p, :p], moments[:p, p], float(moments[p, p])
 
     def _blocks(self, piece: Piece) -> Iterator[Design]:
-        """The piece's kept rows in blocks of exactly `BLOCK`, but for the last."""
-        return _aligned(self._prepared(piece))
-
-    def _prepared(self, piece: Piece) -> Iterator[Design]:
-        """The piece's kept rows as they come."""
-        place, end = piece.start, piece.start + sum(chunk.rows for chunk in piece.chunks)
-        for batch in self.table.chunk_batches(piece.chunks, self.columns, AT_ONCE * BLOCK):
-            if place + len(batch) > end:
-                raise DataError(f"{self.table.where}: it holds more rows than when the table was opened")
-            with discreet(self.table.where):
-                kept = batch if self.kept is None else chosen_rows(batch, self.kept[place : place + len(batch)])
-                design = self.prepare(kept, f"{self.table.where}, counted from row {place + 1} on", self.secret)
-            yield design
-            place += len(batch)
-        if place != end:
-            raise DataError(f"{self.table.where}: it holds fewer rows than when the table was opened")
+        return self.reader.blocks(piece)
 
 
 def _aligned(designs: Iterator[Design]) -> Iterator[Design]:

@@ -96,12 +96,16 @@ def tightest(clip: float | None, implied: float, norm: ClipNorm) -> RecordBound 
 
 def derivative_limit(design: Design, bound: RecordBound) -> Floats:
     """How large the derivative of each record's loss may be, a hair below Xi/|x| so that rounding cannot lift the
-    product above Xi.
+    product above Xi. Found once for a table.
 
     A row that measures less than SMALLEST is taken to measure that: its limit is below Xi/|x|, and finite.
     """
-    limit = bound.value / np.maximum(design.row_norms(bound.norm), SMALLEST)
-    return limit * (1 - (design.width + 8) * UNIT)
+
+    def found() -> Floats:
+        limit = bound.value / np.maximum(design.row_norms(bound.norm), SMALLEST)
+        return np.asarray(limit * (1 - (design.width + 8) * UNIT))
+
+    return design.derived(("derivative limit", bound), found)
 
 
 def bound_norm(features: Floats, norm: ClipNorm) -> float:

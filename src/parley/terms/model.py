@@ -91,6 +91,7 @@ class Model(Section):
     )
     trees: Trees | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
+    holdout_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
     intercept: Annotated[bool, Field(strict=True)] | None = None
     states: tuple[Name, ...] | None = None  # from here on: of a plant, learned from trajectories
     inputs: tuple[Name, ...] | None = None
@@ -165,6 +166,8 @@ class Model(Section):
         require_own_keys(self)
         rules_of(MODELS[self.kind].task).check_model(self)
         check_outcome(self)
+        if self.holdout_seed is not None and not self.holdout:
+            raise ValueError("holdout_seed|expected only beside holdout, whose rows it decides")
         if self.features is not None:
             if not self.features:
                 raise ValueError("features|expected at least one column; leave the key out for every numeric column")
@@ -307,7 +310,8 @@ class Model(Section):
 
 
 # Keys on which it does not hang how columns become features.
-APART = {"regularisation", "class_weight", "radius", "holdout", "seed", "public", "preparation", "preparation_sha256"}
+APART = {"regularisation", "class_weight", "radius", "holdout", "holdout_seed", "seed"}
+APART |= {"public", "preparation", "preparation_sha256"}
 
 
 def prepares_otherwise(model: Model, update: Mapping[str, Any]) -> bool:

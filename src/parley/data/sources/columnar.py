@@ -63,6 +63,10 @@ class ColumnarTable(TableSource):
         self.place = place if isinstance(place, DataFile) else LocalFile(place)
         super().__init__(self.place.path if isinstance(self.place, LocalFile) else None)
 
+    def __reduce__(self) -> tuple[type["ColumnarTable"], tuple[DataFile]]:
+        """What travels to another machine is where it lies: whoever sends it watches its files."""
+        return type(self), (self.place,)
+
     @abstractmethod
     def found(self) -> tuple[DataFile, ...]:
         """The files that are there now, in their order."""

@@ -1,4 +1,4 @@
-"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`blocks.joined`).
+"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`cluster.joined`).
 
 Files that lie in the folder itself are the table; where there are none, those of its subfolders are, in the order of
 their paths, byte by byte. Subfolders that are named year=2024 say that all rows below have the text 2024 in a column

@@ -94,9 +94,9 @@ class OwnerSettings(_Settings):
     who show none.
 
     `separator` and `encoding` say how a CSV table is read where its line of names should not decide. `cluster` is the
-    address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read. `metrics`
-    (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless `metrics_anywhere`
-    says otherwise.
+    address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read and
+    kept. `metrics` (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless
+    `metrics_anywhere` says otherwise.
     """
 
     name: Party

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from parley.data.blocks import joined
+from parley.data.cluster import joined
 from parley.data.sources import find_source
 from parley.errors import SettingError, TermsError
 from parley.network.exchange.delivery import Delivery
@@ -36,7 +36,7 @@ CALLS_EACH = 8  # of the calls taken on at once, for one caller; beyond that it 
 SENDING = 30.0  # seconds that a caller may take to send its message
 GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
 
-Initializer = Callable[[], object] | None  # what each worker does before its first call
+Initializer = Callable[[], object]  # what each worker does before its first call
 
 
 def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
@@ -80,6 +80,7 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
     readiness = Readiness(owner, acceptances, settings.table, lambda: None if network is None else network.ends)
     metrics = Metrics(settings.name, _metric_sources(owner, acceptances, readiness, network))
     log.listeners += [readiness.on_event, metrics.on_event]
+    begin()
     service.prepare()
     with ExitStack() as after:
         after.callback(_close, owner, service, log)

@@ -21,7 +21,7 @@ accepted = "accepted"         # the terms that a person here accepted
 listen = {listen}           # for learners with certificates; left out: off the network, and [identity] is not read
 # socket = "/run/parley/{name}.sock"   # for relays on this machine, by terms accepted with --relay
 # metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
-# cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a folder's table
+# cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read and keep pieces of a folder's table
 
 # [hosts]                     # for terms with one noise for all: where the hosts are that they name
 # host-a = {{ address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}  # its only key (parley certs show)

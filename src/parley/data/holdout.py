@@ -1,0 +1,142 @@
+"""Which rows of a table are learned from and which are kept for scoring: by their places, never by what they hold.
+
+Formal guarantee: both rules are functions of the number of rows and of the terms alone. Neighbouring tables, which have
+the same size, hold out the same places, and exactly as many as the terms say (`terms.holdout`): the choice tells
+nothing, and a mean over either part has a public number of rows.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.terms import Model, held_out_records, training_records
+
+STRATUM = 4096  # neighbouring places among which some are chosen
+_NAME = b"parley holdout"
+
+Marks = NDArray[np.bool_]
+
+
+class Choice(ABC):
+    """Some places of a table."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many places are chosen."""
+
+    @abstractmethod
+    def marks(self, start: int, stop: int) -> Marks:
+        """Which of the places from start to stop - 1 are chosen [stop - start]."""
+
+    @abstractmethod
+    def count(self, start: int, stop: int) -> int:
+        """How many of them are."""
+
+    @abstractmethod
+    def within(self, start: int, stop: int) -> "Choice":
+        """What tells so much of these places alone: as little as can be carried to another machine."""
+
+
+@dataclass(frozen=True, eq=False)
+class Marked(Choice):
+    """Places that are marked one by one, eight to a byte; `first` is that of the first mark."""
+
+    bits: NDArray[np.uint8]
+    first: int = 0
+
+    @classmethod
+    def of(cls, marks: Marks, first: int = 0) -> "Marked":
+        return cls(np.packbits(marks), first)
+
+    def __len__(self) -> int:
+        return int(np.bitwise_count(self.bits).sum())
+
+    def marks(self, start: int, stop: int) -> Marks:
+        start, stop = start - self.first, stop - self.first
+        byte = start // 8
+        found = np.unpackbits(self.bits[byte : -(-stop // 8)], count=stop - 8 * byte)
+        return found[start - 8 * byte :].astype(bool)
+
+    def count(self, start: int, stop: int) -> int:
+        return int(np.count_nonzero(self.marks(start, stop)))
+
+    def within(self, start: int, stop: int) -> "Marked":
+        return self.of(self.marks(start, stop), start)
+
+
+@dataclass(frozen=True)
+class ByPlace(Choice):
+    """`held` of `rows` places, in every stratum its share, by words of SHAKE-256; with `others` all places but those.
+
+    Of the stratum from a to b - 1, floor(b held/rows) - floor(a held/rows) places are chosen, which together are `held`
+    exactly: those with the smallest words that follow from the seed and the stratum's number. So a place is looked up
+    without the others of the table.
+
+    >>> choice = ByPlace(10_000, 2_000, seed=7)
+    >>> len(choice), int(choice.marks(0, 10_000).sum()), choice.count(0, 4096)
+    (2000, 2000, 819)
+    """
+
+    rows: int
+    held: int
+    seed: int
+    others: bool = False
+
+    def __len__(self) -> int:
+        return self.rows - self.held if self.others else self.held
+
+    def marks(self, start: int, stop: int) -> Marks:
+        first, last = start // STRATUM, -(-stop // STRATUM)
+        found = [np.empty(0, dtype=bool), *(self._stratum(number) for number in range(first, last))]
+        return np.concatenate(found)[start - first * STRATUM : stop - first * STRATUM]
+
+    def count(self, start: int, stop: int) -> int:
+        return self._before(stop) - self._before(start)
+
+    def within(self, start: int, stop: int) -> "ByPlace":
+        return self
+
+    def _before(self, place: int) -> int:
+        """How many places before this one are chosen."""
+        whole = place // STRATUM * STRATUM
+        held = whole * self.held // self.rows if whole < self.rows else self.held
+        chosen = whole - held if self.others else held
+        return chosen + (int(np.count_nonzero(self.marks(whole, place))) if place > whole else 0)
+
+    def _stratum(self, number: int) -> Marks:
+        start, stop = number * STRATUM, min((number + 1) * STRATUM, self.rows)
+        size, chosen = stop - start, stop * self.held // self.rows - start * self.held // self.rows
+        if chosen in (0, size):
+            return np.full(size, (chosen == size) is not self.others)
+        key = _NAME + self.seed.to_bytes(8, "little") + number.to_bytes(8, "little")
+        words = np.frombuffer(hashlib.shake_256(key).digest(4 * size), dtype="<u4").astype(np.uint64)
+        ranked = words * STRATUM + np.arange(size, dtype=np.uint64)  # no two alike
+        return np.asarray((ranked <= np.partition(ranked, chosen - 1)[chosen - 1]) ^ self.others)
+
+
+def divided(model: Model, rows: int) -> tuple[Choice | None, Choice]:
+    """(places that are learned from, None for all; places that are held out), as the terms say."""
+    held = held_out_records(rows, model.holdout)
+    if not held:
+        return None, ByPlace(rows, 0, 0)
+    if model.holdout_seed is not None:
+        return ByPlace(rows, held, model.holdout_seed, others=True), ByPlace(rows, held, model.holdout_seed)
+    train = _permuted(rows, training_records(rows, model.holdout))
+    return Marked.of(train), Marked.of(~train)
+
+
+def trained_places(model: Model, rows: int) -> Marks:
+    """Which places are learned from, as truth values [rows]."""
+    if model.holdout_seed is None:
+        return _permuted(rows, training_records(rows, model.holdout))
+    return ByPlace(rows, held_out_records(rows, model.holdout), model.holdout_seed, others=True).marks(0, rows)
+
+
+def _permuted(rows: int, kept: int) -> Marks:
+    """The first `kept` places of one permutation of all: the rule of terms without a seed."""
+    train = np.ones(rows, dtype=bool)
+    train[np.random.default_rng(0).permutation(rows)[kept:]] = False
+    return train
