@@ -18,7 +18,7 @@ class DelayedDMD(BaseEstimator):  # type: ignore[misc]
     """Find A, B and the delay r of x' = A x + B u(t - r) from samples of its states and inputs.
 
     `max_delay` is the longest delay looked for, in whole sampling periods. `delays = "each"` gives every input a delay
-    of its own. `rank` keeps the state's leading modes only; A_ and B_ then act on the coordinates `modes_`.T @ x.
+    of its own. `rank` keeps the state's leading modes only; `A_` and `B_` then act on the coordinates `modes_`.T @ x.
     `method = "instruments"` is consistent with white noise on the measured states and in the plant; "least-squares" is
     Z's regression, which noise in the measurements biases.
 
