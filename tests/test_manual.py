@@ -1,8 +1,10 @@
 """The manual is whole: every page has its place, every link leads somewhere, docstrings read, commands exist."""
 
+import inspect
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,27 @@ def test_every_word_of_the_glossary_stands_once_and_in_order():
     words = [row.split("|")[1].strip().lower() for row in rows]
     assert words == sorted(set(words))
     assert all(row.count("|") == 3 for row in rows)
+
+
+def documented():
+    """Every function of the reference, and every class whose parameters it shows."""
+    module = None
+    for line in (DOCS / "api.md").read_text().splitlines():
+        if found := re.fullmatch(r"\.\. currentmodule:: (\S+)", line):
+            module = found[1]
+        elif found := re.fullmatch(r"\.\. auto(?:function|class):: (\w+)", line):
+            yield module, found[1]
+
+
+@pytest.mark.parametrize(("module", "name"), [*documented()])
+def test_every_parameter_of_the_reference_has_its_words(module, name):
+    """In the docstring of a class or of one that it is made from: an estimator has those that all of them share."""
+    if "networks" in module:
+        pytest.importorskip("torch", reason="networks need the extra parley[torch]")
+    thing = getattr(import_module(module), name)
+    kinds = inspect.getmro(thing) if inspect.isclass(thing) else (thing,)
+    texts = [inspect.cleandoc(kind.__doc__ or "") for kind in kinds if kind.__module__.startswith("parley")]
+    lists = [text.partition("Parameters\n----------\n")[2].partition("\n\n")[0] for text in texts]
+    named = {word for text in lists for line in re.findall(r"^\w.*$", text, re.MULTILINE) for word in line.split(", ")}
+    assert {*inspect.signature(thing).parameters} - named == set()
+    assert inspect.isclass(thing) or "\nReturns\n-------\n" in texts[0]

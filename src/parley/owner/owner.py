@@ -57,9 +57,20 @@ class Contribution:
 class Owner:
     """One organisation with its private table.
 
-    With a durable `ledger` its answers are releases: noise is exact (`SafeNoise`) and a query holds one parameter.
+    With a durable ledger its answers are releases: noise is exact (`SafeNoise`) and a query holds one parameter.
     Without one the owner takes part in studies only: noise is seeded NumPy noise, replicates are an axis, and nothing
     it says may leave the machine.
+
+    Parameters
+    ----------
+    name
+        As the terms have it.
+    table
+        A data frame, a file, or any `TableSource`.
+    ledger
+        A `Ledger`, which makes its answers releases.
+    noise
+        Where noise is drawn from; left out, as above.
 
     Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP
     for replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: every

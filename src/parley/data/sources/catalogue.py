@@ -58,7 +58,18 @@ def open_table(table: Table) -> TableSource:
 
 
 def read_table(table: Table) -> pd.DataFrame:
-    """All rows at once: of a data frame, a file, or whatever else has a source that does not stream."""
+    """All rows at once.
+
+    Parameters
+    ----------
+    table
+        A data frame, a file, or whatever else has a source that does not stream.
+
+    Returns
+    -------
+    DataFrame
+        Its rows, in their order.
+    """
     source = find_source(table)
     if source.streams:
         raise DataError(f"{source.where}: expected a .csv or .parquet file")

@@ -330,7 +330,18 @@ def _task(preparation: Preparation) -> Task:
 
 
 def load_model(path: str | Path) -> JointModel:
-    """Read a model that `save` wrote."""
+    """Read a model that `save` wrote.
+
+    Parameters
+    ----------
+    path
+        The file, JSON.
+
+    Returns
+    -------
+    JointModel
+        A regressor or classifier with `predict`.
+    """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != (wanted := format_of(content)):

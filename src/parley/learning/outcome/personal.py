@@ -46,7 +46,20 @@ def own_and_personal(agreement: Agreement, joint: Floats) -> tuple[RidgeModel, P
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:
-    """The parameters [P] of the owner's own model (`own_model`)."""
+    """The parameters [P] of the owner's own model (`own_model`), from its own rows without noise: they stay inside.
+
+    Parameters
+    ----------
+    terms
+        How rows are prepared, and what is minimised.
+    owner
+        Whose table is learned from.
+
+    Returns
+    -------
+    array [P]
+        Coefficients of the prepared features, and the constant behind them.
+    """
     return own_model(owner.prepare(terms)).theta
 
 
