@@ -12,6 +12,12 @@ import pytest
 from parley.papers.reproduce import COMMANDS
 
 DOCS = Path(__file__).parents[1] / "docs"
+SHOWN_ELSEWHERE = {
+    "plan",
+    "negotiate",
+    "NetworkPlan",
+    "train_network",
+}  # in tutorials and networks.md: they take longer than examples
 
 
 def test_it_builds_without_a_warning(tmp_path):
@@ -59,3 +65,4 @@ def test_every_parameter_of_the_reference_has_its_words(module, name):
     named = {word for text in lists for line in re.findall(r"^\w.*$", text, re.MULTILINE) for word in line.split(", ")}
     assert {*inspect.signature(thing).parameters} - named == set()
     assert inspect.isclass(thing) or "\nReturns\n-------\n" in texts[0]
+    assert ("Examples\n--------\n>>> " in texts[0]) != (name in SHOWN_ELSEWHERE)

@@ -93,6 +93,12 @@ def split_dirichlet(
     -------
     list of DataFrame
         One for each owner; every row goes to exactly one of them.
+
+    Examples
+    --------
+    >>> parts = split_dirichlet(pd.DataFrame({"y": [0, 1] * 50}), "y", owners=3, concentration=0.5, seed=1)
+    >>> len(parts), sum(map(len, parts))
+    (3, 100)
     """
     require_columns(frame, [column], "table")
     owners = whole(owners, "owners")

@@ -77,6 +77,12 @@ class Owner:
     answer is a mean whose sensitivity is enforced by clipping or by bounds (`queries`), with the noise of its stage
     (`setup.Part`), queries chosen adaptively. With records shared by kappa owners the noise is that of eps_l/kappa, and
     the debit of eps_l covers the other copies. All answers under one agreement are about one table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> Owner("bank-a", pd.DataFrame({"rate": [7.5, 9.1]})).releases
+    False
     """
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:

@@ -68,7 +68,15 @@ def read_table(table: Table) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Its rows, in their order.
+        Its rows, in their order; cells of a CSV file as they are written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "bank.csv"
+    >>> _ = file.write_text("rate,term\\n7.5,36\\n9.1,60\\n")
+    >>> read_table(file)["rate"].tolist()
+    ['7.5', '9.1']
     """
     source = find_source(table)
     if source.streams:

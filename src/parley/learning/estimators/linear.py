@@ -262,7 +262,15 @@ class _PrivateClassifier(_PrivateEstimator):
 
 
 class PrivateLinearSVC(_PrivateClassifier, JointClassifier):
-    """Linear support vector machine of one table under differential privacy."""
+    """Linear support vector machine of one table under differential privacy.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3)); y = X @ [2.0, -1.0, 0.0] > 0.5
+    >>> PrivateLinearSVC(epsilon=2.0, random_state=0).fit(X, y).score(X, y) > 0.8
+    True
+    """
 
     kind = "linear-svm"
     usual = "averaged-subgradient"
@@ -283,7 +291,15 @@ class PrivateLogisticRegression(_PrivateClassifier, JointLogisticClassifier):
 
 
 class PrivateSoftmaxRegression(_PrivateClassifier, JointSoftmaxClassifier):
-    """Softmax regression of one table, with any number of classes, under differential privacy."""
+    """Softmax regression of one table, with any number of classes, under differential privacy.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2)); y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    >>> PrivateSoftmaxRegression(epsilon=2.0, random_state=0).fit(X, y).score(X, y) > 0.7
+    True
+    """
 
     kind = "softmax-regression"
 

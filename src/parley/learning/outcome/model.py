@@ -341,6 +341,15 @@ def load_model(path: str | Path) -> JointModel:
     -------
     JointModel
         A regressor or classifier with `predict`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from parley.learning.estimators import PrivateLinearRegression
+    >>> X, file = np.linspace(-1, 1, 200)[:, None], Path(tempfile.mkdtemp()) / "model.json"
+    >>> PrivateLinearRegression(random_state=0).fit(X, X[:, 0]).save(file)
+    >>> load_model(file).coef_.shape
+    (1,)
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))

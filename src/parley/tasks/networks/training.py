@@ -51,8 +51,18 @@ class NetworkPlan:
     """What is promised and how it is learned: `epochs` times `batches` steps, in each of which a record is drawn with
     probability 1/`batches`; all of them together cost (`epsilon`, `delta`).
 
-    With `noise` 'correlated', later noise takes earlier noise back; then records are in fixed batches, which hide
-    nobody, and the first step spends the whole budget."""
+    Parameters
+    ----------
+    epsilon, delta, clip
+        What all steps cost together, and the most that one record's gradient measures.
+    batches, epochs, step, optimiser, decay
+        How it is learned.
+    mechanism
+        "gaussian", or "laplace" with `delta` = 0.
+    noise
+        "correlated": later noise takes earlier noise back; then records are in fixed batches, which hide nobody, and
+        the first step spends the whole budget.
+    """
 
     epsilon: float
     delta: float
