@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Byte code is kept: the many processes that tests start need not compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test suite networks lint format bench clean
+.PHONY: demo test suite networks lint format manual bench clean
 
 demo: .venv/ready
 	$(BIN)/parley demo
@@ -36,6 +36,11 @@ lint: .venv/ready-dev
 format: .venv/ready-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Every document as a page, and the reference from docstrings; whatever is doubtful about a link or a page fails it.
+manual: .venv/ready-dev
+	$(BIN)/python -m sphinx -q -W --keep-going docs build/manual
+	@echo "build/manual/index.html"
 
 bench: .venv/ready-dev
 	$(INSTALL) -e ".[bench]"

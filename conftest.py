@@ -44,6 +44,8 @@ LONG = (
     "tests/protocol/queries/test_draws.py",
     "tests/test_benchmarks.py",
     "tests/test_examples.py",
+    "tests/test_tutorials.py",
+    "tests/test_manual.py",
     "tests/papers/wu2019",
     "tests/decisions/forecasting",
     "tests/cli",

@@ -21,6 +21,20 @@ def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
 def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.DataFrame]:
     """Blocks of rows one after the other, as in W section IV.
 
+    Parameters
+    ----------
+    frame
+        All rows.
+    sizes
+        How many rows each block has.
+
+    Returns
+    -------
+    list of DataFrame
+        The blocks; rows behind them are left out.
+
+    Examples
+    --------
     >>> [len(part) for part in split_consecutive(pd.DataFrame({"x": range(10)}), [3, 5])]
     [3, 5]
     """
@@ -32,7 +46,25 @@ def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.Data
 
 
 def split_by_column(frame: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
-    """One table for every value of `column` (a bank, a state, a hospital), without that column."""
+    """One table for every value of a column (a bank, a state, a hospital).
+
+    Parameters
+    ----------
+    frame
+        All rows.
+    column
+        Whose values tell owners apart.
+
+    Returns
+    -------
+    dict of DataFrame
+        By value, without that column.
+
+    Examples
+    --------
+    >>> sorted(split_by_column(pd.DataFrame({"bank": ["b", "a", "b"], "x": [1, 2, 3]}), "bank"))
+    ['a', 'b']
+    """
     require_columns(frame, [column], "table")
     groups = frame.groupby(column, sort=True, observed=True)
     return {str(value): part.drop(columns=column).reset_index(drop=True) for value, part in groups}
@@ -41,10 +73,32 @@ def split_by_column(frame: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]
 def split_dirichlet(
     frame: pd.DataFrame, column: str, owners: int, concentration: float, seed: int
 ) -> list[pd.DataFrame]:
-    """Owners that differ: each value (or quartile, if numeric with many values) of `column` is dealt out by its own
+    """Owners that differ: each value (or quartile, if numeric with many values) of a column is dealt out by its own
     Dirichlet draw.
 
-    Small `concentration`: very different owners; large: alike. Every row goes to exactly one owner.
+    Parameters
+    ----------
+    frame
+        All rows.
+    column
+        By which owners differ.
+    owners
+        How many.
+    concentration
+        Small: very different owners; large: alike.
+    seed
+        Of the draws.
+
+    Returns
+    -------
+    list of DataFrame
+        One for each owner; every row goes to exactly one of them.
+
+    Examples
+    --------
+    >>> parts = split_dirichlet(pd.DataFrame({"y": [0, 1] * 50}), "y", owners=3, concentration=0.5, seed=1)
+    >>> len(parts), sum(map(len, parts))
+    (3, 100)
     """
     require_columns(frame, [column], "table")
     owners = whole(owners, "owners")

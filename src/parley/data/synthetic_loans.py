@@ -16,8 +16,22 @@ GRADES = ("A", "B", "C", "D", "E", "F", "G")
 
 
 def synthetic_lending(n: int, seed: int = 0) -> pd.DataFrame:
-    """`n` loans with thirteen columns; the last one, `int_rate`, is the yearly interest rate in percent.
+    """Loans with thirteen columns; the last one, `int_rate`, is the yearly interest rate in percent.
 
+    Parameters
+    ----------
+    n
+        How many loans.
+    seed
+        Of the draws.
+
+    Returns
+    -------
+    DataFrame
+        One row a loan.
+
+    Examples
+    --------
     >>> book = synthetic_lending(1000, seed=1)
     >>> list(book.columns)[:3], len(book)
     (['loan_amnt', 'term', 'annual_inc'], 1000)

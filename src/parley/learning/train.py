@@ -22,17 +22,42 @@ def train(
     start: Floats | None = None,
     speeds: Mapping[str, float] | None = None,
 ) -> Any:
-    """Train one joint model by these terms: a `Result`. Terms of another task than prediction give what its wing
-    returns (`tasks`).
+    """Train one joint model by these terms.
 
     Owners with durable ledgers release: the terms must have been accepted by each (`Owner.accept`), there is one
     replicate, and nothing computed from their tables but the noisy answers is looked at. Owners without take part in a
-    study of `replicates` parallel runs; `measure` adds relative fitness and task metrics, computed from the private
-    tables, after every round or (`whole_path` false: faster) after the last alone. `start` is where the search begins,
-    something public: [P], or [replicates, P] in a study; left out, it begins where the objective says. `speeds`
-    (asynchronous terms): how many answers an owner gives in a unit of a virtual clock's time, by name, 0: none ever;
-    left out, owners are as fast as they have answers, and all give their last at once.
+    study.
 
+    Parameters
+    ----------
+    terms
+        What was agreed on.
+    owners
+        One for each owner of the terms.
+    replicates
+        How many parallel runs a study has.
+    seed
+        Of a study's noise; a release takes none.
+    progress
+        Is told how far the work is: (done, of).
+    measure
+        Whether a study has relative fitness and task metrics, computed from the private tables,
+    whole_path
+        after every round, or (false: faster) after the last alone.
+    start
+        Where the search begins, something public: [P], or [replicates, P] in a study; left out: where the objective
+        says.
+    speeds
+        Of asynchronous terms: how many answers an owner gives in a unit of a virtual clock's time, by name, 0: none
+        ever; left out, owners are as fast as they have answers, and all give their last at once.
+
+    Returns
+    -------
+    Result
+        The model and what became of it; of another task than prediction, what its wing returns (`tasks`).
+
+    Examples
+    --------
     >>> import parley
     >>> book = parley.data.synthetic_lending(4000, seed=1)
     >>> terms = parley.Terms.from_dict({

@@ -57,15 +57,32 @@ class Contribution:
 class Owner:
     """One organisation with its private table.
 
-    With a durable `ledger` its answers are releases: noise is exact (`SafeNoise`) and a query holds one parameter.
+    With a durable ledger its answers are releases: noise is exact (`SafeNoise`) and a query holds one parameter.
     Without one the owner takes part in studies only: noise is seeded NumPy noise, replicates are an axis, and nothing
     it says may leave the machine.
+
+    Parameters
+    ----------
+    name
+        As the terms have it.
+    table
+        A data frame, a file, or any `TableSource`.
+    ledger
+        A `Ledger`, which makes its answers releases.
+    noise
+        Where noise is drawn from; left out, as above.
 
     Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP
     for replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: every
     answer is a mean whose sensitivity is enforced by clipping or by bounds (`queries`), with the noise of its stage
     (`setup.Part`), queries chosen adaptively. With records shared by kappa owners the noise is that of eps_l/kappa, and
     the debit of eps_l covers the other copies. All answers under one agreement are about one table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> Owner("bank-a", pd.DataFrame({"rate": [7.5, 9.1]})).releases
+    False
     """
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:

@@ -347,7 +347,36 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 
 
 def load_terms(path: str | Path) -> Terms:
-    """Read a terms file. Paths inside it are relative to the file."""
+    """Read a terms file.
+
+    Parameters
+    ----------
+    path
+        The file, TOML; paths inside it are relative to it.
+
+    Returns
+    -------
+    Terms
+        The terms, every key checked; `TermsError` says which key is wrong, and what was expected.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "terms.toml"
+    >>> _ = file.write_text('''
+    ... [model]
+    ... kind = "linear-regression"
+    ... target = "rate"
+    ... [privacy]
+    ... clip = 40.0
+    ... [[owners]]
+    ... name = "bank-a"
+    ... records = 1000
+    ... epsilon = 1.0
+    ... ''')
+    >>> load_terms(file).owners[0].name
+    'bank-a'
+    """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")

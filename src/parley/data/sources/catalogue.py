@@ -110,7 +110,26 @@ def held_table(table: Table) -> TableSource:
 
 
 def read_table(table: Table) -> pd.DataFrame:
-    """All rows at once: of a data frame, a file, or whatever else has a source that does not stream."""
+    """All rows at once.
+
+    Parameters
+    ----------
+    table
+        A data frame, a file, or whatever else has a source that does not stream.
+
+    Returns
+    -------
+    DataFrame
+        Its rows, in their order; cells of a CSV file as they are written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "bank.csv"
+    >>> _ = file.write_text("rate,term\\n7.5,36\\n9.1,60\\n")
+    >>> read_table(file)["rate"].tolist()
+    ['7.5', '9.1']
+    """
     source = find_source(table)
     if source.streams:
         raise DataError(f"{source.where}: {EXPECTED}")

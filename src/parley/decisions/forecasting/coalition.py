@@ -113,6 +113,18 @@ def best_coalition(records: ArrayLike, epsilons: ArrayLike) -> NDArray[np.int64]
     """The places of the owners to ask, in ascending order, for the least privacy error (W Theorem 2's n^-2 sum eps^-2):
     O(N log N).
 
+    Parameters
+    ----------
+    records, epsilons
+        Of each owner, in one order [N].
+
+    Returns
+    -------
+    array of int
+        Places in that order.
+
+    Examples
+    --------
     >>> best_coalition([100_000, 1000, 50_000], [1.0, 0.1, 1.0]).tolist()
     [0, 2]
     """

@@ -183,11 +183,46 @@ def forecast(
 ) -> Forecast:
     """Forecast the joint model of these terms from public knowledge. No private record is looked at.
 
-    `pilot` is a public table, released moments or stated assumptions; left out: the terms' own public sample. For a
-    squared loss whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the
-    algorithm itself is run on the pilot with the noise of the real owners. What joining adds for each owner hangs on
-    how much owners differ: `differences`. `doing` is told what is worked at, `progress` how far that is. `speeds`
-    (asynchronous terms) are as `train` takes them; who has speed 0 never answers, and the forecast is of the others.
+    For a squared loss whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the
+    algorithm itself is run on the pilot with the noise of the real owners.
+
+    Parameters
+    ----------
+    terms
+        What owners would agree on.
+    pilot
+        A public table, released moments or stated assumptions; left out: the terms' own public sample.
+    seed
+        Of the pilot's resamples and runs.
+    resamples
+        How often the pilot is drawn again for the interval; left out: as often as its way of computing has it.
+    differences
+        How much owners differ, on which hangs what joining adds for each.
+    progress
+        Is told how far the work is: (done, of).
+    doing
+        Is told what is worked at.
+    speeds
+        For asynchronous terms, as `train` takes them; who has speed 0 never answers, and the forecast is of the others.
+
+    Returns
+    -------
+    Forecast
+        Relative fitness with its interval; costs, gain and verdict of each owner; the best coalition.
+
+    Examples
+    --------
+    >>> import parley
+    >>> public = parley.data.synthetic_lending(400, seed=1)
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "intercept": True,
+    ...               "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]}, "radius": 30.0},
+    ...     "learning": {"horizon": 20, "step": 1e-6},
+    ...     "privacy": {"clip": 2e4},
+    ...     "owners": [{"name": "a", "records": 4000, "epsilon": 1.0}, {"name": "b", "records": 900, "epsilon": 1.0}],
+    ... })
+    >>> [owner.name for owner in forecast(terms, public, resamples=4).owners]
+    ['a', 'b']
     """
     whole(seed, "seed", least=0)
     doing("calibrating noise, running the pilot")

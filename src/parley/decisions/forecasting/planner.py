@@ -165,9 +165,26 @@ def plan(
     """Choose rounds, steps, averages, clip, start, whitening and mechanism for the owners' budgets. No private record
     is looked at.
 
-    Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is
-    not the planner's to decide. Nor are hosts: where the terms name none, whoever asks gets the plan with one noise for
-    all beside the other.
+    Hosts are not the planner's to decide: where the terms name none, whoever asks gets the plan with one noise for all
+    beside the other.
+
+    Parameters
+    ----------
+    terms
+        What owners agree on; their budgets stay.
+    pilot
+        What plans are judged on, as `forecast` takes it; left out: the terms' own public sample.
+    delta
+        Allows Gaussian noise where the terms are pure: it weakens the promise, and that is for people to decide.
+    seed
+        Of the pilot runs.
+    progress
+        Is told how far the work is: (done, of).
+
+    Returns
+    -------
+    Proposal
+        What was tried, what is `best`, and the `terms` with that filled in.
     """
     whole(seed, "seed", least=0)
     require_rounds(terms)

@@ -123,11 +123,30 @@ def negotiate(
 ) -> Negotiation:
     """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
 
-    With `balance` the members pay the contracts themselves. With `keep_own` members use their own model where it is
-    better, so that nobody counts a loss; without, all use the joint one. Needs every owner's `value` and `privacy_cost`
-    and a public pilot sample; no private record is looked at. Assumes that the owners' data follow one law, and that
-    they state their values truthfully: an owner that says its privacy costs more is paid more. `doing` is told what is
-    worked at.
+    No private record is looked at. Assumes that the owners' data follow one law, and that they state their values
+    truthfully: an owner that says its privacy costs more is paid more.
+
+    Parameters
+    ----------
+    terms
+        With every owner's `value` and `privacy_cost`.
+    pilot
+        A public table; left out: the terms' own public sample.
+    target
+        The relative fitness that is wanted.
+    balance
+        Whether the members pay the contracts themselves.
+    seed
+        Of the forecast beneath.
+    keep_own
+        Whether members use their own model where it is better, so that nobody counts a loss.
+    doing
+        Is told what is worked at.
+
+    Returns
+    -------
+    Negotiation
+        Who joins with which budget, what it is worth to each, and the payments that reach the target.
     """
     doing("calibrating noise, running the pilot")
     if terms.noise.common:

@@ -33,17 +33,28 @@ Sample = tuple[Any, Any]
 class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
     """Trees of one table. Fitted names: `model_`, which is what `parley.train` gives, `released_`, `n_features_in_`.
 
-    Without a `public` sample trees look at one column each (`max_depth=2`: also at pairs), which is cut into `max_bins`
-    equal steps between `bounds`: (low, high), or one such pair for each column. They must be known from elsewhere than
-    the rows; what lies beyond counts as the end. Left out they are (-3, 3), which suits columns standardised by public
-    means and deviations. There are at least as many trees as one for the level and one for each column.
+    Without a public sample trees look at one column each, which is cut into equal steps between bounds. With one, trees
+    are grown on it, and private rows move their leaf values, beginning at the public ones. A missing cell (NaN) has a
+    leaf of its own, or lies at the public median with a column that says so.
 
-    With one, rows (X, y) that everybody may see, trees of `max_leaf_nodes` leaves are grown on it, and private rows
-    move their leaf values, beginning at the public ones: `min_samples_leaf` and `learning_rate` are about growing.
-    `bounds` left out are then the sample's.
-
-    A missing cell (NaN) has a leaf of its own, or lies at the public median with a column that says so. `delta` = 0
-    means Laplace noise, without a public sample alone.
+    Parameters
+    ----------
+    epsilon, delta
+        What a fit may tell about a person, at most; `delta` = 0 means Laplace noise, without a public sample alone.
+    bounds
+        (low, high), or one such pair for each column, known from elsewhere than the rows; what lies beyond counts as
+        the end. Left out they are the public sample's, without one (-3, 3), which suits columns standardised by public
+        means and deviations.
+    public
+        Rows (X, y) that everybody may see.
+    n_estimators
+        How many trees; without a public sample at least one for the level and one for each column.
+    max_leaf_nodes, min_samples_leaf, learning_rate
+        How trees are grown on the public sample.
+    max_bins, max_depth
+        Without one: into how many steps a column is cut, and whether trees look at pairs, too (2).
+    random_state
+        A seed makes it a study; None, a release.
 
     Formal guarantee: if `random_state` is None, `model_` is (epsilon, delta)-DP (replace-one; the number of rows, the
     set of class labels and the public sample are public). Like every fit of this room it is a release whose ledger
@@ -168,6 +179,8 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
 class PrivateBoostedClassifier(ClassifierMixin, _PrivateBoosted):  # type: ignore[misc]
     """Boosted trees of two classes under differential privacy; with a `public` sample of any number of classes.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(5000, 2)); y = (np.abs(X[:, 0]) + 0.3 * rng.normal(size=5000) > 0.7)
     >>> PrivateBoostedClassifier(epsilon=1.0, random_state=0).fit(X, y).score(X, y) > 0.8
@@ -224,9 +237,14 @@ class PrivateBoostedClassifier(ClassifierMixin, _PrivateBoosted):  # type: ignor
 class PrivateBoostedRegressor(RegressorMixin, _PrivateBoosted):  # type: ignore[misc]
     """Boosted trees of a number under differential privacy.
 
-    `target_bounds` are the ends within which targets count, known from elsewhere than the rows; left out they are the
-    public sample's, without one (-3, 3).
+    Parameters
+    ----------
+    target_bounds
+        The ends within which targets count, known from elsewhere than the rows; left out they are the public sample's,
+        without one (-3, 3).
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(5000, 2)); y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=5000)
     >>> PrivateBoostedRegressor(epsilon=1.0, random_state=0).fit(X, y).score(X, y) > 0.7

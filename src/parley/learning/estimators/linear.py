@@ -28,15 +28,26 @@ from parley.validate import LARGEST, Floats, positive
 class _PrivateEstimator(JointModel):
     """Training on one table.
 
-    `norm` is what a row of X usually measures at most, in L2: longer rows are shortened to it. It must be known from
-    elsewhere than the rows; left out it is the root of twice the number of features, which suits features standardised
-    by public means and deviations. Inside, features are scaled so that `norm` becomes that root; `radius`, the size of
-    the largest coefficient, refers to scaled features.
-
-    Without an `algorithm` it is the best that needs no tuning: objective perturbation for logistic and softmax
-    regression, one release of second moments for linear regression, both without rounds and steps; averaged
-    subgradients for the SVM. `clip`, `horizon` and `step` are for algorithms with rounds (`clip` for second moments,
-    too); `docs/terms.md` says what they mean.
+    Parameters
+    ----------
+    epsilon
+        What a fit may tell about a person, at most.
+    norm
+        What a row of X usually measures at most, in L2: longer rows are shortened to it. It must be known from
+        elsewhere than the rows; left out it is the root of twice the number of features, which suits features
+        standardised by public means and deviations. Inside, features are scaled so that it becomes that root.
+    radius
+        The size of the largest coefficient, of scaled features.
+    regularisation
+        The weight of the penalty.
+    algorithm
+        Left out it is the best that needs no tuning: objective perturbation for logistic and softmax regression, one
+        release of second moments for linear regression, both without rounds and steps; averaged subgradients for the
+        others.
+    clip, horizon, step
+        For algorithms with rounds (`clip` for second moments, too); `docs/terms.md` says what they mean.
+    random_state
+        A seed makes it a study; None, a release.
 
     Formal guarantee: if `random_state` is None, `theta_` is epsilon-DP (replace-one; the number of rows and the set of
     class labels are public), whatever norm the rows have. The fit is then a release like an owner's between
@@ -122,9 +133,13 @@ class _PrivateEstimator(JointModel):
 class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
     """Linear regression of one table under differential privacy.
 
-    `target_norm` is what a target usually measures at most, known from elsewhere than the rows; targets are divided by
-    it inside.
+    Parameters
+    ----------
+    target_norm
+        What a target usually measures at most, known from elsewhere than the rows; targets are divided by it inside.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 2)); y = X @ [1.0, -2.0] + 0.5
     >>> model = PrivateLinearRegression(epsilon=1.0, target_norm=3.0, random_state=0).fit(X, y)
@@ -161,9 +176,14 @@ class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
 class PrivatePoissonRegressor(_PrivateEstimator, JointPoissonRegressor):
     """Poisson regression of one table under differential privacy.
 
-    `largest_count`, `exposures` (the least and the largest) and `usual_rate`, what is usually counted in a unit of
-    exposure, must be known from elsewhere than the rows: larger counts and exposures beyond are cut.
+    Parameters
+    ----------
+    largest_count, exposures, usual_rate
+        The largest count, the least and the largest exposure, and what is usually counted in a unit of exposure. They
+        must be known from elsewhere than the rows: larger counts and exposures beyond are cut.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20000, 2)); y = rng.poisson(np.exp(X @ [0.5, -0.3]))
     >>> PrivatePoissonRegressor(epsilon=2.0, random_state=0).fit(X, y).score(X, y) > 0.15
@@ -242,7 +262,15 @@ class _PrivateClassifier(_PrivateEstimator):
 
 
 class PrivateLinearSVC(_PrivateClassifier, JointClassifier):
-    """Linear support vector machine of one table under differential privacy."""
+    """Linear support vector machine of one table under differential privacy.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3)); y = X @ [2.0, -1.0, 0.0] > 0.5
+    >>> PrivateLinearSVC(epsilon=2.0, random_state=0).fit(X, y).score(X, y) > 0.8
+    True
+    """
 
     kind = "linear-svm"
     usual = "averaged-subgradient"
@@ -251,6 +279,8 @@ class PrivateLinearSVC(_PrivateClassifier, JointClassifier):
 class PrivateLogisticRegression(_PrivateClassifier, JointLogisticClassifier):
     """Logistic regression of one table under differential privacy.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 3)); y = X @ [2.0, -1.0, 0.0] + rng.logistic(size=2000) > 0.5
     >>> PrivateLogisticRegression(epsilon=1.0, random_state=0).fit(X, y).score(X, y) > 0.8
@@ -261,7 +291,15 @@ class PrivateLogisticRegression(_PrivateClassifier, JointLogisticClassifier):
 
 
 class PrivateSoftmaxRegression(_PrivateClassifier, JointSoftmaxClassifier):
-    """Softmax regression of one table, with any number of classes, under differential privacy."""
+    """Softmax regression of one table, with any number of classes, under differential privacy.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2)); y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    >>> PrivateSoftmaxRegression(epsilon=2.0, random_state=0).fit(X, y).score(X, y) > 0.7
+    True
+    """
 
     kind = "softmax-regression"
 

@@ -330,7 +330,27 @@ def _task(preparation: Preparation) -> Task:
 
 
 def load_model(path: str | Path) -> JointModel:
-    """Read a model that `save` wrote."""
+    """Read a model that `save` wrote.
+
+    Parameters
+    ----------
+    path
+        The file, JSON.
+
+    Returns
+    -------
+    JointModel
+        A regressor or classifier with `predict`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from parley.learning.estimators import PrivateLinearRegression
+    >>> X, file = np.linspace(-1, 1, 200)[:, None], Path(tempfile.mkdtemp()) / "model.json"
+    >>> PrivateLinearRegression(random_state=0).fit(X, X[:, 0]).save(file)
+    >>> load_model(file).coef_.shape
+    (1,)
+    """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != (wanted := format_of(content)):

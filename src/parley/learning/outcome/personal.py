@@ -46,7 +46,32 @@ def own_and_personal(agreement: Agreement, joint: Floats) -> tuple[RidgeModel, P
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:
-    """The parameters [P] of the owner's own model (`own_model`)."""
+    """The parameters [P] of the owner's own model (`own_model`), from its own rows without noise: they stay inside.
+
+    Parameters
+    ----------
+    terms
+        How rows are prepared, and what is minimised.
+    owner
+        Whose table is learned from.
+
+    Returns
+    -------
+    array [P]
+        Coefficients of the prepared features, and the constant behind them.
+
+    Examples
+    --------
+    >>> import parley
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "intercept": True,
+    ...               "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]}},
+    ...     "privacy": {"clip": 2e4},
+    ...     "owners": [{"name": "bank", "records": 500, "epsilon": 1.0}],
+    ... })
+    >>> alone(terms, Owner("bank", parley.data.synthetic_lending(500))).shape
+    (3,)
+    """
     return own_model(owner.prepare(terms)).theta
 
 

@@ -48,10 +48,18 @@ class Ledger:
     agreement. What no file can notice is being put back together with all that lies beside it: a learner that keeps the
     chain's end does.
 
-    `lifetime`, `lifetime_delta` (0 if left out) and `rule` ("simple" if left out) are stated in the first row of a new
-    file and never change: afterwards they must be left out or equal. A file of an earlier version is upgraded
-    (`schema`); every opening verifies the chain (`verification`).
+    A file of an earlier version is upgraded (`schema`); every opening verifies the chain (`verification`).
 
+    Parameters
+    ----------
+    path
+        The file.
+    lifetime, lifetime_delta, rule
+        Epsilon, delta (0 if left out) and "simple" (if left out) or "zcdp": stated in the first row of a new file and
+        never changed. Afterwards they must be left out or equal.
+
+    Examples
+    --------
     >>> import tempfile
     >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "bank-a.ledger", lifetime=3.0)
     >>> float(ledger.lifetime[0]), float(ledger.reserved[0])

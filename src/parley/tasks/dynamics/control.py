@@ -25,8 +25,22 @@ def pole_placement(A_d: Floats, B_d: Floats, poles: Sequence[complex]) -> Floats
 def linear_quadratic(
     A_d: Floats, B_d: Floats, state_cost: ArrayLike | None = None, input_cost: ArrayLike | None = None
 ) -> Floats:
-    """The gain K [m, n] that minimises the sum of x'Qx + u'Ru; identities where left out.
+    """The gain K that minimises the sum of x'Qx + u'Ru.
 
+    Parameters
+    ----------
+    A_d, B_d
+        Of the sampled plant [n, n], [n, m].
+    state_cost, input_cost
+        Q [n, n] and R [m, m]; identities where left out.
+
+    Returns
+    -------
+    array [m, n]
+        K.
+
+    Examples
+    --------
     >>> linear_quadratic(np.array([[1.0]]), np.array([[1.0]])).round(3)  # the golden ratio's inverse
     array([[0.618]])
     """

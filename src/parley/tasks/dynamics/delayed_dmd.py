@@ -17,11 +17,20 @@ from parley.validate import Floats, positive, whole
 class DelayedDMD(BaseEstimator):  # type: ignore[misc]
     """Find A, B and the delay r of x' = A x + B u(t - r) from samples of its states and inputs.
 
-    `max_delay` is the longest delay looked for, in whole sampling periods. `delays = "each"` gives every input a delay
-    of its own. `rank` keeps the state's leading modes only; A_ and B_ then act on the coordinates `modes_`.T @ x.
-    `method = "instruments"` is consistent with white noise on the measured states and in the plant; "least-squares" is
-    Z's regression, which noise in the measurements biases.
+    Parameters
+    ----------
+    max_delay
+        The longest delay looked for, in whole sampling periods.
+    rank
+        Keeps so many leading modes of the state only; `A_` and `B_` then act on the coordinates `modes_`.T @ x.
+    delays
+        "each" gives every input a delay of its own.
+    method
+        "instruments" is consistent with white noise on the measured states and in the plant; "least-squares" is Z's
+        regression, which noise in the measurements biases.
 
+    Examples
+    --------
     >>> from parley.tasks.dynamics import Plant
     >>> rotor = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], delay=2.5, period=2)
     >>> inputs = np.random.default_rng(1).normal(size=(60, 2))

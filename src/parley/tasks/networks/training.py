@@ -51,8 +51,18 @@ class NetworkPlan:
     """What is promised and how it is learned: `epochs` times `batches` steps, in each of which a record is drawn with
     probability 1/`batches`; all of them together cost (`epsilon`, `delta`).
 
-    With `noise` 'correlated', later noise takes earlier noise back; then records are in fixed batches, which hide
-    nobody, and the first step spends the whole budget."""
+    Parameters
+    ----------
+    epsilon, delta, clip
+        What all steps cost together, and the most that one record's gradient measures.
+    batches, epochs, step, optimiser, decay
+        How it is learned.
+    mechanism
+        "gaussian", or "laplace" with `delta` = 0.
+    noise
+        "correlated": later noise takes earlier noise back; then records are in fixed batches, which hide nobody, and
+        the first step spends the whole budget.
+    """
 
     epsilon: float
     delta: float
@@ -172,15 +182,32 @@ def train_network(
     speed: Speed | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
 ) -> TrainedNetwork:
-    """Train a module from the parameters it has, on rows X [n, ...] with targets y [n]; the module itself stays as it
-    is.
+    """Train a module from the parameters it has; the module itself stays as it is.
 
-    With a `ledger` every step is debited before it is taken, and what the ledger's lifetime budget cannot pay is
-    refused before anything is computed; with a `checkpoint`, a file, training goes on where it stopped, and what was
-    spent stays spent. With neither, and no `seed`, noise is as safe, and nobody keeps books. With a `seed` it is a
-    study, whose outcome must not be released; a `StablePlan` is for studies alone. `validation`: public rows by which
-    progress is judged; private ones would be released by it. A `loss` of your own says a loss for every row [n], each
-    from that row alone.
+    Parameters
+    ----------
+    module, X, y
+        Any PyTorch module, rows [n, ...] and targets [n].
+    plan
+        What is promised and how it is learned; a `StablePlan` is for studies alone.
+    loss
+        One of your own says a loss for every row [n], each from that row alone.
+    ledger, owner
+        With a ledger every step is debited to that name before it is taken, and what the lifetime budget cannot pay is
+        refused before anything is computed. With none, and no seed, noise is as safe, and nobody keeps books.
+    checkpoint
+        A file from which training goes on where it stopped; what was spent stays spent.
+    validation
+        Public rows (X, y) by which progress is judged; private ones would be released by it.
+    seed
+        Makes it a study, whose outcome must not be released.
+    speed, progress
+        The device, and how norms are found; who is told how far it is. Neither changes a guarantee.
+
+    Returns
+    -------
+    TrainedNetwork
+        The module with its new parameters, and what it cost.
     """
     if isinstance(plan, StablePlan):
         require_study(seed, ledger)

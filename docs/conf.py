@@ -1,0 +1,37 @@
+"""The manual: every document of this folder, and the reference from docstrings (`make manual`)."""
+
+from sphinx.application import Sphinx
+
+from parley import __version__
+
+project = "Parley"
+author = "the authors of Parley"
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["examples"]
+default_role = "literal"  # docstrings write names as Markdown does
+
+myst_heading_anchors = 3  # links such as terms.md#columns-as-they-are lead where they lead elsewhere
+
+autodoc_mock_imports = ["safetensors", "torch"]  # an extra that reading docstrings does not need
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # what a parameter is stands in words; its type, in the source
+autodoc_preserve_defaults = True
+
+html_theme = "furo"
+html_title = f"Parley {version}"
+html_show_copyright = False
+
+# Files beside this folder, and the pages that stand for them here.
+_OUTSIDE = {"../README.md": "index.md", "../CONTRIBUTING.md": "taking_part.md"}
+
+
+def _inside(app: Sphinx, name: str, source: list[str]) -> None:
+    for file, page in _OUTSIDE.items():
+        source[0] = source[0].replace(f"({file})", f"({page})")
+
+
+def setup(app: Sphinx) -> None:
+    """What is read is the Markdown as it stands, but for links that leave the folder."""
+    app.connect("source-read", _inside)

@@ -1,0 +1,68 @@
+"""The manual is whole: every page has its place, every link leads somewhere, docstrings read, commands exist."""
+
+import inspect
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from parley.papers.reproduce import COMMANDS
+
+DOCS = Path(__file__).parents[1] / "docs"
+SHOWN_ELSEWHERE = {
+    "plan",
+    "negotiate",
+    "NetworkPlan",
+    "train_network",
+}  # in tutorials and networks.md: they take longer than examples
+
+
+def test_it_builds_without_a_warning(tmp_path):
+    """All of it is read and every reference looked up; nothing is drawn, which would take as long again."""
+    for library in ("sphinx", "myst_parser", "furo"):
+        pytest.importorskip(library, reason="the manual needs the extra parley[docs]")
+    words = ["-q", "-W", "--keep-going", "-b", "dummy", "-d", tmp_path / "read", DOCS, tmp_path / "built"]
+    built = subprocess.run([sys.executable, "-m", "sphinx", *words], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+
+
+def test_what_shows_an_erratum_exists():
+    named = re.findall(r"`parley reproduce ([\w-]+) --(figure|table) (\S+?)[ `]", (DOCS / "errata.md").read_text())
+    assert len(named) > 15
+    there = {(paper.name, exhibit.option, exhibit.word) for paper in COMMANDS for exhibit in paper.exhibits}
+    assert set(named) - there == set()
+
+
+def test_every_word_of_the_glossary_stands_once_and_in_order():
+    rows = [line for line in (DOCS / "glossary.md").read_text().splitlines() if line.startswith("| ")][1:]
+    words = [row.split("|")[1].strip().lower() for row in rows]
+    assert words == sorted(set(words))
+    assert all(row.count("|") == 3 for row in rows)
+
+
+def documented():
+    """Every function of the reference, and every class whose parameters it shows."""
+    module = None
+    for line in (DOCS / "api.md").read_text().splitlines():
+        if found := re.fullmatch(r"\.\. currentmodule:: (\S+)", line):
+            module = found[1]
+        elif found := re.fullmatch(r"\.\. auto(?:function|class):: (\w+)", line):
+            yield module, found[1]
+
+
+@pytest.mark.parametrize(("module", "name"), [*documented()])
+def test_every_parameter_of_the_reference_has_its_words(module, name):
+    """In the docstring of a class or of one that it is made from: an estimator has those that all of them share."""
+    if "networks" in module:
+        pytest.importorskip("torch", reason="networks need the extra parley[torch]")
+    thing = getattr(import_module(module), name)
+    kinds = inspect.getmro(thing) if inspect.isclass(thing) else (thing,)
+    texts = [inspect.cleandoc(kind.__doc__ or "") for kind in kinds if kind.__module__.startswith("parley")]
+    lists = [text.partition("Parameters\n----------\n")[2].partition("\n\n")[0] for text in texts]
+    named = {word for text in lists for line in re.findall(r"^\w.*$", text, re.MULTILINE) for word in line.split(", ")}
+    assert {*inspect.signature(thing).parameters} - named == set()
+    assert inspect.isclass(thing) or "\nReturns\n-------\n" in texts[0]
+    assert ("Examples\n--------\n>>> " in texts[0]) != (name in SHOWN_ELSEWHERE)
