@@ -71,7 +71,7 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
     """`constraints.txt` would hide a library that comes along with another today."""
     core, found = declared(PROJECT["dependencies"]), imported()
     users = ("deploy", "flower", "cluster", "ratings", "torch")
-    extras = set().union(*(declared(PROJECT["optional-dependencies"][name]) for name in users)) - {"parley"}
+    extras = set().union(*(declared(PROJECT["optional-dependencies"][name]) for name in users)) - {"parley-dp"}
     assert {name: str(file) for name, file in found.items() if name not in core | extras} == {}
     assert sorted((core | extras) - set(found)) == []
     for module, extra in _EXTRAS.items():  # what a command says is missing is what the extra brings
@@ -95,7 +95,7 @@ def wheel(tmp_path_factory):
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     built = pip("wheel", "--no-deps", "--wheel-dir", folder, folder)
     assert built.returncode == 0, built.stderr[-2000:]
-    return next(folder.glob("parley-*.whl"))
+    return next(folder.glob("parley_dp-*.whl"))
 
 
 def pip(*words):
@@ -114,7 +114,7 @@ def install(wheel, python, report):
     for needed in json.loads(report.read_text())["install"]:
         name, version = needed["metadata"]["name"], needed["metadata"]["version"]
         here = next(iter(distributions(name=name)), None)
-        if name == "parley" or here is None or here.version != version:
+        if name == "parley-dp" or here is None or here.version != version:
             other.append(needed["download_info"]["url"])
             continue
         for part in {file.parts[0] for file in here.files} - {"..", "__pycache__"}:

@@ -104,7 +104,7 @@ def run_command(
 @learner_app.command("flower")
 def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the app is written.")]) -> None:
     """Write the app that runs the same terms over a Flower federation: `flwr run DIR`. Every party needs
-    parley[flower].
+    parley-dp[flower].
 
     The owners' nodes are started with the path of their daemon's socket: --node-config
     'socket="/run/parley/bank-a.sock"'.

@@ -50,7 +50,7 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object] | None]:
         import distributed
         import joblib
     except ModuleNotFoundError:
-        raise SettingError("cluster: needs the extra 'cluster': pip install 'parley[cluster]'") from None
+        raise SettingError("cluster: needs the extra 'cluster': pip install 'parley-dp[cluster]'") from None
     try:
         client = distributed.Client(scheduler, timeout=JOINING)  # type: ignore[no-untyped-call, unused-ignore]
     except (OSError, ValueError):
