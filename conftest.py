@@ -3,10 +3,12 @@
 import gc
 import os
 import shutil
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 # Modules whose extra is not installed are left out; any other import that fails is an error, never a test file skipped
@@ -34,17 +36,33 @@ gc.disable()  # what is loaded now stays: looking through it would take longer t
 settings.register_profile("parley", deadline=None)  # no test depends on how busy a machine is
 settings.load_profile("parley")
 
+# The longest first, so that no worker is left with one of them at the end: `--no-loadscope-reorder` keeps the order.
 LONG = (
     "tests/test_wheel.py",
+    "tests/network/exchange/test_other_machines.py",
     "tests/test_other_kernels.py",
+    "tests/protocol/queries/test_draws.py",
+    "tests/test_benchmarks.py",
+    "tests/test_examples.py",
     "tests/papers/wu2019",
-    "tests/network/exchange/test_other",
+    "tests/decisions/forecasting",
+    "tests/cli",
+    "tests/network",
+    "tests/learning",
 )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Examples are looked for where somebody wrote one: to look through every module took each worker seconds."""
+    found = yield
+    if file_path.suffix == ".py" and ">>>" not in file_path.read_text(encoding="utf-8"):
+        return [each for each in found if not isinstance(each, DoctestModule)]
+    return found
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that no worker is left with one of them at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    items.sort(key=lambda item: next((k for k, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG)))
 
 
 def pytest_collection_finish() -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from consortium import SERVER
+from forked import SERVER
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))

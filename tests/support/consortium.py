@@ -1,20 +1,13 @@
 """A small consortium on loopback: an authority, owners with tables and ledgers, their daemons as real processes, a
-learner.
-
-Processes come from a fork server that has imported Parley once: each is a process of its own that can be killed, and
-starts at once.
-"""
+learner."""
 
 import contextlib
 import json
-import multiprocessing
 import os
 import random
-import resource
 import signal
 import socket
 import sqlite3
-import sys
 import time
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
@@ -22,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from forked import parley_process
 from samples import regression_table
 
 import parley
@@ -32,37 +26,8 @@ from parley.network.serving.daemon import open_owner
 from parley.network.serving.opening import SETTINGS
 from parley.protocol.queries import GradientQuery
 
-SERVER = multiprocessing.get_context("forkserver")
-COMMANDS = [
-    "parley.cli.learner",
-    "parley.cli.owner",
-    "parley.cli.peer",
-    "parley.learning.deployed",
-    "parley.learning.peers",
-]  # loaded when they are typed
-SERVER.set_forkserver_preload(
-    [*COMMANDS, "parley.network.serving.daemon", "parley.network.exchange.federation", "opendp.prelude"]
-)
 LEARNER = Caller(("learner",), "key")
 SIZES = {"a": 60, "b": 40, "c": 50, "d": 30}
-
-
-def _command(arguments: list[str], out: str, log: str, largest_file: int | None) -> None:
-    for place, path in ((1, out), (2, log)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), place)
-    if largest_file is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-    sys.argv = ["parley", *arguments]
-    from parley.cli import main
-
-    main()
-
-
-def parley_process(arguments: list[str], out: Path, log: Path, largest_file: int | None = None) -> BaseProcess:
-    """The command `parley ARGUMENTS` in a process of its own."""
-    process = SERVER.Process(target=_command, args=(arguments, str(out), str(log), largest_file))
-    process.start()
-    return process
 
 
 def free_port() -> int:

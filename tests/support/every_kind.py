@@ -121,7 +121,7 @@ EVERY_KIND = {
     ),
 }
 if find_spec("torch") is not None:
-    EVERY_KIND["network-gradient"] = parley.Terms.from_dict(
+    NETWORK = parley.Terms.from_dict(
         {
             "model": {
                 "kind": "network-classification",
@@ -135,6 +135,11 @@ if find_spec("torch") is not None:
             "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 1.0},
             "owners": OWNERS,
         }
+    )
+    EVERY_KIND["network-gradient"] = NETWORK
+    EVERY_KIND["mixed-network-gradient"] = NETWORK.changed(
+        model={"kind": "network-regression", "categories": {}, "bounds": {name: [-1, 1] for name in ("x0", "x1", "y")}},
+        learning={"algorithm": "correlated-sgd", "sampling": "partition", "batches": 20, "epochs": 3},
     )
 
 # the same kinds in other ways: batches that all know, people with several rows, one noise for all

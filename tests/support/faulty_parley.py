@@ -123,8 +123,8 @@ def serve(fault: str, settings_file: str, log: str) -> None:
 
 @contextmanager
 def served(settings_file: Path, fault: str = "seeded") -> Iterator[str]:
-    """The address of such a daemon, in a process of its own that starts at once (`consortium`)."""
-    from consortium import SERVER
+    """The address of such a daemon, in a process of its own that starts at once (`forked`)."""
+    from forked import SERVER
 
     from parley.audit.served.daemon import listening
 

@@ -10,7 +10,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from consortium import SERVER, Consortium, _command, free_port, parley_process, toml_terms
+from consortium import Consortium, free_port, toml_terms
+from forked import SERVER, command, parley_process
 
 import parley
 from parley.network.hosting.journal import Journal
@@ -178,7 +179,7 @@ def _late(arguments: list[str], log: str, came: str, seconds: float) -> None:
             begin(self, *session)
 
     Pool.begin = late  # type: ignore[method-assign]
-    _command(arguments, log, log, None)
+    command(arguments, log, log)
 
 
 def torture(

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from parley.audit.served import one_host
 from parley.data import parts, rowwise, table
 from parley.errors import DataError
 from parley.losses import record_bound
@@ -141,7 +140,7 @@ def shared_noise_drawn_by_one_host():
             part = draw_plainly(recipe, (size,), np.random.default_rng()).view(np.uint64) - masks.second
         return party.complete(part)
 
-    with mock.patch.object(one_host, "draw", alone):
+    with mock.patch("parley.audit.served.one_host.draw", alone):
         yield
 
 

@@ -10,8 +10,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from consortium import Consortium, free_port, parley_process, toml_terms
+from consortium import Consortium, free_port, toml_terms
 from federated import different_tables, family_terms
+from forked import parley_process
 
 import parley
 from parley.errors import Unavailable

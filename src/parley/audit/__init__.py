@@ -1,14 +1,21 @@
-"""Attacks on what the storeys below promise: what can be shown to leak, at least."""
+"""Attacks on what the storeys below promise: what can be shown to leak, at least.
 
-from parley.audit.agreement import Audit, audit_terms
-from parley.audit.attacks.membership import Membership, infer_members
-from parley.audit.attacks.trained_model import ModelAudit, audit_model
-from parley.audit.black_box import Release, lower_bound
-from parley.audit.one_run import one_run_bound
-from parley.audit.planted_runs import OneRunVerdict, audit_one_run
-from parley.audit.releases import release_of
-from parley.audit.runs import audit_owner
-from parley.audit.verdict import Verdict
+Names are looked up when they are first used: an exact search does not wait for the libraries of other attacks.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parley.audit.agreement import Audit, audit_terms
+    from parley.audit.attacks.membership import Membership, infer_members
+    from parley.audit.attacks.trained_model import ModelAudit, audit_model
+    from parley.audit.black_box import Release, lower_bound
+    from parley.audit.one_run import one_run_bound
+    from parley.audit.planted_runs import OneRunVerdict, audit_one_run
+    from parley.audit.releases import release_of
+    from parley.audit.runs import audit_owner
+    from parley.audit.verdict import Verdict
 
 __all__ = [
     "Audit",
@@ -26,3 +33,34 @@ __all__ = [
     "one_run_bound",
     "release_of",
 ]
+
+_ROOMS = {
+    "agreement": ("Audit", "audit_terms"),
+    "attacks.membership": ("Membership", "infer_members"),
+    "attacks.trained_model": ("ModelAudit", "audit_model"),
+    "black_box": ("Release", "lower_bound"),
+    "one_run": ("one_run_bound",),
+    "planted_runs": ("OneRunVerdict", "audit_one_run"),
+    "releases": ("release_of",),
+    "runs": ("audit_owner",),
+    "verdict": ("Verdict",),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or a room such as `parley.audit.runs`."""
+    if name in _HOME:
+        globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        return value
+    if not name.startswith("_"):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -196,6 +196,8 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
         notice_lines,
         owner_rows,
         quality_rows,
+        stable_line,
+        stable_rows,
         undefined_line,
     )
 
@@ -207,6 +209,10 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
         console.print(terminal_table(quality_rows(result)))
         if (why := undefined_line(result)) is not None:
             console.print(why, style="yellow", markup=False, soft_wrap=True)
+        console.print()
+    if (stable := stable_line(result)) is not None:
+        console.print(terminal_table(stable_rows(result), "What stable noise costs"))
+        console.print(stable, markup=False)
         console.print()
     show_intervals(result)
     show_scores(result)

@@ -1,13 +1,21 @@
-"""Dividing one table among pretended owners, for studies."""
+"""Dividing one table: among pretended owners, for studies; into folds, of which each judges what the others gave."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from parley.data.table import require_columns
 from parley.errors import SettingError
 from parley.validate import positive, whole
+
+
+def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
+    """For each fold, which places are held back: fixed by the number of rows alone, so that everybody holds back the
+    same."""
+    place = np.random.default_rng(0).permutation(rows) % count
+    return [place == fold for fold in range(count) if (place == fold).any() and not (place == fold).all()]
 
 
 def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.DataFrame]:

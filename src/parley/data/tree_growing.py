@@ -12,6 +12,7 @@ from parley.data.cut_points import cut
 from parley.data.forest import Forest, Integers
 from parley.data.preparation import Preparation
 from parley.data.public_margin import MarginForest, name_orders
+from parley.data.remembered import Remembered, named_by
 from parley.errors import DataError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
@@ -22,6 +23,8 @@ PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to ze
 FLATTEST = 1e-9  # curvature of a row that is as good as sure
 PUBLIC = "public sample"
 FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
+
+_known = Remembered[Forest](most=64)  # those of the last few samples, and of their folds
 
 
 def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
@@ -84,36 +87,45 @@ def grow(
     Each tree is a Newton step of the loss: of all splits it takes those that save most by the loss's second-order
     expansion, which is what a regression tree of -gradient/curvature, weighted by curvature, looks for.
     """
+    wanted = _wanted(y, outcomes, classifies)
+    key = named_by((size, outcomes, classifies), columns, y, weight, *named)
+    return _known.of(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
+
+
+def _grown(
+    size: Trees, columns: Floats, wanted: Floats, weight: Floats, classifies: bool, named: Sequence[Integers]
+) -> Forest:
+    """The same for targets [outcomes, n] as trees want them."""
     from sklearn import config_context  # not for those without trees
     from sklearn.tree import DecisionTreeRegressor
 
-    rng = np.random.default_rng(size.seed)
-    wanted = _wanted(y, outcomes, classifies)
+    (outcomes, rows), rng, seeded = wanted.shape, np.random.default_rng(size.seed), np.random.RandomState(0)
     orders = name_orders(columns, wanted, weight, named if size.refitted is not None else ())
     cells = np.concatenate([columns, orders @ columns])
     cells = np.ascontiguousarray(np.clip(cells, -FLOAT32, FLOAT32).T, dtype=np.float32)
-    raw = np.repeat(_begin(wanted, weight, classifies)[:, None], len(y), axis=1)
+    raw = np.repeat(_begin(wanted, weight, classifies)[:, None], rows, axis=1)
     begin, grown = raw[:, 0].copy(), list[tuple[Any, Floats]]()
-    for _ in range(size.count):
-        said = _expected(raw, classifies)
-        for outcome in range(outcomes):
-            slope = weight * (said[outcome] - wanted[outcome])
-            curve = weight * np.maximum(said[outcome] * (1 - said[outcome]), FLATTEST) if classifies else weight
-            some = rng.permutation(len(y))[: max(round(size.rows * len(y)), 1)]
-            tree = DecisionTreeRegressor(
-                max_leaf_nodes=size.leaves,
-                min_samples_leaf=size.smallest,
-                max_features=COLUMNS if size.refitted is None else 1.0,
-                random_state=int(rng.integers(2**31)),
-            )
-            steps = np.ascontiguousarray((-slope[some] / curve[some])[:, None])
-            with config_context(assume_finite=True, skip_parameter_validation=True):  # a check takes as long as a tree
-                tree.fit(cells[some], steps, sample_weight=curve[some], check_input=False)
-            leaf, nodes = tree.tree_.apply(cells), tree.tree_.node_count
-            total, bend = (np.bincount(leaf[some], each[some], nodes) for each in (slope, curve))
-            value = -size.rate * total / (bend + PENALTY * weight.mean())
-            raw[outcome] += value[leaf]
-            grown.append((tree.tree_, value))
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=size.leaves,
+        min_samples_leaf=size.smallest,
+        max_features=COLUMNS if size.refitted is None else 1.0,
+        random_state=seeded,
+    )
+    with config_context(assume_finite=True, skip_parameter_validation=True):  # a check takes as long as a tree
+        for _ in range(size.count):
+            said = _expected(raw, classifies)
+            for outcome in range(outcomes):
+                slope = weight * (said[outcome] - wanted[outcome])
+                curve = weight * np.maximum(said[outcome] * (1 - said[outcome]), FLATTEST) if classifies else weight
+                some = rng.permutation(rows)[: max(round(size.rows * rows), 1)]
+                seeded.seed(int(rng.integers(2**31)))  # as a generator of its own, which takes longer to make
+                slopes, curves = slope[some], curve[some]
+                tree.fit(cells[some], (-slopes / curves).reshape(-1, 1), sample_weight=curves, check_input=False)
+                leaf, nodes = tree.tree_.apply(cells), tree.tree_.node_count
+                total, bend = (np.bincount(leaf[some], each, nodes) for each in (slopes, curves))
+                value = -size.rate * total / (bend + PENALTY * weight.mean())
+                raw[outcome] += value[leaf]
+                grown.append((tree.tree_, value))
     if size.refitted is None:
         return _kept(grown, begin)
     first = size.refitted * outcomes

@@ -71,6 +71,7 @@ class Checkpoint:
 def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str, Floats] | None = None) -> Checkpoint:
     """Read what `save` wrote for these terms; `start` says what shape their states have, `watched` what a watch heard
     (left out: that is not read). Anything else is refused."""
+    terms.require_release()
     expected = terms.hash
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -27,6 +27,7 @@ from parley.owner.owner import Agreement
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_predictor
+from parley.protocol.tree_folds import require_as_good
 from parley.terms import Terms
 from parley.validate import upper
 
@@ -78,9 +79,11 @@ class DeployedRun:
 def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
     """What a learner without a table fixes before the first question; terms that limit nothing are refused now, not in
     the last round."""
+    terms.require_release()
     setup = resolve(terms)
     if not setup.parts:
         raise SettingError("owners: expected at least one")
+    require_as_good(setup)
     return DeployedRun(setup, make_algorithm(setup), checkpoint, model)
 
 

@@ -15,6 +15,7 @@ from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Owner, reservation
 from parley.privacy.accounting.budget import exact
 from parley.protocol.setup import require_ready
+from parley.protocol.tree_folds import require_as_good
 from parley.terms import OwnerTerms, Terms
 
 
@@ -31,6 +32,7 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     require_own_tables(terms, {owner.name: owner.table for owner in trial})
     agreements = [owner.prepare(terms) for owner in trial]
+    require_as_good(agreements[0].setup)
     make_algorithm(agreements[0].setup)
     folder.mkdir(parents=True, exist_ok=True)
     owners = []
@@ -46,6 +48,7 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
 def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
     """Refuse ledgers without room for these terms, those that are there and those that would be made, before any table
     is read."""
+    terms.require_release()
     require_ready(terms)
     _require_place(folder)
     if lifetime is not None and not (lifetime > 0 and math.isfinite(lifetime)):

@@ -33,6 +33,7 @@ from parley.network.peering.neighbourhood import Neighbourhood
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup, resolve
+from parley.protocol.tree_folds import require_as_good
 from parley.terms import Terms
 from parley.validate import Floats, upper
 
@@ -148,7 +149,9 @@ def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None 
     """What a peer fixes before its first question."""
     if owner not in {part.name for part in terms.owners}:
         raise SettingError(f"owner.toml: {owner!r} is no owner by these terms")
+    terms.require_release()
     setup = resolve(terms)
+    require_as_good(setup)
     algorithm = make_algorithm(setup)
     if not isinstance(algorithm, Gossip):
         raise SettingError("learning.algorithm: peers run 'gossip' alone; others have a centre (parley learner run)")

@@ -25,6 +25,7 @@ from parley.owner.owner import Agreement, Owner
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings
+from parley.protocol.tree_folds import require_as_good
 from parley.terms import Terms
 from parley.validate import Floats, upper
 
@@ -35,6 +36,7 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
     began = time.perf_counter()
     parties, agreements, replicates = gather(terms, in_order(terms, owners), settings.replicates, settings.seed)
     release, setup = parties[0].releases, agreements[0].setup
+    require_as_good(setup)
     algorithm, aggregation = make_algorithm(setup), setup.aggregation
     study = Study(agreements) if settings.measure and not release else None
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design
+from parley.data.split import folds
 from parley.errors import DataError, SettingError
 from parley.losses import EmpiricalRisk
 from parley.protocol.setup import Setup
@@ -79,13 +80,6 @@ def _public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, 
     cost, spread, ridge = best
     theta = ridge_fit(objective, design, ridge, radius, origin)
     return None if theta is None else PublicFit(theta, ridge, cost, spread)
-
-
-def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
-    """For each fold, which places are held back: fixed by the number of rows alone, so that everybody holds back the
-    same."""
-    place = np.random.default_rng(0).permutation(rows) % count
-    return [place == fold for fold in range(count) if (place == fold).any() and not (place == fold).all()]
 
 
 def ridge_fit(

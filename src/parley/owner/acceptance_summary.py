@@ -191,6 +191,11 @@ def _steps(agreement: Agreement) -> list[str]:
     if learning.batches is None:
         each = f"Per update and in total: one answer alone costs ε = {step}{at}"
         return [f"{each}; all of them, ε = {total}{at}, are what is promised and debited."]
+    if part.training.series.joint:
+        return [
+            f"In total: the noise of an answer is calibrated for all answers together. The first spends the whole "
+            f"ε = {total}{at}, and nothing of it comes back where no more are asked for."
+        ]
     answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person
     if learning.poisson:
         often = f"about {answers / (learning.batches or 1):,.0f} of {answers:,} answers, and nobody else knows which"

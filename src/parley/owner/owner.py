@@ -102,6 +102,8 @@ class Owner:
     def prepare(self, agreed: Terms | Setup) -> Agreement:
         """Everything that acceptance would fix, checked against the table; nothing is reserved."""
         terms = agreed if isinstance(agreed, Terms) else agreed.terms
+        if self.releases:
+            terms.require_release()
         known = self._prepared.get(terms.hash)
         if known is None or _files_of(known.setup.terms) != _files_of(terms):
             self._require_foreign_sample(terms)

@@ -27,6 +27,7 @@ from parley.owner.limit_words import limit_words
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
+from parley.protocol.tree_folds import worse_trees
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.terms.sections import OWNER
@@ -110,6 +111,8 @@ def sentences(agreement: Agreement) -> list[str]:
             "library may choose splits of equal worth, or somebody grew them on other rows; ask who wrote the terms. "
             "They may make the model worse, or wrong about some rows. A record lies in one leaf of each all the same."
         )
+    if (worse := worse_trees(agreement.setup)) is not None:
+        said.append(f"{worse[0].upper()}{worse[1:]}. No learner here would train by them.")
     return said
 
 

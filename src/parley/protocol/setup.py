@@ -139,7 +139,8 @@ class Setup(Context):
         """What an owner is asked, with which noise, at which cost."""
         terms, privacy = self.terms, self.terms.privacy
         rounds, delta = self.schedule.rounds_of(name), Fraction(str(privacy.delta))
-        yield StagePlan(terms.learning.rules.asks, rounds, privacy.mechanism, terms.training_epsilon(name), delta)
+        budget = terms.training_epsilon(name), delta
+        yield StagePlan(terms.learning.rules.asks, rounds, privacy.mechanism, *budget, privacy.alpha)
         if privacy.score_epsilon is not None:
             yield StagePlan("score", (terms.rounds,), "laplace", terms.score_epsilon, Fraction(0))
 

@@ -54,6 +54,7 @@ class StagePlan:
     mechanism: str
     epsilon: Fraction
     delta: Fraction
+    alpha: float | None = None  # of stable noise
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,8 @@ from parley.report.training import (
     quality_rows,
     score_rows,
     score_title,
+    stable_line,
+    stable_rows,
     undefined_line,
 )
 
@@ -25,6 +27,7 @@ SETTINGS = (
     ("learning.algorithm", "learning.horizon", "learning.step"),
     (
         "privacy.mechanism",
+        "privacy.alpha",
         "privacy.clip",
         "privacy.delta",
         "privacy.noise",
@@ -44,14 +47,17 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
     if result.quality is not None:
         path = result.path
         drawn = "" if path is None else figures.svg(figures.fitness_path(np.asarray(path)))
+        middle = "median" if terms.studied else "mean"
         text = (
-            f"Relative fitness is how far the training cost lies above the best possible one; mean of "
+            f"Relative fitness is how far the training cost lies above the best possible one; {middle} of "
             f"{result.replicates} run(s)."
         )
         why = undefined_line(result)
         sections.append(
             Section("How good is the model?", [text] if why is None else [text, why], quality_rows(result), drawn)
         )
+    if (stable := stable_line(result)) is not None:
+        sections.append(Section("What does stable noise cost?", [stable], stable_rows(result)))
     if result.intervals is not None:
         sections.append(Section("How sure are the coefficients?", [interval_line(result)], interval_rows(result)))
     if (shapes := result.shapes) is not None:

@@ -103,7 +103,9 @@ def quality_rows(result: Result) -> Rows:
     rows = [["quality", "private", "without privacy"]]
     fitness = result.relative_fitness
     if fitness is not None:
-        rows.append(["relative fitness ψ", number(fitness["mean"]), "0"])
+        middle = "median" if result.terms.studied else "mean"  # of noise without a variance means do not settle
+        said = "relative fitness ψ" + (", median" if result.terms.studied else "")
+        rows.append([said, number(fitness[middle]), "0"])
         if result.replicates > 1:
             rows.append(["  middle half of the runs", f"{number(fitness['q25'])} to {number(fitness['q75'])}", ""])
     elif result.relative_fitness_undefined is not None:
@@ -113,6 +115,33 @@ def quality_rows(result: Result) -> Rows:
         if value is not None:
             rows.append([f"held-out {name.replace('_', ' ')}", number(value), number(result.optimal_metrics.get(name))])
     return rows
+
+
+def stable_rows(result: Result) -> Rows:
+    """What stable noise costs every owner's people, as published and in truth; nothing but a head of other noise."""
+    rows = [
+        ["owner", "ε in one coordinate (as published)", "ε in every direction, from", "to (the bound)", "adjacency"]
+    ]
+    for name, bound in (result.stable_bounds or {}).items():
+        upper = [number(each, side="above") for each in (bound.one_dimensional, bound.high)]
+        rows.append([name, upper[0], number(bound.low, side="below"), upper[1], str(bound.adjacency)])
+    return rows
+
+
+def stable_line(result: Result) -> str | None:
+    """What a study with stable noise shows, and what its figures are; None of other noise."""
+    if not result.terms.studied:
+        return None
+    drawn = (
+        " Records that owners draw in secret count as if all were in every answer: no amplification is claimed."
+        if result.terms.learning.poisson
+        else ""
+    )
+    return (
+        f"Stable noise, α = {result.terms.privacy.alpha:g}, at δ = {result.terms.privacy.delta:g}: its scale is chosen "
+        "so that ε holds in every direction. It has no variance, so figures of several runs are medians and quartiles."
+        + drawn
+    )
 
 
 def undefined_line(result: Result) -> str | None:

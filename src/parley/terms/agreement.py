@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import BeforeValidator, Field, model_validator
 
-from parley.errors import TermsError
+from parley.errors import GuaranteeError, TermsError
 from parley.terms.aggregation import check_aggregation, unless_plain
 from parley.terms.algorithm_rules import readers, require_read
 from parley.terms.asynchronous import check_answers
@@ -34,6 +34,7 @@ from parley.terms.preliminary_releases import check_delta, check_differences, ch
 from parley.terms.questions import check_question
 from parley.terms.score import check_score
 from parley.terms.sections import EACH_OWNER, RECORD, Aggregation, Host, Learning, OwnerTerms, Privacy
+from parley.terms.study_noise import UNRELEASED, check_study_noise
 from parley.terms.task_rules import kinds_of, named_rules, require_own_algorithm, rules_of
 from parley.terms.topology import among, with_edges
 
@@ -93,6 +94,7 @@ class Terms(Section):
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         require_own_algorithm(self.model.kind, self.task)
+        check_study_noise(self)
         self._can_draw()
         rules_of(self.task).check(self)
         check_answers(self)
@@ -255,6 +257,18 @@ class Terms(Section):
     @cached_property
     def _by_name(self) -> dict[str, OwnerTerms]:
         return {part.name: part for part in self.owners}
+
+    @property
+    def studied(self) -> bool:
+        """Whether their noise is for studies alone: without a sampler that is safe to release with, and without a
+        variance."""
+        return ALL_MECHANISMS[self.privacy.mechanism].studied
+
+    def require_release(self) -> None:
+        """Refuse (GuaranteeError) terms whose noise nobody can draw exactly, wherever something could leave an
+        owner."""
+        if self.studied:
+            raise GuaranteeError(UNRELEASED)
 
     def require_shared_sample(self) -> None:
         """Between organisations everybody must hold the same public sample, so the terms must say which one it is."""

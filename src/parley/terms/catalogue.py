@@ -65,12 +65,14 @@ class AlgorithmFacts:
 class MechanismFacts:
     """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`:
     whether it is another mechanism's law on whole numbers, so that no plan gains by it; `task`: what alone it is for,
-    if anything."""
+    if anything; `studied`: whether it has neither an exact sampler nor a variance, so that nothing is released with it
+    or forecast."""
 
     approximate: bool
     norm: Norm = "l1"
     grid: bool = False
     task: str | None = None
+    studied: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,7 @@ ALGORITHMS = {
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
     "boosted-trees": AlgorithmFacts("parley.tasks.trees.terms", task="trees"),
     "network-sgd": AlgorithmFacts("parley.tasks.networks.terms", task="networks"),
+    "correlated-sgd": AlgorithmFacts("parley.tasks.networks.correlated_terms", task="networks"),
     "counts": AlgorithmFacts("parley.tasks.counts.terms", task="counts"),
     "read-out": AlgorithmFacts("parley.tasks.reservoir.terms", task="reservoir"),
 }
@@ -206,4 +209,7 @@ RATING_MECHANISMS = {  # that change ratings themselves, before anything is lear
 RESPONSE_MECHANISMS = {  # by which every record answers for itself
     "randomised-response": MechanismFacts(approximate=False, task="counts"),
 }
-ALL_MECHANISMS = ChainMap(RATING_MECHANISMS, RESPONSE_MECHANISMS, MECHANISMS)
+STUDY_MECHANISMS = {  # for studies alone
+    "stable": MechanismFacts(approximate=True, norm="l2", studied=True),
+}
+ALL_MECHANISMS = ChainMap(RATING_MECHANISMS, RESPONSE_MECHANISMS, STUDY_MECHANISMS, MECHANISMS)

@@ -12,9 +12,11 @@ FORGOTTEN = ("proximal", "variates", "topology", "staleness", "top_k")  # with t
 
 def following(update: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of their section that change with these: the horizon with batches and epochs, epochs with the horizon,
-    what columns are made of with what they become."""
+    what columns are made of with what they become, the index of a law with the law."""
     if "columns" in update:
         return {"bins": None, "trees": None}
+    if "mechanism" in update:
+        return {"alpha": None}
     rules = _new_rules(update)
     dropped = {key: None for key in FORGOTTEN if rules is not None and f"learning.{key}" not in rules.keys}
     if update.keys() & {"batches", "epochs"}:

@@ -9,10 +9,9 @@ from parley.terms.catalogue import ALL_MECHANISMS, MODELS, TASKS
 from parley.terms.keys import RANGE, Section, listed, looked_up
 from parley.terms.model import Model
 from parley.terms.sections import PARTY, Aggregation, Host, Learning, OwnerTerms, Privacy, PrivacyCost
+from parley.terms.study_noise import WHY
 from parley.terms.task_rules import rules_of
 from parley.terms.topology import EXPECTED as TOPOLOGY
-
-STABLE = "docs/fedinfer.md#stable-noise"  # what is known of it
 
 _SECTIONS: dict[str, type[Section]] = {
     "model": Model,
@@ -54,12 +53,10 @@ def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) ->
         model = content.get("model") if isinstance(content, dict) else None
         facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
         own = None if facts is None else facts.task
-        expected = listed({name: None for name, noise in ALL_MECHANISMS.items() if noise.task in (None, own)})
+        released = {name: noise for name, noise in ALL_MECHANISMS.items() if not noise.studied}
+        expected = listed({name: None for name, noise in released.items() if noise.task in (None, own)})
         if isinstance(value, str) and "stable" in value.lower():
-            return (
-                f"{expected}; stable noise is for studies alone, since no sampler of it is safe to release with "
-                f"({STABLE})"
-            )
+            return f"{expected}; {WHY}, and is called 'stable'"
     near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1, cutoff=0.6)
     return f"{expected}; did you mean {near[0]!r}?" if near else expected
 

@@ -44,6 +44,7 @@ NOTES: Mapping[str, str] = {
     "learning.staleness": "answers are used as they come, if the model took no more steps since they were asked for",
     "learning.learner": "who asks",
     "privacy.mechanism": "laplace: no delta; gaussian: less noise over many rounds, with a delta",
+    "privacy.alpha": "of stable noise: how heavy its tails are, 1 (Cauchy) to 1.9999; for simulations alone",
     "privacy.clip": "no record's gradient counts for more than this: what one person can do, and how loud the noise is",
     "privacy.delta": "with which probability the promise of epsilon may fail; well below 1/records",
     "privacy.person": "the column that tells people apart",

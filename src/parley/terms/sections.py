@@ -9,6 +9,7 @@ from parley.terms.algorithm_rules import AlgorithmRules, algorithm_rules, named_
 from parley.terms.catalogue import AGGREGATION_RULES, ALGORITHMS, ALL_MECHANISMS
 from parley.terms.columns import Name
 from parley.terms.keys import Count, NonNegative, Positive, Section, Share, looked_up, one_of
+from parley.terms.study_noise import check_alpha
 from parley.terms.topology import Edges, read_topology
 
 
@@ -107,6 +108,7 @@ class Privacy(Section):
     """What each owner promises every person in its table."""
 
     mechanism: Annotated[str, Field(strict=True), one_of(ALL_MECHANISMS)] = "laplace"
+    alpha: Annotated[float, Field(ge=1, le=1.9999, strict=True)] | None = None  # of stable noise
     clip: Positive | None = None
     clip_norm: Literal["l1", "l2", "linf"] | None = None  # None: the mechanism's
     delta: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
@@ -134,6 +136,7 @@ class Privacy(Section):
     @model_validator(mode="after")
     def _enforceable(self) -> Self:
         noise, approximate = self.mechanism.capitalize(), ALL_MECHANISMS[self.mechanism].approximate
+        check_alpha(self.mechanism, self.alpha)
         if self.noise == SHARED and not self.delta > 0:
             raise ValueError(
                 "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"

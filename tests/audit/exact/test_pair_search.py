@@ -22,10 +22,18 @@ from parley.losses.objective_perturbation import PerturbedCost
 from parley.protocol.queries import Tables
 from parley.protocol.setup import resolve
 
-HOLED = {"secret draws round each other": SECRET, "a gap renames all others": NAMED}
+# terms under which a hole shows, and a seed that comes upon it soon: of six seeds, four find the second in 240 trials
+HOLED = {"secret draws round each other": (SECRET, 0), "a gap renames all others": (NAMED, 3)}
 # of the claim, that so few trials reach with this seed; much less would mean that the search has no power
 TRIES = 40
-LEAST = {"minimum": 0.1, "trajectories": 0.2, "corrected": 0.6, "item-factors": 0.5, "state-moments": 0.6}
+LEAST = {
+    "minimum": 0.1,
+    "trajectories": 0.2,
+    "corrected": 0.6,
+    "item-factors": 0.5,
+    "state-moments": 0.6,
+    "mixed-network-gradient": 0.6,
+}
 
 
 def search(terms, tries=TRIES, seed=1):
@@ -49,13 +57,13 @@ def test_no_pair_uses_more_than_is_claimed_and_the_search_has_power(case):
 
 @pytest.mark.parametrize("hole", HOLES)
 def test_holes_that_were_are_found_when_they_are_put_back(hole, capsys):
-    began = time.perf_counter()
+    began, (terms, seed) = time.perf_counter(), HOLED[hole]
     with HOLES[hole]():
-        found = search(HOLED[hole], 3000, seed=0)
+        found = search(terms, 3000, seed)
     with capsys.disabled():
         print(f"{hole}: {time.perf_counter() - began:.1f} s, {found.tried} trials")  # noqa: T201
     assert not found.holds
-    assert search(HOLED[hole], max(found.tried, 16), seed=0).holds
+    assert search(terms, max(found.tried, 16), seed).holds
 
 
 @pytest.mark.parametrize(
@@ -69,6 +77,15 @@ def test_holes_that_were_are_found_when_they_are_put_back(hole, capsys):
 def test_mutants_are_found(mutant, terms):
     with mutant():
         assert not search(terms, 200).holds
+
+
+def test_noise_for_one_epoch_of_correlated_answers_is_found_too_small(monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+    from parley.tasks.networks.correlated import MixedGradientQuestion
+
+    whole = MixedGradientQuestion.reach.fget
+    monkeypatch.setattr(MixedGradientQuestion, "reach", property(lambda self: whole(self) / self.epochs**0.5))
+    assert not search(EVERY_KIND["mixed-network-gradient"], 60, seed=3).holds
 
 
 def test_noise_inside_that_is_too_small_is_found(monkeypatch):

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from samples import class_table, make_terms, regression_table
 
+from parley.data.split import folds
 from parley.decisions.forecasting.baselines import baselines, public_sample_model
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.sources import Stated
-from parley.learning.start import folds
 
 
 def public_pilot(tmp_path, rows, kind="linear-regression", seed=9, **overrides):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.data.remembered import Remembered
 from parley.decisions.forecasting import worth
 from parley.decisions.forecasting.baselines import trees_alone
 from parley.decisions.forecasting.inside_view import inside_view
@@ -62,7 +63,7 @@ def test_where_a_line_is_the_shape_everything_is_as_without_trees(tmp_path, monk
 
 def test_trees_of_a_sample_are_grown_once_and_of_any_other_anew(tmp_path, monkeypatch):
     grown = []
-    monkeypatch.setattr("parley.decisions.forecasting.public_trees._known", {})
+    monkeypatch.setattr("parley.decisions.forecasting.public_trees._known", Remembered(most=128))
     monkeypatch.setattr(
         "parley.decisions.forecasting.public_trees.tree_losses",
         lambda *asked: grown.append(asked) or tree_losses(*asked),

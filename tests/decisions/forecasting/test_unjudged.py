@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.data.split import folds
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.errors import SettingError
-from parley.learning.start import folds
 from parley.losses import LogisticRegression
 from parley.terms import write_terms
 

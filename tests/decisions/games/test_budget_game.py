@@ -32,19 +32,13 @@ def as_game(c):
     rows, cost = c.stakes.records, c.stakes.cost
 
     def payoff(profiles):
-        flat = profiles.reshape(-1, c.owners)
-        result = np.zeros_like(flat)
-        for row, epsilon in enumerate(flat):
-            members = epsilon >= c.budget_range[0]
-            if members.sum() < 2:
-                continue
-            n = rows[members].sum()
-            noise = sum(NOISE / epsilon[i] ** 2 for i in np.flatnonzero(members))
-            together = cost.estimation / n + cost.bias + cost.noise_price * noise / n**2
-            lost = c.privacy_cost(np.where(members, epsilon, 1.0))
-            for i in np.flatnonzero(members):
-                result[row, i] = c.value[i] * (cost.estimation / rows[i] - together) - lost[i]
-        return result.reshape(profiles.shape)
+        members = profiles >= c.budget_range[0]
+        n = np.maximum(members @ rows, 1)[..., None]
+        epsilon = np.where(members, profiles, 1.0)
+        noise = np.sum(members * NOISE / epsilon**2, axis=-1, keepdims=True)
+        together = cost.estimation / n + cost.bias + cost.noise_price * noise / n**2
+        joined = c.value * (cost.estimation / rows - together) - c.privacy_cost(epsilon)
+        return np.where(members & (members.sum(axis=-1, keepdims=True) > 1), joined, 0.0)
 
     return Game(payoff, np.zeros(c.owners), np.full(c.owners, c.budget_range[1]))
 
@@ -78,7 +72,7 @@ def test_given_who_joins_budgets_do_not_depend_on_each_other(seed):
         together = (
             cost.estimation / n + cost.bias + cost.noise_price * (NOISE / profiles**2).sum(-1, keepdims=True) / n**2
         )
-        return c.value * (cost.estimation / rows - together) - np.apply_along_axis(c.privacy_cost, -1, profiles)
+        return c.value * (cost.estimation / rows - together) - c.privacy_cost(profiles)
 
     game = Game(joined, np.full(3, c.budget_range[0]), np.full(3, c.budget_range[1]))
     found = best_responses(game, 0, rng.uniform(0.1, 9, (4, 3)))

@@ -7,7 +7,8 @@ import time
 
 import numpy as np
 import pytest
-from consortium import Consortium, parley_process, toml_terms
+from consortium import Consortium, toml_terms
+from forked import parley_process
 from rewriting_host import Host
 
 import parley

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ import consortium as processes
 import hosted_consortium
 import numpy as np
 import pytest
+from forked import LOADED
 from hosted_consortium import HOSTS, HostedConsortium
 from kernels import balanced_sample, balanced_terms, several_kernels
 
@@ -36,6 +38,26 @@ GOSSIP = {"learning__algorithm": "gossip", "learning__topology": [["a", "b"]]}
 BASIS = {"components": 4, "basis": {"points": 6, "width": 1.0}}
 # Which kernel each has: the first two find different directions, if any do.
 PLACES = {"owner a": 0, "owner b": 1, "host h0": 2, "host h1": 3, "host h2": 1, "learner": 2, "peer a": 1, "peer b": 0}
+# In a process with a kernel: each line that it reads asks for a command, or how one ended.
+FORKED = """
+import importlib, json, os, sys
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+for line in sys.stdin:
+    asked, *files = json.loads(line)
+    if isinstance(asked, int):
+        ended, status = os.waitpid(asked, os.WNOHANG)
+        print(json.dumps(os.waitstatus_to_exitcode(status) if ended else None), flush=True)
+    elif child := os.fork():
+        print(child, flush=True)
+    else:
+        for place, path in enumerate([os.devnull, *files]):
+            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), place)
+        sys.argv = ["parley", *asked]
+        from parley.cli import main
+        main()
+        break
+"""
 FOUND = """
 import sys, parley
 from parley.protocol.setup import resolve
@@ -43,29 +65,47 @@ sys.stdout.buffer.write(resolve(parley.load_terms(sys.argv[1])).numbers.data.tob
 """
 
 
-class OnKernel:
-    """`parley ARGUMENTS` as a process that was started with a kernel of its own: what `multiprocessing` calls a
-    process."""
+class Kernel:
+    """A process that was started with a kernel and has loaded what commands need; they are forked from it."""
 
-    def __init__(self, arguments, out, log, largest_file=None):
-        several = kernels()
-        whose = [Path(each).stem for each in arguments if Path(each).stem in (*OWNERS, *HOSTS)]
-        self.kernel = several[PLACES[" ".join([arguments[0], *whose])] % len(several)].name
-        with Path(out).open("ab") as told, Path(log).open("ab") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "parley", *arguments],
-                stdout=told,
-                stderr=said,
-                env={**os.environ, **kernel_setting(self.kernel)},
-            )
-        self.pid = self._process.pid
+    def __init__(self, name):
+        self.name = name
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", FORKED, *LOADED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **kernel_setting(name)},
+        )
+
+    def ask(self, *words):
+        """What it says: of a command, its process; of a process, how it ended, if it did."""
+        self._process.stdin.write(f"{json.dumps(words)}\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def close(self):
+        self._process.kill()
+        self._process.communicate()
+
+
+class OnKernel:
+    """`parley ARGUMENTS` as a process with a kernel of its own: what `multiprocessing` calls a process."""
+
+    def __init__(self, kernel, arguments, out, log):
+        self.kernel, self._on, self._ended = kernel.name, kernel, None
+        self.pid = kernel.ask(arguments, str(out), str(log))
 
     @property
     def exitcode(self):
-        return self._process.poll()
+        if self._ended is None:
+            self._ended = self._on.ask(self.pid)
+        return self._ended
 
     def join(self, timeout):
-        self._process.wait(timeout)
+        until = time.monotonic() + timeout
+        while self.exitcode is None and time.monotonic() < until:
+            time.sleep(0.02)
 
 
 class Machines(HostedConsortium):
@@ -73,6 +113,7 @@ class Machines(HostedConsortium):
 
     def __init__(self, folder):
         super().__init__(folder, OWNERS, lifetime=20.0)
+        self.kernels = {}
         self.peer_ports = {name: processes.free_port() for name in OWNERS}
         for k, name in enumerate(OWNERS):
             balanced_sample(60, seed=k + 1).to_csv(folder / f"{name}.csv", index=False)
@@ -83,6 +124,20 @@ class Machines(HostedConsortium):
             )
             file = folder / f"{name}.toml"
             file.write_text(file.read_text() + f"\n[peer]\n{lines}")
+
+    def process(self, arguments, out, log, largest_file=None):
+        """The command in a process with the kernel of whoever types it."""
+        several = kernels()
+        whose = [Path(each).stem for each in arguments if Path(each).stem in (*OWNERS, *HOSTS)]
+        name = several[PLACES[" ".join([arguments[0], *whose])] % len(several)].name
+        if name not in self.kernels:
+            self.kernels[name] = Kernel(name)
+        return OnKernel(self.kernels[name], arguments, out, log)
+
+    def close(self):
+        super().close()
+        for kernel in self.kernels.values():
+            kernel.close()
 
     def agree(self, file, pinned=True, peers=False, **keys):
         """Terms that everybody accepts."""
@@ -116,7 +171,7 @@ class Machines(HostedConsortium):
                 "--anyway",
                 "--json",
             ]
-            running[name] = OnKernel(command, self.folder / f"peer-{name}.out", self.folder / f"peer-{name}.log")
+            running[name] = self.process(command, self.folder / f"peer-{name}.out", self.folder / f"peer-{name}.log")
         for name, process in running.items():
             process.join(120)
             assert process.exitcode == 0, (self.folder / f"peer-{name}.log").read_text()
@@ -127,9 +182,9 @@ class Machines(HostedConsortium):
 @pytest.fixture
 def machines(tmp_path, monkeypatch):
     several_kernels()
-    for module in (processes, hosted_consortium):
-        monkeypatch.setattr(module, "parley_process", OnKernel)
     made = Machines(tmp_path)
+    for module in (processes, hosted_consortium):
+        monkeypatch.setattr(module, "parley_process", made.process)
     yield made
     made.close()
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bookkeeping import OLD, forget
-from consortium import LEARNER, parley_process
+from consortium import LEARNER
+from forked import parley_process
 from samples import regression_table
 from typer.testing import CliRunner
 

@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from consortium import ask, parley_process
+from consortium import ask
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from forked import parley_process
 from hosted_consortium import HostedConsortium
 
 from parley.errors import CertificateError, ParleyError, SettingError, TermsError, UnknownTerms

@@ -11,8 +11,9 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from consortium import SERVER, Consortium
+from consortium import Consortium
 from flood import KINDS, flood
+from forked import SERVER
 
 from parley.errors import Unavailable
 from parley.network.exchange.remote import RemoteOwner

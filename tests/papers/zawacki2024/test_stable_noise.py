@@ -2,14 +2,16 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.papers.zawacki2024 import stable_noise
+from parley.papers.zawacki2024 import noise, stable_noise
 from parley.papers.zawacki2024.document import DOCUMENT
+from parley.papers.zawacki2024.settings import Trials
 from parley.papers.zawacki2024.stable_noise import (
     CHOICES,
     all_epsilon,
@@ -98,3 +100,33 @@ def test_the_command_prints_and_draws_them(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"figure-3.5.png", "figure-3.8.png"}
     shown = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--figure", "table-3.1"])
     assert "1.1903" in shown.output
+
+
+def test_trained_networks_are_charged_for_steps_and_every_epsilon_has_its_adjacency(monkeypatch):
+    """The Gaussian point that is printed with eps = 3 has it at half its scale; the bound is called one."""
+    few = replace(stable_noise.NETWORK, rows=(stable_noise.NETWORK.rows[1], stable_noise.NETWORK.rows[3]))
+    monkeypatch.setattr(stable_noise, "NETWORK", few)
+    run = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--figure", "4.12", "--json"])
+    (shown,) = json.loads(run.stdout)["figures"]
+    gaussian, stable = shown["rows"]
+    assert (shown["steps"], shown["adjacency"]["one"], shown["adjacency"]["sound"]) == (
+        4883,
+        "add-or-remove-one",
+        "replace-one",
+    )
+    assert gaussian["charged"] == pytest.approx(3.05, abs=0.01)
+    assert gaussian["one"] == pytest.approx(1.38, abs=0.01)
+    assert gaussian["one"] < gaussian["sound"]
+    assert stable["charged"] is None
+    assert stable["one"] < gaussian["sound"] < stable["sound"]
+    said = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--figure", "4.5"]).output
+    assert "bound" in said
+    assert "4,883 steps" in said
+
+
+def test_curves_say_their_adjacency_and_which_is_zs():
+    shown = noise.curves(Trials(), "4.11", lambda done, total: None)
+    remark = " ".join(str(part) for part in shown.parts)
+    assert "replace-one" in remark
+    assert "add-or-remove-one" in remark
+    assert "1.29e-06" in remark

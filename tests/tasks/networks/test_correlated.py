@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 from torch import nn  # noqa: E402
 
 import parley  # noqa: E402
-from parley.errors import GuaranteeError, LedgerError, SettingError  # noqa: E402
+from parley.errors import GuaranteeError, LedgerError, Malformed, SettingError  # noqa: E402
 from parley.privacy.accounting.joint_series import JointSeries  # noqa: E402
 from parley.privacy.mechanisms.banded import Band, best_band  # noqa: E402
 from parley.privacy.mechanisms.gaussian import gaussian_delta  # noqa: E402
@@ -107,11 +107,19 @@ def test_noise_for_a_record_that_is_asked_about_once_is_found_too_small(gradient
     assert farthest(question(gradients), tries=10) > question(gradients, epochs=1).reach
 
 
-def test_replicates_are_refused(gradients):
-    asked = question(gradients)
-    query = MixedGradientQuery.ask("h", "l", 1, np.zeros((2, BATCHES, PARAMETERS)))
-    with pytest.raises(GuaranteeError, match="knows no replicates"):
-        asked.check(query, (2,))
+def test_replicates_are_answered_each_by_itself_and_other_shapes_are_refused(gradients):
+    rng = np.random.default_rng(0)
+    rows = NetworkRows(rng.normal(size=(ROWS, 3)).astype(np.float32), rng.normal(size=ROWS), np.ones(ROWS, bool))
+    asked, thetas = question(gradients), rng.normal(size=(2, BATCHES, PARAMETERS))
+    query = MixedGradientQuery.ask("h", "l", 4, thetas)
+    asked.check(query, (2,))
+    found = asked.bounded(query, Tables(rows, rows), (2,)).value
+    for place, theta in enumerate(thetas):
+        alone = question(gradients).exact(MixedGradientQuery.ask("h", "l", 4, theta), Tables(rows, rows))
+        assert np.array_equal(found[place], alone)
+    for replicates, shape in (((), (2, BATCHES, PARAMETERS)), ((), (BATCHES - 1, PARAMETERS)), ((2,), (2, PARAMETERS))):
+        with pytest.raises(Malformed):
+            asked.check(MixedGradientQuery.ask("h", "l", 1, np.zeros(shape)), replicates)
 
 
 BANDS = """
@@ -178,6 +186,10 @@ def test_all_answers_together_cost_the_budget_and_the_first_spends_it():
     assert [series.spent_after(k) for k in (0, 1, 7, 12)] == [0, 2, 2, 2]
     assert gaussian_delta(2.0, 3.0 / series.mechanism.noise_scale) <= 1e-5
     assert gaussian_delta(2.0, 3.0 / (series.mechanism.noise_scale * 0.999)) > 1e-5
+    shared = JointSeries.of(Fraction(2), Fraction("1e-5"), 12, 3.0, shared_records=2)  # half of it for each copy
+    assert shared.mechanism == JointSeries.of(Fraction(1), Fraction("5e-6"), 12, 3.0).mechanism
+    assert gaussian_delta(2.0, 3.0 * 2**0.5 / shared.mechanism.noise_scale) <= 1e-5
+    assert (shared.spent_after(1), shared.spent_after(12)) == (2, 2)
 
 
 NOISES = ("correlated", "independent")

@@ -38,6 +38,45 @@ def test_what_has_no_meaning_is_refused_in_a_sentence(sections, words):
     assert words in refused(**sections)
 
 
+CORRELATED = {"algorithm": "correlated-sgd"}
+HOSTS = [{"name": f"host-{place}"} for place in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"learning": {"sampling": "poisson"}}, "learning.sampling: expected 'partition' beside correlated-sgd"),
+        ({"learning": {"staleness": 2}}, "learning.staleness: expected only with algorithm"),
+        ({"learning": {"batch_seed": 3}}, "learning.batch_seed: expected only with algorithm = 'private-sgd'"),
+        ({"learning": {"batches": 1}}, "learning.batches: expected at least 2 beside correlated-sgd"),
+        ({"learning": {"batches": 1000, "epochs": 1001}}, "learning.horizon: expected at most 1,000,000"),
+        ({"learning": {"straggler": "skip", "quorum": 1}}, "learning.straggler: expected 'wait' or 'stop'"),
+        ({"learning": {"participation": 0.5}}, "learning.participation: expected none beside correlated-sgd"),
+        (
+            {"owners": [{"name": n, "records": 99, "epsilon": 1.0, "stride": s} for n, s in (("a", 1), ("b", 2))]},
+            "owners.stride: expected none beside correlated-sgd",
+        ),
+        ({"privacy": {"noise": "shared"}, "hosts": HOSTS}, "privacy.noise: expected 'each-owner'"),
+        ({"privacy": {"mechanism": "laplace", "delta": 0.0}}, "privacy.mechanism: expected 'gaussian'"),
+        ({"privacy": {"person": "who", "records_per_person": 2}}, "privacy.records_per_person: expected 1"),
+        ({"privacy": {"unit": "owner"}}, "privacy.unit: expected 'record'"),
+    ],
+)
+def test_what_correlated_noise_is_not_proved_for_is_refused(sections, words):
+    learning = CORRELATED | sections.get("learning", {})
+    assert words in refused(**{**sections, "learning": learning})
+
+
+def test_correlated_noise_is_an_algorithm_of_its_own_and_fixed_batches_need_not_be_said():
+    content = rings_content({"a": 100}, learning=CORRELATED)
+    terms = parley.Terms.from_dict(content)
+    assert (terms.learning.sampling, terms.learning.horizon, terms.task) == ("partition", 40, "networks")
+    said = content["learning"] | {"sampling": "partition", "optimiser": "momentum", "horizon": 40, "batch_seed": 0}
+    assert parley.Terms.from_dict(content | {"learning": said}).hash == terms.hash
+    plain = parley.Terms.from_dict(rings_content({"a": 100}))
+    assert plain.hash == "668377ee5d4d47dd708d4bfed111619d146d53efc58c74d338afbd6af8d04215"  # as it was before
+
+
 def test_a_regression_needs_the_range_of_its_target():
     bounds = {"u": [-4.0, 4.0], "v": [-4.0, 4.0]}
     assert "model.bounds.radius: expected [low, high]" in refused(classes=False, model={"bounds": bounds})

@@ -44,7 +44,7 @@ def by_hand(terms, frame, rounds):
     values, curved = {}, {}
     for number in range(2, rounds + 1):
         column = (number - 2) % 3
-        leaf = rows.places[:, column]
+        leaf = rows.X[:, column]
         q = expit(score)
         g = q - y if classes else np.clip(score - y, -G, G)
         h = q * (1 - q) if classes else np.ones(len(y))
@@ -66,7 +66,7 @@ def test_without_noise_it_is_newton_boosting_by_hand(classes, monkeypatch):
     theta = trained(terms, {"a": frame}, flat, monkeypatch)
     setup = resolve(terms)
     rows, _ = setup.preparation.designs(frame, terms, "a")
-    found = make_structure(setup.preparation).scores(rows.places, theta)
+    found = make_structure(setup.preparation).scores(rows.X, theta)
     assert found == pytest.approx(by_hand(terms, frame, terms.learning.horizon), abs=5e-3)
 
 

@@ -111,7 +111,7 @@ def test_means_are_sums_by_hand(classes):
     for leaves in STRUCTURE.leaves:
         found = leaf_means(rows, STRUCTURE, leaves, theta, share)
         for leaf in range(leaves.size):
-            there = rows.present & (leaves.of(rows.places) == leaf)
+            there = rows.present & (leaves.of(rows.X) == leaf)
             assert found[:, leaf] == pytest.approx([g[there].sum() / 5000, h[there].sum() / 5000], abs=1e-6)
 
 
@@ -122,6 +122,6 @@ def test_sums_do_not_hang_on_the_order_of_records(monkeypatch):
     theta, share = rng.normal(0, 1, STRUCTURE.parameters), RecordShare(False, 1.5, "l2")
     found = leaf_means(rows, STRUCTURE, LEAVES, theta, share)
     order = rng.permutation(999)
-    mixed = replace(rows, places=rows.places[order], y=rows.y[order])
+    mixed = replace(rows, X=rows.X[order], y=rows.y[order])
     monkeypatch.setattr(leaf_sums, "BLOCK", 7)
     assert np.array_equal(found, leaf_means(mixed, STRUCTURE, LEAVES, theta, share))

@@ -138,7 +138,7 @@ def test_a_folder_that_is_streamed_is_placed_alike(tmp_path):
     streamed = parley.Owner("a", tmp_path / "parts", ledger=ledger).prepare(terms).tables
     whole = parley.Owner("a", frame).prepare(terms).tables
     for part in ("train", "held_out"):
-        for key in ("places", "y", "present"):
+        for key in ("X", "y", "present"):
             assert np.array_equal(getattr(getattr(streamed, part), key), getattr(getattr(whole, part), key))
     ledger.close()
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class CellPool:
     """The cells of every column of one agreement's tables."""
 
     setup: Setup
-    _held: dict[tuple[str, str], tuple[list[Any], list[Any]]] = field(default_factory=dict)
+    _held: dict[tuple[str, str], tuple[Sequence[Any], Sequence[Any]]] = field(default_factory=dict)
 
     def draw(self, rng: np.random.Generator, column: str, kind: pa.DataType) -> Any:
         """A cell for a column that is declared so; None is a gap."""
@@ -53,12 +54,11 @@ class CellPool:
         """The types that hold cells to be expected in it."""
         return [kind for kind in ALL_KINDS if self._cells(column, kind)[0]]
 
-    def _cells(self, column: str, kind: pa.DataType) -> tuple[list[Any], list[Any]]:
+    def _cells(self, column: str, kind: pa.DataType) -> tuple[Sequence[Any], Sequence[Any]]:
         """(cells to be expected, others) that the type holds."""
         key = column, str(kind)
         if key not in self._held:
-            own = [cell for known, cells, changes in TYPES if known == kind for cell in (*cells, *changes)]
-            self._held[key] = converted(self._expected(column), kind), [*converted(EXTREMES, kind), *own]
+            self._held[key] = converted(self._expected(column), kind), _odd_cells(kind)
         return self._held[key]
 
     def _expected(self, column: str) -> Sequence[object]:
@@ -71,6 +71,13 @@ class CellPool:
         else:
             found = list(ends(*preparation.model.bounds[column])) if column in preparation.model.bounds else []
         return found or PLACES
+
+
+@cache
+def _odd_cells(kind: pa.DataType) -> tuple[Any, ...]:
+    """Cells that are likely to be read wrongly, in a column of this type, whatever the terms say of it."""
+    own = [cell for known, cells, changes in TYPES if known == kind for cell in (*cells, *changes)]
+    return (*converted(EXTREMES, kind), *own)
 
 
 def converted(cells: Sequence[object], kind: pa.DataType) -> list[Any]:

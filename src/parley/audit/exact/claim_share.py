@@ -23,9 +23,9 @@ MOST_ROWS = 5  # of which all draws are looked at
 
 def answered_share(question: Question, queries: Sequence[Query], a: Tables, b: Tables) -> float:
     """Of answers whose noise comes on top: those to all of `queries` together, of which more than one are about
-    disjoint rows."""
+    disjoint rows, or have one noise calibrated for all."""
     moved = [_distance(question, question.bounded(q, a), question.bounded(q, b)) for q in queries]
-    return sum(moved) / question.sensitivity
+    return math.hypot(*moved) / question.reach if question.together > 1 else sum(moved) / question.sensitivity
 
 
 def drawn_share(question: Question, query: Query, a: Tables, b: Tables, canary: Sequence[int]) -> float:

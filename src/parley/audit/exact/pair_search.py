@@ -161,7 +161,7 @@ class PairSearch:
         learning = self.setup.terms.learning
         most = MOST_ROWS - self.shape.rows + 1 if question.draws and question.own_noise is None else MOST_UNITS
         batches = BATCHES if learning.batches is not None else ()
-        rounds = 1 if question.disjoint > 1 else len(self.questions.rounds)
+        rounds = 1 if max(question.disjoint, question.together) > 1 else len(self.questions.rounds)
         return Moves(self.shape, CellPool(self.setup), numbers, largest, rounds, batches, max(most, 2))
 
     @cached_property

@@ -1,5 +1,5 @@
 """What an owner may be asked in one stage, about tables of any size: the terms as they are but for the number of its
-records and of batches."""
+records, of batches and of epochs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +15,8 @@ from parley.learning.start import starting_point
 from parley.protocol.queries import Query, Question, ScoreQuery
 from parley.protocol.setup import Setup
 from parley.validate import LARGEST, Floats
+
+EPOCHS = 2  # in which a record comes at most: more say the same again
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,8 @@ class StageQuestions:
         return found
 
     def _resolved(self, records: int, batches: int | None) -> Asked | None:
-        learning = None if batches is None else {"batches": batches}
+        epochs = min(self.setup.terms.learning.epochs or 1, EPOCHS)
+        learning = None if batches is None else {"batches": batches, "epochs": epochs}
         try:
             terms = self.setup.terms.changed(learning=learning, owners={self.name: {"records": records}})
             setup = self.setup.under(terms)
@@ -80,11 +83,12 @@ class StageQuestions:
 
     def queries(self, asked: Asked, numbers: Mapping[str, Floats], place: int) -> Iterator[Query]:
         """What is asked at these numbers, as owners check it (`Refusal`): in one round, or in all of an epoch where
-        answers are about disjoint rows."""
-        place = 0 if asked.question.disjoint > 1 else place
-        known, first = self.query(place), self.rounds[place]
-        for number in range(first, first + asked.question.disjoint):
-            query = asked_at(known, number, {name: numbers[name] for name in known.arrays})
+        answers are about disjoint rows, or in all rounds where one noise is for all of them."""
+        together = max(asked.question.disjoint, asked.question.together)
+        place = 0 if together > 1 else place
+        known, first, fitted = self.query(place), self.rounds[place], asked.question.fitted(numbers)
+        for number in range(first, first + together):
+            query = asked_at(known, number, {name: fitted[name] for name in known.arrays})
             asked.question.check(query, ())
             yield query
 
@@ -94,7 +98,8 @@ class StageQuestions:
 
         def allowed(size: float) -> bool:
             try:
-                question.check(asked_at(known, known.round, {name: np.full_like(known.arrays[name], size)}), ())
+                numbers = question.fitted({**known.arrays, name: np.full_like(known.arrays[name], size)})
+                question.check(asked_at(known, known.round, numbers), ())
             except Refusal:
                 return False
             return True

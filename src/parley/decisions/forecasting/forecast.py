@@ -14,6 +14,7 @@ from parley.decisions.forecasting.coding import CodingCost, coding_cost
 from parley.decisions.forecasting.expectation import REPLICATES, Expectation, Method, expect
 from parley.decisions.forecasting.heterogeneity import ASSUMED, Heterogeneity
 from parley.decisions.forecasting.joining import Interval, Joining, joining
+from parley.decisions.forecasting.one_thread import one_thread
 from parley.decisions.forecasting.owner_forecast import OwnerForecast, coalition_cost, owner_forecasts
 from parley.decisions.forecasting.owners_needed import needed_words, owners_needed
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
@@ -140,6 +141,7 @@ class Forecast:
         """Which targets count as 1 and which as 0, where there are two classes."""
         return self.expected.pilot.setup.preparation.target_words
 
+    @one_thread
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --json` prints."""
         return {
@@ -168,6 +170,7 @@ class Forecast:
         }
 
 
+@one_thread
 def forecast(
     terms: Terms,
     pilot: Table | Source | None = None,

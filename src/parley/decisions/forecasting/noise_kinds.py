@@ -16,6 +16,7 @@ from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import Expectation, expect
 from parley.decisions.forecasting.forecast import Forecast
 from parley.decisions.forecasting.joining import Joining, joining
+from parley.decisions.forecasting.one_thread import one_thread
 from parley.decisions.forecasting.owner_forecast import coalition_cost
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.sources import Source
@@ -101,6 +102,7 @@ def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
     return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=HOSTS)
 
 
+@one_thread
 def compare_noise(
     result: Forecast, pilot: Table | Source | None = None, seed: int = 0, curious: int = 1
 ) -> NoiseComparison:
@@ -115,7 +117,8 @@ def compare_noise(
         try:
             there = known if own else _under(known, kind)
             expected = here if own and here is not None else expect(there)
-            path, models = (result.path, result.models) if own else expected.outcome(seed)
+            few = None if expected.simulated else 1  # moments say all, and models as they may come out nothing more
+            path, models = (result.path, result.models) if own else expected.outcome(seed, few)
             mean = result.relative_fitness.mean if own else float(path[-1])
         except (TermsError, SettingError, DataError) as error:
             missing[kind] = str(error)

@@ -27,6 +27,7 @@ from parley.decisions.forecasting.coordinate_search import (
     with_mechanism,
 )
 from parley.decisions.forecasting.noise_kinds import shared_terms
+from parley.decisions.forecasting.one_thread import one_thread
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.refits import refits
 from parley.decisions.forecasting.search import (
@@ -153,6 +154,7 @@ def require_rounds(terms: Terms) -> None:
         )
 
 
+@one_thread
 def plan(
     terms: Terms,
     pilot: Table | Source | None = None,
@@ -176,6 +178,7 @@ def plan(
     return found if hosted is None else replace(found, plan_shared=partial(_plan, hosted, allowed, seed, progress))
 
 
+@one_thread
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
     """The best of all choices that keep where noise is drawn."""
     terms, judged = known.terms, known.leaning()

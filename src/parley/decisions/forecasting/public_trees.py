@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from parley.data import Design
+from parley.data.remembered import Remembered
 from parley.decisions.forecasting.learning_curve import LearningCurve
 from parley.decisions.forecasting.pilot import Pilot
 from parley.learning.outcome.boosting import (
@@ -32,9 +33,8 @@ from parley.validate import Floats
 
 PARTS = (4, 2)  # a fold's rows, of which trees for smaller sizes are made
 FEW_FOLDS = 2  # in which they are judged
-REMEMBERED = 128  # trees whose losses are kept: those of the last few samples
 
-_known: dict[bytes, Floats] = {}
+_known = Remembered[Floats](most=128)  # losses by trees of the last few samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +112,4 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
 def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:
     """`tree_losses` of public rows, grown once for the same ones."""
     key = rows.digest + new.digest + bytes([leaves, *iterations])
-    if key not in _known:
-        while len(_known) >= REMEMBERED:
-            _known.pop(next(iter(_known)))
-        _known[key] = tree_losses(rows, new, leaves, iterations)
-    return _known[key]
+    return _known.of(key, lambda: tree_losses(rows, new, leaves, iterations))

@@ -7,11 +7,14 @@ fewer replicates (`WORK`). Candidates share their random numbers.
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from parley.data import Design
+from parley.data.split import folds
 from parley.decisions.forecasting.binding import RARELY, on_the_way
 from parley.decisions.forecasting.expectation import ByRuns, Expectation, expect
 from parley.decisions.forecasting.pilot import Pilot
@@ -19,7 +22,6 @@ from parley.decisions.forecasting.pilot_runs import pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Sample
 from parley.decisions.forecasting.sweep import WORTH_MORE_ROUNDS, horizons
 from parley.errors import DataError, SettingError, TermsError
-from parley.learning.start import folds
 from parley.losses.moments import moment_norms
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
@@ -197,18 +199,20 @@ def hidden_bias(expected: Expectation) -> float:
     if free is None:
         return 0.0
     gaps, cost = [], pilot.objective.cost
-    for held in folds(len(pilot.design), 2):
-        learns, judges = pilot.design.where(~held), pilot.design.where(held)
-        begin = _begin(pilot, Sample(learns))
-        halves = [
-            replace(each, source=Sample(learns), algorithm=each.algorithm.without_noise()) for each in (pilot, free)
-        ]
+    for half, judges in pilot.design.derived("halves", partial(_halves, pilot.design)):
+        learns, begin = half.design, _begin(pilot, half)
+        halves = [replace(each, source=half, algorithm=each.algorithm.without_noise()) for each in (pilot, free)]
         ends = [pilot_models(half, 1, 0, noiseless=True, begin=begin) for half in halves]
         gaps.append(
             float(cost(judges, ends[0])[0] - cost(judges, ends[1])[0])
             - float(cost(learns, ends[0])[0] - cost(learns, ends[1])[0])
         )
     return max(0.0, float(np.mean(gaps)))
+
+
+def _halves(design: Design) -> list[tuple[Sample, Design]]:
+    """Both halves of these rows, each with the other, which judges."""
+    return [(Sample(design.where(~held)), design.where(held)) for held in folds(len(design), 2)]
 
 
 def _begin(pilot: Pilot, half: Sample) -> Floats:

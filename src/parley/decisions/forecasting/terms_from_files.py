@@ -22,6 +22,7 @@ from parley.data.headers import read_header
 from parley.decisions.forecasting.column_choice import Tried, Wanted, choose_columns, open_ways
 from parley.decisions.forecasting.cross_fit import with_best_growth
 from parley.decisions.forecasting.known_columns import KnownColumns, Wishes
+from parley.decisions.forecasting.one_thread import one_thread
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.planner import Proposal, plan
 from parley.errors import DataError, SettingError
@@ -109,6 +110,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     return Draft(terms, tuple(known.sentences(terms, features, missing)), columns=wishes.columns)
 
 
+@one_thread
 def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total: None) -> Draft:
     """The draft with the planner's choice; as it is where scales have to be asked first."""
     terms = made.terms

@@ -12,6 +12,7 @@ import numpy as np
 
 from parley.decisions.forecasting.baselines import Baselines, baselines, best_cost, fitted_excess
 from parley.decisions.forecasting.expectation import Expectation, expect
+from parley.decisions.forecasting.one_thread import one_thread
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.search import checked
 from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
@@ -73,6 +74,7 @@ class Worth:
         return self.baselines.to_json()
 
 
+@one_thread
 def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth | None:
     """What these terms' model is worth, from their own public sample; None where they have none, or where it does not
     tell."""

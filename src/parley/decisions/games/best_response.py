@@ -43,19 +43,16 @@ def maximise(
 
 
 def _golden(value: Callable[[Floats], Floats], a: Floats, b: Floats) -> Floats:
-    """Golden-section search in every bracket at once."""
-    inner = GOLDEN * (b - a)
-    left, right = b - inner, a + inner
-    f_left, f_right = value(left), value(right)
+    """Golden-section search in every bracket [a, a + width] at once; `best` is the point inside that is known."""
+    width = b - a
+    left, right = value(b - GOLDEN * width), value(a + GOLDEN * width)
+    down, best = left >= right, np.fmax(left, right)  # whether the maximum lies in the lower part
     for _ in range(STEPS):
-        down = f_left >= f_right  # the maximum lies in [a, right]
-        a, b = np.where(down, a, left), np.where(down, right, b)
-        inner = GOLDEN * (b - a)
-        fresh = np.where(down, b - inner, a + inner)
-        f_fresh = value(fresh)
-        left, right = np.where(down, fresh, right), np.where(down, left, fresh)
-        f_left, f_right = np.where(down, f_fresh, f_right), np.where(down, f_left, f_fresh)
-    return (a + b) / 2
+        a = np.where(down, a, a + (1 - GOLDEN) * width)
+        width = GOLDEN * width
+        fresh = value(a + np.where(down, 1 - GOLDEN, GOLDEN) * width)
+        down, best = np.where(down, fresh >= best, best >= fresh), np.fmax(best, fresh)
+    return a + width / 2
 
 
 def best_responses(game: Game, player: int, profiles: Floats, grid: int = GRID) -> Floats:

@@ -15,7 +15,7 @@ from parley.validate import Floats
 
 TOLERANCE = 1e-7  # the largest gain, relative to the spread of payoffs, with which a profile counts as an equilibrium
 CURVE = 257  # points of a best-response curve
-HALVINGS = 45
+HALVINGS = 30  # of a bracket of a curve: what is left is finer than best responses are
 APART = 1e-4  # of an interval: equilibria closer than this are one
 STARTS = 6  # at random, beside the box's lowest, highest and middle point
 ROUNDS = 40  # of best responses

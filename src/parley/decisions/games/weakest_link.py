@@ -13,8 +13,9 @@ A joint model takes two, so nobody joining is an equilibrium here as well.
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from parley.validate import Floats
 
 GRID = 129  # common epsilons looked at where owners stand
 EXACT_UP_TO = 8  # owners for whom every coalition is looked at
+REMEMBERED = 256  # coalitions whose local maxima are kept: all of as many owners
 ONE_BY_ONE = 50  # owners up to which searches move one at a time
 TOLERANCE = 1e-9  # of payoffs, below which two count as equal
 
@@ -58,7 +60,16 @@ class WeakestLink(OwnersGame):
         return np.asarray(self.payoff(common, members) + price * own)
 
     def local_maxima(self, members: Members) -> LocalMaxima:
-        """All local maxima of every owner's payoff over the common epsilon, in this coalition, itself included."""
+        """All local maxima of every owner's payoff over the common epsilon, in this coalition, itself included; found
+        once, while they are looked at."""
+        return self._found(np.asarray(members, dtype=bool).tobytes())
+
+    @cached_property
+    def _found(self) -> Callable[[bytes], LocalMaxima]:
+        return lru_cache(maxsize=REMEMBERED)(self._local_maxima)
+
+    def _local_maxima(self, coalition: bytes) -> LocalMaxima:
+        members = np.frombuffer(coalition, dtype=bool)
         cost, alone = self.stakes.cost, self.stakes.cost.alone(self.stakes.records)
         size = self._size(members)
         weight = np.where(self._others(members), self.value * cost.noise_price / size**2, 0.0)

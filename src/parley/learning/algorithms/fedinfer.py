@@ -17,8 +17,8 @@ from typing import Self
 import numpy as np
 
 from parley.learning.algorithms.algorithm import State
+from parley.learning.algorithms.moment_noise import moment_noise
 from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
-from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.validate import Floats
@@ -32,7 +32,7 @@ class FedInfer(SufficientStatistics):
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()  # n_l
-    variances: tuple[float, ...] = ()  # of one number of one answer
+    variances: tuple[float, ...] = ()  # of one number of one answer (`moment_noise.MomentNoise`)
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
@@ -40,7 +40,7 @@ class FedInfer(SufficientStatistics):
         trusts = [owner.trust for owner in terms.owners]
         if setup.schedule.everybody and terms.learning.straggler != "skip" and not any(trusts):
             return one
-        noise, names = aggregation_of(terms).noise(setup), setup.schedule.names
+        noise, names = moment_noise(setup), setup.schedule.names
         weights = tuple(
             n * (1.0 if trust is None else trust) for n, trust in zip(noise.records.tolist(), trusts, strict=True)
         )
@@ -49,7 +49,7 @@ class FedInfer(SufficientStatistics):
             names=names,
             weights=weights,
             sizes=tuple(noise.records.tolist()),
-            variances=tuple(noise.variances.tolist()),
+            variances=tuple(noise.squares.tolist()),
         )
 
     @property
@@ -79,10 +79,10 @@ class FedInfer(SufficientStatistics):
     def certainty(self, state: State) -> tuple[float, float]:
         counts = state.memory["answers"]
         if not self.names:
-            return self.deviation / max(1.0, float(counts[0])) ** 0.5, self.records
-        shares, sizes = self._shares(counts), np.array(self.sizes)
-        variance = float(np.sum(shares**2 * np.array(self.variances) / np.maximum(counts, 1)))
-        return variance**0.5, 1 / float(np.sum(shares**2 / sizes))
+            return self.deviation / max(1.0, float(counts[0])) ** (1 - 1 / self.alpha), self.records
+        shares, sizes, a = self._shares(counts), np.array(self.sizes), self.alpha
+        power = float(np.sum(shares**a * np.array(self.variances) ** (a / 2) / np.maximum(counts, 1) ** (a - 1)))
+        return power ** (1 / a), 1 / float(np.sum(shares**2 / sizes))
 
     def without_noise(self) -> Self:
         return replace(super().without_noise(), variances=(0.0,) * len(self.variances))

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.algorithms.moment_noise import moment_noise
 from parley.learning.outcome.posterior import Posterior
 from parley.losses.inference import covariances, solve
 from parley.losses.moments import moments_length, unpack_moments
@@ -32,6 +33,8 @@ class SufficientStatistics(Algorithm):
     `deviation` is that of one number of the owners' combined answer, made of `records` rows. Where there are several
     classes, b and theta have one row for each of the `outcomes`. The state remembers the released moments. `scaled`:
     answers were scaled down as a whole, by nobody knows how much, so that nothing follows about rows or certainty.
+    `alpha`: by which power noise adds up: 2, or the index of stable noise, whose middle 68 % take the place of a
+    deviation (`moment_noise`).
     """
 
     norm: Norm
@@ -39,21 +42,23 @@ class SufficientStatistics(Algorithm):
     outcomes: int
     records: float
     scaled: bool = field(default=False, kw_only=True)
+    alpha: float = field(default=2.0, kw_only=True)
 
     memory_name: ClassVar[str | None] = "moments"
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        noise = setup.aggregation.noise(setup)
+        noise = moment_noise(setup)
         return cls(
             setup.objective,
             setup.terms.learning.horizon,
             setup.terms.model.radius,
             setup.norm,
-            noise.all_together**0.5,
+            noise.together,
             setup.preparation.outcomes,
             float(noise.records.sum()),
             scaled=setup.terms.privacy.unit == OWNER,
+            alpha=noise.alpha,
         )
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
@@ -74,8 +79,9 @@ class SufficientStatistics(Algorithm):
         return replace(self, deviation=0.0)  # nothing to stand clear of
 
     def posterior(self, state: State) -> Posterior | None:
-        """The law of the first replicate's model, given what was released; None of answers scaled down as a whole."""
-        if self.scaled:
+        """The law of the first replicate's model, given what was released; None of answers scaled down as a whole, and
+        of noise without a variance."""
+        if self.scaled or self.alpha < 2:
             return None
         width, (deviation, records) = self._width(state), self.certainty(state)
         moments = self._matrix(state)
@@ -86,8 +92,8 @@ class SufficientStatistics(Algorithm):
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
         """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the
-        noise; None of answers scaled down as a whole."""
-        if self.scaled:
+        noise; None of answers scaled down as a whole, and of noise without a variance."""
+        if self.scaled or self.alpha < 2:
             return None
         deviation, records = self.certainty(state)
         return {"matrix": self._matrix(state).tolist(), "records": round(records), "deviation": deviation}

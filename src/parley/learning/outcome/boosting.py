@@ -14,10 +14,12 @@ private ones for their owner alone.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from parley.data import Design, Preparation
 from parley.losses import EmpiricalRisk
@@ -182,8 +184,16 @@ def tree_losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence
 def tree_raw(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> list[Floats]:
     """Raw predictions of new rows by trees of these, [n] or [classes, n], after so many iterations, in rising
     order."""
-    with threadpool_limits(1, "openmp"):  # so few rows are quicker so, and others have work to do
+    with _threads().limit(limits=1):  # so few rows are quicker so, and others have work to do
         return [new.raw(said) for said in _said(rows, new.columns, leaves, iterations)]
+
+
+@cache
+def _threads() -> Any:
+    """The library's own threads: looked for once, when it is loaded."""
+    import sklearn.ensemble  # noqa: F401
+
+    return ThreadpoolController().select(user_api="openmp")
 
 
 def _said(rows: TreeRows, columns: Floats, leaves: int, iterations: Sequence[int]) -> Iterator[Floats]:

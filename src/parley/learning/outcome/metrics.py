@@ -3,6 +3,7 @@ nothing)."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,14 @@ from parley.validate import Floats
 ALERT_RATE = 0.01  # share of records that an analyst can look at
 
 Metrics = dict[str, float | None]
+Middle = Callable[..., Any]  # of the replicates' figures: their mean, or where noise has no variance their median
 
 
-def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: Design, theta: Floats) -> Metrics:
-    """The task's own metrics of each parameter [R, P] on the held-out rows, averaged over the replicates.
+def task_metrics(
+    objective: EmpiricalRisk, preparation: Preparation, held_out: Design, theta: Floats, middle: Middle = np.mean
+) -> Metrics:
+    """The task's own metrics of each parameter [R, P] on the held-out rows, of the replicates the mean or another
+    `middle`.
 
     A number: `r2`, `mean_absolute_error`. A count: `d2` (the share of the deviance that is explained), `mean_deviance`
     (Poisson's, of a record). A time: `concordance` (Harrell's: of pairs of which it is known whom it befell first, the
@@ -33,10 +38,10 @@ def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: D
     if not len(held_out):
         return dict.fromkeys(names)
     rows = [evaluate(objective, held_out, t) for t in theta.reshape(-1, theta.shape[-1])]
-    means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    if "mean_absolute_error" in means:
-        means["mean_absolute_error"] *= preparation.target_scale  # in the target's own units
-    return {name: means.get(name) for name in names}
+    found = {name: float(middle([row[name] for row in rows])) for name in rows[0]}
+    if "mean_absolute_error" in found:
+        found["mean_absolute_error"] *= preparation.target_scale  # in the target's own units
+    return {name: found.get(name) for name in names}
 
 
 def metrics_of(predicts: Predicts, y: Floats, score: Floats) -> Metrics:

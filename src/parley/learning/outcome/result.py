@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from parley.learning.outcome.personal import personal_model
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.learning.outcome.scores import Scores
 from parley.learning.outcome.shapes import Shapes
+from parley.learning.outcome.stable_costs import stable_bounds
 from parley.learning.outcome.study import Quality
 from parley.owner.owner import Agreement
-from parley.privacy.accounting import shared_record_epsilon
+from parley.privacy.accounting import StableBound, shared_record_epsilon
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.setup import Setup
 from parley.terms import Terms
@@ -79,7 +81,7 @@ class Result:
 
     @property
     def cost(self) -> float | None:
-        """The training cost, averaged over the replicates, in a study."""
+        """The training cost, averaged over the replicates (of noise without a variance: their median), in a study."""
         return None if self.quality is None else self.quality.cost
 
     @property
@@ -110,12 +112,20 @@ class Result:
 
     @property
     def relative_fitness(self) -> dict[str, float] | None:
-        """psi = f(model)/f(theta*) - 1 over the replicates (W eq. 13)."""
+        """psi = f(model)/f(theta*) - 1 over the replicates (W eq. 13); without a mean where the noise has no
+        variance."""
         if self.path is None:
             return None
         last = self.path[-1]
         q25, median, q75 = (float(q) for q in np.quantile(last, [0.25, 0.5, 0.75]))
-        return {"mean": float(last.mean()), "median": median, "q25": q25, "q75": q75}
+        mean = {} if self.terms.studied else {"mean": float(last.mean())}
+        return {**mean, "median": median, "q25": q25, "q75": q75}
+
+    @cached_property
+    def stable_bounds(self) -> dict[str, StableBound] | None:
+        """What each owner's training answers cost with stable noise, by name: in one coordinate, as published, and in
+        every direction; None of other noise."""
+        return stable_bounds(self.terms) if self.terms.studied else None
 
     @property
     def relative_fitness_undefined(self) -> str | None:
@@ -138,6 +148,7 @@ class Result:
             "owners": [vars(owner) for owner in self.owners],
             "adjacency": self.adjacency,
             "shared_record_epsilon": self.shared_record_epsilon,
+            **({} if (bounds := self.stable_bounds) is None else {"stable": {k: vars(b) for k, b in bounds.items()}}),
             "replicates": self.replicates,
             "safe_noise": self.safe_noise,
             "released": self.released,

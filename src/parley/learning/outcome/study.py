@@ -9,7 +9,7 @@ import numpy as np
 from parley.data import Design
 from parley.data.design import pooled
 from parley.errors import NoOptimumError
-from parley.learning.outcome.metrics import Metrics, task_metrics
+from parley.learning.outcome.metrics import Metrics, Middle, task_metrics
 from parley.owner.owner import Agreement
 from parley.validate import Floats
 
@@ -18,7 +18,8 @@ NO_OPTIMUM = "this kind of model has no best one without privacy to compare with
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """What a study measured. Costs are in the target's own units."""
+    """What a study measured. Costs are in the target's own units. Cost and metrics are means over the replicates, or
+    medians where the noise has no variance: means of such runs do not settle."""
 
     path: Floats | None  # relative fitness after each recorded round [T, replicates]; None where it is not defined
     cost: float
@@ -52,12 +53,13 @@ class Study:
         if least is not None and not least > 0:
             undefined = "the best model without privacy has no cost, and relative fitness is measured in it"
         held_out, unit = pooled(self._held_out), preparation.target_scale**2
+        middle: Middle = np.median if self._setup.terms.studied else np.mean
         return Quality(
             path=None if least is None or undefined is not None else np.array(self._costs) / least - 1,
-            cost=float(self._costs[-1].mean()) * unit,
+            cost=float(middle(self._costs[-1])) * unit,
             optimal_cost=None if least is None else least * unit,
             optimal_theta=best,
-            metrics=task_metrics(objective, preparation, held_out, theta),
+            metrics=task_metrics(objective, preparation, held_out, theta, middle),
             optimal_metrics={} if best is None else task_metrics(objective, preparation, held_out, best),
             undefined=undefined,
         )

@@ -93,7 +93,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         def part(block: Design) -> Floats:
             curvature = self.record_curvatures(block, theta)
             active = curvature != 0
-            return block.where(active).curved(curvature[active])
+            return block.curved(curvature) if active.all() else block.where(active).curved(curvature[active])
 
         return design.sum(part) / len(design) + self.regularisation * np.eye(design.width)
 

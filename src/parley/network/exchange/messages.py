@@ -1,6 +1,7 @@
 """Queries and answers as protobuf messages, read with suspicion: sizes, shapes and names are checked before anything is
 made of them."""
 
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -83,7 +84,8 @@ def read_query(content: bytes) -> Query:
     question = question_of(message.kind)
     if question is None or len(message.arrays) + len(message.counts) > _MOST_FIELDS:
         raise Malformed("query: expected a question of a known kind")
-    arrays = {name: _vector(numbers) for name, numbers in message.arrays.items()}
+    tables = question.asks.tables
+    arrays = {name: _numbers(each, 2 if name in tables else 1) for name, each in message.arrays.items()}
     return question.asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
 
 
@@ -142,7 +144,7 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
     if message.records != records:
         raise ContradictionError(f"{owner}: answers for {message.records} records, the terms say {records}")
     try:
-        value = _vector(message.value) if size or message.value.data else np.empty(0)
+        value = _numbers(message.value) if size or message.value.data else np.empty(0)
     except Malformed:
         raise ContradictionError(f"{owner}: sent numbers that cannot be read") from None
     if value.shape != (size,) or not np.isfinite(value).all():
@@ -199,12 +201,13 @@ def _put(values: Floats, message: wire.Numbers) -> None:
     message.data = np.ascontiguousarray(values, dtype=_FLOATS).tobytes()
 
 
-def _vector(message: wire.Numbers) -> Floats:
-    """A list of numbers; the bytes were received already, so nothing is allocated on the word of `shape`."""
+def _numbers(message: wire.Numbers, axes: int = 1) -> Floats:
+    """A list of numbers, or a table of them; the bytes were received already, so nothing is allocated on the word of
+    `shape`."""
     shape, data = tuple(message.shape), message.data  # each look at `data` copies it
-    if len(shape) != 1 or 8 * shape[0] != len(data) or not data:
+    if len(shape) != axes or 8 * math.prod(shape) != len(data) or not data:
         raise Malformed("numbers: expected a list of float64 numbers whose length is its shape")
-    values: Floats = np.frombuffer(data, dtype=_FLOATS)
+    values: Floats = np.frombuffer(data, dtype=_FLOATS).reshape(shape)
     return values if _FLOATS.isnative else values.astype(np.float64)
 
 

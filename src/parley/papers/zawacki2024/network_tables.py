@@ -17,7 +17,7 @@ from parley.report.extras import extras
 
 Entry = dict[str, Any]
 LAW = ["α", "scale"]
-EPSILONS = ["ε printed", "one-dim.", "charged", "sound"]
+EPSILONS = ["ε printed", "one-dim.", "charged", "bound"]
 ADJACENCY = {
     "one_epsilon": Adjacency.ADD_OR_REMOVE_ONE,
     "charged_epsilon": Adjacency.ADD_OR_REMOVE_ONE,
@@ -25,9 +25,9 @@ ADJACENCY = {
 }
 READINGS = (
     "ε of all steps at the published size, δ = 1e-05. One-dim(ensional): Z's, add/remove, for one coordinate alone. "
-    "Charged: the same at half the scale, by which Z's Gaussian rows come out; no rule is known for the others. Sound: "
-    "replace-one, every direction; Gaussian by its loss distribution, α < 2 by Rényi divergences, which is all that is "
-    "proved there."
+    "Charged: the same at half the scale, by which Z's Gaussian rows come out; no rule is known for the others. Bound: "
+    "the sound one, replace-one, every direction; Gaussian by its loss distribution, α < 2 by Rényi divergences, which "
+    "is all that is proved there."
 )
 
 

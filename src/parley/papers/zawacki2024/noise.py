@@ -1,5 +1,6 @@
 """Exhibits of Z's chapters 3 and 4: what needs accounting only."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,22 @@ from parley.numerals import number
 from parley.papers.document import Parts, Progress, Shown, Titled
 from parley.papers.zawacki2024 import stable_noise
 from parley.papers.zawacki2024.settings import Trials
-from parley.papers.zawacki2024.stable_noise import CHOICES, COMPOSITIONS, DELTA, SAMPLING, BestAlpha, best_alpha
+from parley.papers.zawacki2024.stable_noise import CHOICES, DELTA, NETWORK, BestAlpha, best_alpha
 from parley.privacy.accounting.curve_panels import FIGURES, panel_curves
+from parley.privacy.adjacency import Adjacency
+from parley.validate import Floats
 
+Line = tuple[str, Floats, Floats, bool]  # its name, across, up, whether dashed
+READINGS = {  # of the epsilons of a table's row: columns, by what they are
+    "one-dim.": "one",
+    "charged": "charged",
+    "bound": "sound",
+}
+ADJACENCY = {
+    "one": Adjacency.ADD_OR_REMOVE_ONE,
+    "charged": Adjacency.ADD_OR_REMOVE_ONE,
+    "sound": Adjacency.REPLACE_ONE,
+}
 RULES = {
     "one": "in one coordinate, pure",
     "all": "in all coordinates, pure",
@@ -80,32 +94,44 @@ def best(bench: Trials, word: str, progress: Progress) -> Shown:
 def trained(bench: Trials, word: str, progress: Progress) -> Shown:
     """Figures 4.5 and 4.12, at the points that table 4.3 prints."""
     found = stable_noise.trained()
-    rows = [
-        ["α", "scale", "accuracy % (Z's)", "E|noise| printed", "computed", "ε printed", "in one coordinate", "in all"]
-    ]
+    rows = [["α", "scale", "accuracy % (Z's)", "E|noise| printed", "computed", "ε printed", *READINGS]]
     for row in found:
-        printed = [f"{row['alpha']:g}", number(row["scale"]), number(row["accuracy"]), number(row["distortion"])]
-        epsilons = [number(row["epsilon"]), number(row["one"], side="above"), number(row["all"], side="above")]
+        printed = [f"{row['alpha']:g}", *(number(row[key]) for key in ("scale", "accuracy", "distortion"))]
+        epsilons = [number(row["epsilon"]), *(number(row[key], side="above") for key in READINGS.values())]
         rows.append([*printed, number(row["computed_distortion"]), *epsilons])
+    steps = math.ceil(NETWORK.epochs / NETWORK.rate)
     remark = (
-        f"{COMPOSITIONS} compositions, sampling {SAMPLING:g}, δ = {DELTA:g}, sensitivity 1, as Z says. Nothing is "
-        "trained here. The printed ε do not come out of that. At scale 5.66, where ε = 3 and ε = 1 are printed, "
-        "both laws cost one coordinate the same."
+        f"ε of {steps:,} steps, those of {NETWORK.epochs} epochs of batches of {NETWORK.batch:,} from "
+        f"{NETWORK.images:,} records, at δ = {NETWORK.delta:g}. One-dim(ensional): Z's, for one coordinate alone "
+        f"({Adjacency.ADD_OR_REMOVE_ONE}). Charged: the same at half the scale, by which Z's Gaussian ε come out. "
+        f"Bound: in every direction ({Adjacency.REPLACE_ONE}); of α < 2 by Rényi divergences. Z prints a sampling "
+        "ratio of 0.001 and 200 epochs; steps are what is composed. Nothing is trained here."
     )
+    content = {"rows": found, "steps": steps, "delta": NETWORK.delta, "adjacency": ADJACENCY}
+    drawn = ("Accuracy on CIFAR-10, Z's", *_accuracies(word, found, steps), False, True)
+    return bench.shown(word, content, [Titled(f"Figure {word} at the points of table 4.3", rows), remark], drawn)
+
+
+def _accuracies(word: str, found: list[dict[str, float | None]], steps: int) -> tuple[str, str, list[Line]]:
+    """(what is across, what is up, lines): accuracy by the noise's scale, or by eps in one coordinate and as a
+    bound."""
     by = {alpha: [row for row in found if row["alpha"] == alpha] for alpha in (2.0, 1.999)}
-    keys = (("scale", False),) if word == "4.5" else (("one", False), ("all", True))
+    across, keys = "scale of the noise", {"scale": ("", False)}
+    if word == "4.12":
+        across = f"ε of {steps:,} steps"
+        keys = {
+            "one": (f", one coordinate ({Adjacency.ADD_OR_REMOVE_ONE})", False),
+            "sound": (f", bound ({Adjacency.REPLACE_ONE})", True),
+        }
     lines = [
-        (f"α = {alpha:g}" + (", all coordinates" if sound else ""), *_columns(part, key), sound)
+        (f"α = {alpha:g}{said}", *_columns(part, key), dashed)
         for alpha, part in by.items()
-        for key, sound in keys
-        if not (sound and alpha == 2)
+        for key, (said, dashed) in keys.items()
     ]
-    across = "scale of the noise" if word == "4.5" else "ε"
-    parts: Parts = [Titled(f"Figure {word} at the points of table 4.3", rows), remark]
-    return bench.shown(word, {"rows": found}, parts, ("Accuracy on CIFAR-10, Z's", across, "%", lines, False, True))
+    return across, "%", lines
 
 
-def _columns(rows: list[dict[str, float]], key: str) -> tuple[Any, Any]:
+def _columns(rows: list[dict[str, float | None]], key: str) -> tuple[Floats, Floats]:
     return np.array([row[key] for row in rows]), np.array([row["accuracy"] for row in rows])
 
 
@@ -124,6 +150,13 @@ def curves(bench: Trials, word: str, progress: Progress) -> Shown:
             rows.append([each["title"], f"{curve['label']}, {spread}", number(value, 3)])
     remark = (
         "Solid: one coordinate's. Dashed: spread over many, where the law costs what the Gaussian with its Fisher "
-        "information does."
+        f"information does; neither bounds every direction. All for {Adjacency.REPLACE_ONE} adjacency."
     )
+    if any(rate < 1 for panel in panels for rate in panel.sampling):
+        remark += (
+            " Sampled, a replacement moves the value by 1, from half of it on one side to half of it on the other; Z's "
+            f"sampled curves are for {Adjacency.ADD_OR_REMOVE_ONE}, where a record moves it by 1."
+        )
+    if word == "4.11":
+        remark += " By Z's definition δ at ε = 1 and sampling 0.1 is 1.29e-06."
     return bench.shown(word, {"panels": content}, [Titled(f"Figure {word}", rows), remark], (content,))

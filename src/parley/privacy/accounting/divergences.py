@@ -8,7 +8,7 @@ whatever the direction of v (erratum d of Z: the one-dimensional figure alone co
 """
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy.special import logsumexp
@@ -57,15 +57,15 @@ def shift_divergence(alpha: float, shift: float, orders: Floats) -> Floats:
     x, weight = _nodes(shift)
     log_q = log_pdf(x, alpha)
     loss = log_pdf(x - shift, alpha) - log_q
-    a = np.asarray(orders, dtype=np.float64)[:, None]
-    moment = np.empty(len(a))
-    for row, order in enumerate(a[:, 0]):
-        if order * np.abs(loss).max() < 600:
-            excess = np.expm1(order * loss) - order * np.expm1(loss)
-            moment[row] = math.log1p(float(np.sum(weight * np.exp(log_q) * excess)))
+    a = np.asarray(orders, dtype=np.float64)
+    moment, largest = np.empty(len(a)), np.abs(loss).max()
+    mass, once = weight * np.exp(log_q), np.expm1(loss)
+    for row, order in enumerate(a):
+        if order * largest < 600:
+            moment[row] = math.log1p(float(np.sum(mass * (np.expm1(order * loss) - order * once))))
         else:
             moment[row] = float(logsumexp(order * loss + log_q, b=weight))
-    return np.maximum(moment, 0.0) / (a[:, 0] - 1)
+    return np.maximum(moment, 0.0) / (a - 1)
 
 
 @lru_cache(maxsize=32)
@@ -80,8 +80,15 @@ def fisher_information(alpha: float) -> float:
 
 def _nodes(shift: float) -> tuple[Floats, Floats]:
     """Gauss-Legendre nodes and weights over the whole line: panels of equal length in asinh(x - shift/2)."""
+    nodes, weight = _centred_nodes()
+    return nodes + shift / 2, weight
+
+
+@cache
+def _centred_nodes() -> tuple[Floats, Floats]:
+    """The same around zero."""
     panels = np.linspace(-math.asinh(1e9), math.asinh(1e9), 161)
     node, weight = np.polynomial.legendre.leggauss(10)
     half = (panels[1] - panels[0]) / 2
     u = (panels[:-1, None] + half + half * node).ravel()
-    return np.sinh(u) + shift / 2, np.tile(weight * half, len(panels) - 1) * np.cosh(u)
+    return np.sinh(u), np.tile(weight * half, len(panels) - 1) * np.cosh(u)

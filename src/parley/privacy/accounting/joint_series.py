@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from parley.privacy.accounting.series import GaussianSeries
 from parley.privacy.mechanisms.gaussian import Gaussian
+from parley.validate import whole
 
 
 @dataclass(frozen=True)
@@ -18,13 +20,21 @@ class JointSeries(GaussianSeries):
     are fixed in advance (Gaussian DP: Dong, Roth and Su 2022), so that all releases
     together are dominated by one of shift sqrt(d_1^2 + d_2^2 + ...), the mechanism's sensitivity at most. So they are
     (epsilon, delta)-DP together, and so are the first k; Renyi divergences of a dominated pair are no larger, so that
-    `rho` is that of the one release.
+    `rho` is that of the one release. Releases of kappa owners that hold a record are dominated by one of kappa times
+    the squared shift, in whichever order they come, which is what kappa such series in a row are.
     """
 
+    joint: ClassVar[bool] = True
+
     @classmethod
-    def of(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> "JointSeries":
-        """The least noise for a record that moves all releases together by so much."""
-        return cls(Gaussian.calibrate(epsilon, float(delta), sensitivity), epsilon, delta, count)
+    def of(
+        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, shared_records: int = 1
+    ) -> "JointSeries":
+        """The least noise for a record that moves all releases together by so much; with records shared by kappa
+        owners, that of (epsilon/kappa, delta/kappa)."""
+        share = Fraction(1, whole(shared_records, "shared_records"))
+        noise = Gaussian.calibrate(epsilon * share, float(delta * share), sensitivity)
+        return cls(noise, epsilon, delta, count, shared_records)
 
     def partly_spent(self, answers: int) -> Fraction:
         """All of it, from the first answer on: nothing comes back."""

@@ -5,18 +5,23 @@ calibrated for all releases together, and what the first k cost.
 """
 
 from abc import ABC, abstractmethod
+from collections import ChainMap
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 from parley.errors import SettingError
 from parley.privacy.accounting.budget import per_round
+from parley.privacy.accounting.releases import ROUNDING
+from parley.privacy.accounting.renyi import renyi_epsilon
 from parley.privacy.accounting.sampled import base_epsilon, sampled_epsilon, sampled_ratio
+from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.events import Event, Norm
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
 from parley.privacy.mechanisms.bounded import audible
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon, gaussian_ratio
 from parley.privacy.mechanisms.recipe import Law
+from parley.privacy.mechanisms.stable import StableOnSums
 from parley.validate import whole
 
 
@@ -42,6 +47,7 @@ class Series(ABC):
     norm: ClassVar[Norm]
     law: ClassVar[Law]  # of the whole numbers that three hosts draw in its place
     exact: ClassVar[bool] = False  # whether what answers cost is a fraction, the same on every machine
+    joint: ClassVar[bool] = False  # whether the first answer spends the budget of all
     # what to use where a person's rows pay too often for its grid
     instead: ClassVar[str] = "fewer epochs or coordinates"
 
@@ -193,12 +199,54 @@ class GaussianSeries(Series):
         return min(copies * Fraction(once), self.epsilon)
 
 
+class StableSeries(Series):
+    """Stable noise on values bounded in L2, for studies: nothing is released with it.
+
+    Formal guarantee: for exactly sampled noise, what is said to be spent is an upper bound in every direction and any
+    dimension, replace-one adjacency: Renyi divergences of all releases, converted (`renyi.renyi_epsilon`,
+    `divergences.stable_divergence`). Released in parts that a person moves by S_1, S_2, ..., all of them by S in L2, it
+    is no more: divergences of a shift are at most its square times a common number. Where records are drawn in secret
+    nothing is gained, no amplification being proved for a sum with such noise in the documents that it comes from: for
+    every draw, the same in both tables, a replacement moves the value by at most the sensitivity, and a mixture of
+    (epsilon, delta)-DP releases is one.
+    """
+
+    norm = StableOnSums.norm
+
+    @classmethod
+    def calibrated(
+        cls,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        sensitivity: float,
+        rate: float = 1.0,
+        coordinates: int | None = None,
+        alpha: float | None = None,
+    ) -> StableOnSums:
+        if alpha is None:
+            raise SettingError("alpha: expected a number from 1 to 1.9999 beside stable noise")
+        ratio = stable_ratio(alpha, float(epsilon), float(delta), count)
+        return StableOnSums(alpha, audible(ratio * sensitivity * (1 + 1e-12)), sensitivity)
+
+    @classmethod
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
+        raise SettingError("stable noise is for studies of each owner's own noise; hosts draw none")
+
+    def partly_spent(self, answers: int) -> Fraction:
+        copies = self.shared_records
+        once = renyi_epsilon([self.mechanism.event.times(answers)], float(self.delta / copies)) * (1 + ROUNDING)
+        return min(copies * Fraction(once), self.epsilon)
+
+
 SERIES: dict[str, type[Series]] = {
     "laplace": PureSeries,
     "gaussian": GaussianSeries,
     "geometric": GeometricSeries,
     "randomised-response": PureSeries,  # its question calibrates it: it takes how many answers there are
 }
+STUDIED: dict[str, type[Series]] = {"stable": StableSeries}  # that have no exact sampler: nothing is released with them
+KINDS = ChainMap(SERIES, STUDIED)
 
 
 def make_series(
@@ -210,10 +258,13 @@ def make_series(
     shared_records: int = 1,
     rate: float = 1.0,
     coordinates: int | None = None,
+    alpha: float | None = None,
 ) -> Series:
-    """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa)."""
-    share, kind = Fraction(1, whole(shared_records, "shared_records")), SERIES[mechanism]
-    noise = kind.calibrated(epsilon * share, delta * share, count, sensitivity, rate, coordinates)
+    """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa).
+    `alpha`: of stable noise, which alone has one."""
+    share, kind = Fraction(1, whole(shared_records, "shared_records")), KINDS[mechanism]
+    what = epsilon * share, delta * share, count, sensitivity, rate, coordinates
+    noise = kind.calibrated(*what) if alpha is None else StableSeries.calibrated(*what, alpha)
     return kind(noise, epsilon, delta, count, shared_records, rate)
 
 
@@ -226,17 +277,18 @@ def in_pieces(
     shared_records: int,
     coordinates: int,
     pieces: int,
+    alpha: float | None = None,
 ) -> Series:
     """The same where each release is made in parts, of which a person moves up to `pieces`, by `sensitivity` in all.
 
     Formal guarantee: parts that a person moves by S_1, S_2, ... with sum at most S cost it, for pure noise,
     (S_i + w)/(b (1 + w/S')) each, w being what the sampler's grid moves two values (`rounding`) and S' what the noise
     of scale b is calibrated for: together at most S'/b, the cost of one release, if S' >= S + (pieces - 1) w. For
-    Gaussian noise w = 0, and the squares of the S_i add up to at most S^2.
+    Gaussian and stable noise w = 0, and the squares of the S_i add up to at most S^2.
     """
     wanted = sensitivity
     for _ in range(8):
-        series = make_series(mechanism, epsilon, delta, count, wanted, shared_records)
+        series = make_series(mechanism, epsilon, delta, count, wanted, shared_records, alpha=alpha)
         needed = sensitivity + (pieces - 1) * series.mechanism.rounding(coordinates) * (1 + 1e-12)
         if pieces == 1 or needed <= wanted:
             return series
@@ -259,11 +311,11 @@ def series_rho(
     >>> series_rho("laplace", Fraction(1), Fraction(0), 10)
     Fraction(1, 20)
     """
-    share, kind = Fraction(1, whole(shared_records, "shared_records")), SERIES[mechanism]
+    share, kind = Fraction(1, whole(shared_records, "shared_records")), KINDS[mechanism]
     rho = kind.rho(epsilon * share, delta * share, count)
     return None if rho is None else rho / share
 
 
 def mechanism_norm(mechanism: str) -> Norm:
     """The norm in which the mechanism needs a value bounded."""
-    return SERIES[mechanism].norm
+    return KINDS[mechanism].norm

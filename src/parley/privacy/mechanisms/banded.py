@@ -61,8 +61,9 @@ class Band:
         return np.asarray(self._numbers[: len(rows)][::-1] @ rows)
 
     def solved(self, row: Floats, before: Floats) -> Floats:
-        """A row of g [P] from a row of y [P] and the rows of g before it [at most width - 1, P], oldest first."""
-        return np.asarray(row - self._numbers[1 : len(before) + 1][::-1] @ before)
+        """A row of g [..., P] from a row of y [..., P] and the rows of g before it [..., at most width - 1, P], oldest
+        first."""
+        return np.asarray(row - self._numbers[1 : before.shape[-2] + 1][::-1] @ before)
 
     def deviation(self, steps: int, uses: int, momentum: float = 0.0) -> float:
         """The deviation of the noise in the parameters of so many steps, root mean square, for the same privacy of a
@@ -76,13 +77,14 @@ class Band:
 
 
 @cache  # every step of a plan asks for it
-def best_band(batches: int, uses: int, momentum: float = 0.0) -> Band:
-    """The root of at most `batches` diagonals, of that many or a power of two, with the least noise in the parameters.
+def best_band(batches: int, uses: int, momentum: float = 0.0, widest: int = WIDEST) -> Band:
+    """The root of at most `batches` diagonals, and at most `widest`, of that many or a power of two, with the least
+    noise in the parameters.
 
     >>> best_band(100, 4, 0.9).width, best_band(20, 4, 0.9).width, best_band(20, 1, 0.9).width
     (64, 20, 16)
     """
-    widths = {min(2**power, batches) for power in range(WIDEST.bit_length())}
+    widths = {min(2**power, batches, widest) for power in range(WIDEST.bit_length())}
     return min(
         (Band.root(width, momentum) for width in sorted(widths)),
         key=lambda band: round(band.deviation(batches * uses, uses, momentum), 9),

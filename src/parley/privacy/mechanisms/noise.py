@@ -158,8 +158,9 @@ class SafeNoise:
     def geometric(self, value: Integers, scale: float) -> Integers:
         if value.size >= LONG and scale.is_integer():
             return value + discrete_laplace(int(scale), value.size).reshape(value.shape)
-        dp = _opendp()
-        noisy = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
+        from opendp.measurements import make_laplace
+
+        noisy = make_laplace(*_opendp_vectors("l1", T="i64"), scale=scale)
         return np.asarray(noisy(np.ascontiguousarray(value, dtype=np.int64).reshape(-1)), dtype=np.int64).reshape(
             value.shape
         )
@@ -171,20 +172,24 @@ class SafeNoise:
         return os.urandom(32)
 
     def choose(self, scores: Floats, scale: float) -> int:
-        dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
-        return int(dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale)(scores.tolist()))
+        from opendp.measurements import make_noisy_max
+        from opendp.measures import zero_concentrated_divergence
+
+        space = _opendp_vectors("linf", T=float, nan=False)
+        return int(make_noisy_max(*space, zero_concentrated_divergence(), scale=scale)(scores.tolist()))
 
 
-def _opendp() -> Any:
-    import opendp.prelude as dp
+def _opendp_vectors(norm: str, T: Any, **numbers: bool) -> tuple[Any, Any]:
+    """OpenDP's domain of vectors of such numbers, and their distance. (Its prelude would load scikit-learn, too.)"""
+    from opendp import domains, metrics, mod
 
-    dp.enable_features("contrib")
-    return dp
+    mod.enable_features("contrib")
+    return domains.vector_domain(domains.atom_domain(T=T, **numbers)), getattr(metrics, f"{norm}_distance")(T=T)
 
 
 @lru_cache(maxsize=16)
 def opendp_laplace(scale: float) -> Any:
     """OpenDP's Laplace measurement on vectors of floats; `.map(sensitivity)` is its own upper bound on epsilon."""
-    dp = _opendp()
-    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float), scale=scale)
+    from opendp.measurements import make_laplace
+
+    return make_laplace(*_opendp_vectors("l1", T=float, nan=False), scale=scale)

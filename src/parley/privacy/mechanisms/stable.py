@@ -1,19 +1,24 @@
-"""The stable mechanism, for studies: symmetric alpha-stable noise, and what it costs without a delta (Z chapter 3).
+"""The stable mechanism, for studies: symmetric alpha-stable noise on values bounded in L1, with what it costs without a
+delta (Z chapter 3), and on values bounded in L2, which needs one.
 
-The law (`stable_law`) is pure DP in any dimension when sampled
+The law (`stable_law`) is private in any dimension when sampled
 exactly; no sampler does that, so nothing is released with it.
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
+
+import numpy as np
+from scipy.optimize import brentq
 
 from parley.errors import SettingError
 from parley.privacy.events import Norm, StableEvent
 from parley.privacy.mechanisms.bounded import Bounded, require
 from parley.privacy.mechanisms.noise import Noise
-from parley.privacy.mechanisms.stable_law import check_alpha, distortion, score_bound
+from parley.privacy.mechanisms.stable_law import check_alpha, distortion, score_bound, survival
 from parley.validate import Floats, non_negative, positive
 
 
@@ -80,6 +85,63 @@ class Stable:
         return distortion(self.alpha, self.scale)
 
     @property
+    def event(self) -> StableEvent:
+        """The fact that the ledger stores; accountants interpret it."""
+        return StableEvent(self.scale / self.sensitivity, alpha=self.alpha, norm=self.norm)
+
+
+@dataclass(frozen=True)
+class StableOnSums:
+    """Independent SaS noise on every number of a value bounded in L2; a source of safe noise refuses it.
+
+    Formal guarantee: none by itself. What so many releases cost at a delta, in every direction and for exactly sampled
+    noise, `accounting.renyi` bounds.
+    """
+
+    norm: ClassVar[Norm] = "l2"
+
+    alpha: float
+    scale: float
+    sensitivity: float
+
+    def release(self, bounded: Bounded, noise: Noise) -> Floats:
+        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as it was taken to be."""
+        return noise.stable(require(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
+
+    @property
+    def noise_scale(self) -> float:
+        """The parameter of the noise's law."""
+        return self.scale
+
+    @property
+    def variance(self) -> float:
+        """Infinite: averages of such noise do not settle as those of others do."""
+        return math.inf
+
+    def rounding(self, coordinates: int) -> float:
+        """0: a study's noise is on no grid."""
+        return 0.0
+
+    def tail(self, probability: float, coordinates: int) -> float:
+        """How far the noise goes in the worst of so many coordinates, but for this probability: at most `coordinates`
+        times that of one.
+
+        >>> round(StableOnSums(1.0, 2.0, 1.0).tail(0.1, 1), 3)
+        12.628
+        """
+        beyond = math.log(probability / (2 * coordinates))
+
+        def excess(log: float) -> float:
+            return math.log(max(float(survival(np.array([math.exp(log)]), self.alpha)[0]), 1e-300)) - beyond
+
+        return self.scale * math.exp(brentq(excess, -30.0, 600.0, xtol=1e-9)) * (1 + 1e-6)
+
+    def norm_tail(self, probability: float, coordinates: int) -> float:
+        """How much the noise of so many coordinates measures in L2, but for this probability, at most: each of them is
+        within the worst."""
+        return math.sqrt(coordinates) * self.tail(probability, coordinates)
+
+    @cached_property
     def event(self) -> StableEvent:
         """The fact that the ledger stores; accountants interpret it."""
         return StableEvent(self.scale / self.sensitivity, alpha=self.alpha, norm=self.norm)

@@ -126,7 +126,8 @@ def own_series(terms: Terms, plan: StagePlan, question: Question) -> Series:
     """The releases of a stage with the noise that an owner draws itself."""
     count = 1 if plan.kind == "score" else uses(terms.learning, plan.rounds)
     copies = terms.privacy.shared_records
-    return question.series(plan.mechanism, plan.epsilon, plan.delta, count, copies, pieces(terms, question))
+    what = plan.mechanism, plan.epsilon, plan.delta, count, copies, pieces(terms, question)
+    return question.series(*what) if plan.alpha is None else question.series(*what, plan.alpha)
 
 
 def pieces(terms: Terms, question: Question) -> int:

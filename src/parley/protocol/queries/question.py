@@ -2,6 +2,7 @@
 anybody asks."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -118,6 +119,20 @@ class Question(ABC):
         return 1
 
     @property
+    def together(self) -> int:
+        """How many answers, from round 1 on, have one noise calibrated for all of them; 1: each for itself."""
+        return 1
+
+    @property
+    def reach(self) -> float:
+        """How far replacing a record moves so many answers together, in `norm`."""
+        return self.sensitivity
+
+    def fitted(self, numbers: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        """Numbers that another table's owner was asked at, as many as this one's question takes."""
+        return numbers
+
+    @property
     def batched(self) -> bool:
         """Whether an answer is about some of the rows only."""
         return self.disjoint > 1 or self.rate < 1
@@ -154,14 +169,24 @@ class Question(ABC):
         return {} if self.bound is None else {"bound": self.bound.value}
 
     def series(
-        self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1
+        self,
+        mechanism: str,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        copies: int = 1,
+        pieces: int = 1,
+        alpha: float | None = None,
     ) -> Series:
         """`count` releases of its answers under one budget, with the noise that an owner draws itself. `copies`: how
-        many owners may hold a record; `pieces`: over how many answers of one epoch a person's rows may be spread."""
+        many owners may hold a record; `pieces`: over how many answers of one epoch a person's rows may be spread;
+        `alpha`: of stable noise."""
         if self.own_noise is not None:
             return SERIES[mechanism](self.own_noise, epsilon, delta, count)
         what = (mechanism, epsilon, delta, count, self.sensitivity, copies)
-        return make_series(*what, self.rate, self.size) if pieces == 1 else in_pieces(*what, self.size, pieces)
+        if pieces == 1:
+            return make_series(*what, self.rate, self.size, alpha)
+        return in_pieces(*what, self.size, pieces, alpha)
 
     @classmethod
     @abstractmethod

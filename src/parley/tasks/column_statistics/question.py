@@ -86,7 +86,14 @@ class ColumnStatisticsQuestion(Question):
         )
 
     def series(
-        self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1
+        self,
+        mechanism: str,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        copies: int = 1,
+        pieces: int = 1,
+        alpha: float | None = None,
     ) -> Series:
         """With a threshold below which no name leaves. Of delta the noise has half if it needs any, the names have the
         rest."""

@@ -64,7 +64,14 @@ class CountsQuestion(Question):
         return {"cells": float(self.size)}
 
     def series(
-        self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1
+        self,
+        mechanism: str,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        copies: int = 1,
+        pieces: int = 1,
+        alpha: float | None = None,
     ) -> Series:
         """Noise on whole numbers of records, or randomised response; Gaussian noise as for any answer."""
         once = per_round(epsilon / copies, count)
@@ -77,7 +84,7 @@ class CountsQuestion(Question):
             moved = self.per_person * (2 if self.whole else 1)
             noise = WholeGeometric.calibrate(once, self.sensitivity, moved, self.records)
             return GeometricSeries(noise, epsilon, delta, count, copies)
-        return super().series(mechanism, epsilon, delta, count, copies, pieces)
+        return super().series(mechanism, epsilon, delta, count, copies, pieces, alpha)
 
     def exact(self, query: CountsQuery, tables: Tables) -> Floats:
         if not isinstance(tables.train, CellCounts):

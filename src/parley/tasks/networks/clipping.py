@@ -41,7 +41,7 @@ Numbers = NDArray[np.float32]
 Chosen = NDArray[np.int64]  # places of rows
 
 CANCELLED = 2.0**10  # clips that a record may measure before its places cancel
-MEMORY = 1 << 22  # float64 numbers that the gradients of a shape may hold
+MEMORY = 1 << 23  # float64 numbers that the gradients of a shape may hold
 
 
 class RecordGradients:

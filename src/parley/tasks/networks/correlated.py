@@ -3,27 +3,34 @@ noise asks."""
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from threading import Lock
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from parley.data.batches import batch, largest_batch, shuffled
-from parley.errors import GuaranteeError
+from parley.errors import GuaranteeError, TermsError
 from parley.learning.algorithms.algorithm import Asker, State
+from parley.learning.algorithms.private_sgd import MOMENTUM
 from parley.privacy.accounting.joint_series import JointSeries
 from parley.privacy.mechanisms import Extent
-from parley.privacy.mechanisms.banded import Band
+from parley.privacy.mechanisms.banded import WIDEST, Band, best_band
 from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
+from parley.protocol.setup import Setup
 from parley.tasks.networks.algorithm import NetworkSGD
 from parley.tasks.networks.clipping import RecordGradients
 from parley.tasks.networks.layer_gradients import UNIT
 from parley.tasks.networks.prepared_rows import NetworkRows, network_rows_of
+from parley.tasks.networks.question import agreed_gradients
+from parley.terms import Learning
 from parley.validate import Floats
+
+MOST_NUMBERS = 1 << 19  # that a question by terms brings
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +39,7 @@ class MixedGradientQuery(Query):
     stands for rounds before the first is not looked at."""
 
     kind: ClassVar[str] = "mixed-network-gradient"
+    tables: ClassVar[frozenset[str]] = frozenset({"theta"})
     theta: Floats
 
 
@@ -48,6 +56,8 @@ class MixedGradientQuestion(Question):
     (b + 2) 2^-53 of what is mixed, (|c_0| + |c_1| + ...) m C (1 + r), for each of the two tables. So the answer moves
     by at most d_i = (M/n) (2 C (1 + r m) |c_i| + twice that), and not at all where no sum is about the record: all
     answers together by `reach`, the root of E (d_0^2 + d_1^2 + ...). Nothing hides who is in a batch: none is drawn.
+    M, E and the band are fixed by the terms (or the plan) before the first question, and so is the pattern by which a
+    record takes part, as `JointSeries` needs it; answers of other owners may come in between.
     """
 
     asks = MixedGradientQuery
@@ -58,10 +68,13 @@ class MixedGradientQuestion(Question):
     epochs: int
     moves: tuple[float, ...] = ()  # d_0, d_1, ...
     _recent: dict[tuple[int, bytes], tuple[NetworkRows, Floats]] = field(default_factory=dict)
+    _lock: Any = field(default_factory=Lock)
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        raise GuaranteeError("mixed-network-gradient: terms cannot ask for correlated noise yet")
+        learning, gradients = context.terms.learning, agreed_gradients(context, owner)
+        rows, band = context.terms.train_rows(owner), agreed_band(learning, gradients.parameters)
+        return cls.of(gradients, rows, learning.batches or 1, band, learning.epochs or 1)
 
     @classmethod
     def of(cls, gradients: RecordGradients, rows: int, batches: int, band: Band, epochs: int) -> Self:
@@ -95,9 +108,26 @@ class MixedGradientQuestion(Question):
         """How far replacing a record moves all answers together, in L2."""
         return math.sqrt(self.epochs * math.fsum(move**2 for move in self.moves)) * (1 + 8 * UNIT)
 
-    def joint_series(self, epsilon: Fraction, delta: Fraction) -> JointSeries:
+    @property
+    def together(self) -> int:
+        return self.epochs * self.batches
+
+    @property
+    def batched(self) -> bool:
+        return True
+
+    @property
+    def public_numbers(self) -> dict[str, float]:
+        own = {"bound": self.gradients.clip, "parameters": self.parameters, "diagonals": self.band.width}
+        return {name: float(value) for name, value in own.items()}
+
+    def series(
+        self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1
+    ) -> JointSeries:
         """All answers under one budget, which the first one spends."""
-        return JointSeries.of(epsilon, delta, self.epochs * self.batches, self.reach)
+        if mechanism != "gaussian" or pieces > 1:
+            raise GuaranteeError("mixed-network-gradient: expected Gaussian noise, and one record of a person")
+        return JointSeries.of(epsilon, delta, self.together, self.reach, copies)
 
     def words(self) -> str:
         return (
@@ -107,15 +137,23 @@ class MixedGradientQuestion(Question):
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
-        if replicates:
-            raise GuaranteeError("mixed-network-gradient: expected one run; this question knows no replicates")
-        check_parameter(query.arrays["theta"], (self.band.width, self.parameters))
+        check_parameter(query.arrays["theta"], (*replicates, self.band.width, self.parameters))
+
+    def fitted(self, numbers: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        return {name: np.resize(each, (self.band.width, self.parameters)) for name, each in numbers.items()}
 
     def exact(self, query: MixedGradientQuery, tables: Tables) -> Floats:
-        rows, last = network_rows_of(tables.train), query.round
+        rows, thetas = network_rows_of(tables.train), query.theta.reshape(-1, self.band.width, self.parameters)
+        with self._lock:
+            mixed = [self._mixed(rows, query.round, theta) for theta in thetas]
+            while len(self._recent) > self.band.width * len(thetas):
+                del self._recent[next(iter(self._recent))]
+        return np.array(mixed).reshape(*query.theta.shape[:-2], self.size) * (self.batches / self.records)
+
+    def _mixed(self, rows: NetworkRows, last: int, theta: Floats) -> Floats:
+        """The sums of this round and of those before it, mixed [P]; theta [width, P] is where they were asked."""
         rounds = range(max(last - self.band.width + 1, 1), last + 1)
-        sums = [self._sum(rows, each, query.theta[each - last - 1]) for each in rounds]
-        return np.asarray(self.band.mixed(np.array(sums)) * (self.batches / self.records))
+        return self.band.mixed(np.array([self._sum(rows, each, theta[each - last - 1]) for each in rounds]))
 
     def _sum(self, rows: NetworkRows, number: int, theta: Floats) -> Floats:
         """The clipped sum of a round; of the last ones it is remembered, and else computed again."""
@@ -125,8 +163,6 @@ class MixedGradientQuestion(Question):
             places = np.sort(batch(shuffled(len(rows), 0, "batches", 0), self.batches, (number - 1) % self.batches))
             found = self.gradients.clipped_sum(theta, rows.X, rows.y, places[rows.present[places]])
         self._recent[known] = (rows, found)
-        while len(self._recent) > self.band.width:
-            del self._recent[next(iter(self._recent))]
         return found
 
 
@@ -137,12 +173,17 @@ class CorrelatedSGD(NetworkSGD):
 
     band: Band = field(default=Band((1.0,)), kw_only=True)
 
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        return replace(super().make(setup), band=agreed_band(setup.terms.learning, setup.parameters))
+
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
-        begin, past = super().start(origin, replicates), np.zeros((self.band.width - 1, origin.shape[-1]))
+        begin = super().start(origin, replicates)
+        past = np.zeros((*replicates, self.band.width - 1, origin.shape[-1]))
         return State(1, begin.theta, {**begin.memory, "asked": past, "solved": past})
 
     def thetas(self, state: State) -> Floats:
-        return np.concatenate([state.memory["asked"], state.theta[None]])
+        return np.concatenate([state.memory["asked"], state.theta[..., None, :]], axis=-2)
 
     def query(self, state: State, asker: Asker) -> MixedGradientQuery:  # type: ignore[override]
         return MixedGradientQuery.ask(asker.terms_hash, asker.learner, state.round, self.thetas(state))
@@ -150,8 +191,23 @@ class CorrelatedSGD(NetworkSGD):
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         gradient = self.band.solved(combined, state.memory["solved"])
         after = super().update(state, gradient, answers)
-        past = {
-            "asked": self.thetas(state)[1:],
-            "solved": np.concatenate([state.memory["solved"], gradient[None]])[1:],
-        }
+        solved = np.concatenate([state.memory["solved"], gradient[..., None, :]], axis=-2)
+        past = {"asked": self.thetas(state)[..., 1:, :], "solved": solved[..., 1:, :]}
         return State(after.round, after.theta, {**after.memory, **past})
+
+
+def usual_momentum(optimiser: str | None) -> float:
+    """The momentum for whose sums of answers a band is chosen."""
+    return 0.0 if optimiser == "plain" else MOMENTUM
+
+
+def agreed_band(learning: Learning, parameters: int) -> Band:
+    """By which noise is correlated by these terms: a question brings no more than `MOST_NUMBERS`, parameters for every
+    diagonal."""
+    widest = min(MOST_NUMBERS // parameters, WIDEST)
+    if widest < 2:
+        raise TermsError(
+            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights beside correlated-sgd, whose "
+            f"questions bring those of several rounds; this network has {parameters:,}"
+        )
+    return best_band(learning.batches or 1, learning.epochs or 1, usual_momentum(learning.optimiser), widest)

@@ -73,5 +73,4 @@ def _mean_loss(preparation: Preparation, rows: NetworkRows, theta: Floats) -> fl
 
 
 def _pooled(parts: Sequence[object]) -> NetworkRows:
-    rows = [network_rows_of(part) for part in parts]
-    return NetworkRows(*(np.concatenate([getattr(each, key) for each in rows]) for key in ("X", "y", "present")))
+    return NetworkRows.joined([network_rows_of(part) for part in parts])

@@ -5,7 +5,7 @@ rounding to float32 keeps it one; replacing one record of the table replaces one
 there, and adds nothing to any sum.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,66 +13,28 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, fit_preparation
 from parley.data.encoding import Numbers
-from parley.data.parts import counted_rows, how_many, parts_of
-from parley.data.preparation import require_records
-from parley.data.sources import Rows, Table, open_table
-from parley.data.sources.rows import chosen_rows
-from parley.data.table import require_columns
-from parley.data.targets import has_target
+from parley.data.sources import Rows
 from parley.errors import DataError
 from parley.tasks.networks.images import IMAGES
-from parley.tasks.whole_table import WholeTable
+from parley.tasks.target_rows import TargetPreparation, TargetRows
 from parley.terms import Terms
 from parley.validate import Floats
 
 
-@dataclass(frozen=True, eq=False)
-class NetworkRows(WholeTable):
-    """Records: rows [n, ...], targets [n] (classes as their places), and which of them have one [n]."""
+class NetworkRows(TargetRows):
+    """Records of float32 numbers; classes are their places."""
 
     called: ClassVar[str] = "records of a network"
 
-    X: NDArray[np.float32]
-    y: Floats
-    present: NDArray[np.bool_]
 
-    def __len__(self) -> int:
-        return len(self.y)
-
-    @property
-    def width(self) -> int:
-        return int(np.prod(self.X.shape[1:]))
-
-    def where(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "NetworkRows":
-        """Some of the records."""
-        return NetworkRows(self.X[chosen], self.y[chosen], self.present[chosen])
-
-
-class NetworkPreparation(Preparation):
+class NetworkPreparation(TargetPreparation):
     """Columns scaled by what is public, and kept as float32."""
 
-    def designs(self, table: Table, terms: Terms, name: str) -> tuple[NetworkRows, NetworkRows]:
-        """(training, held-out) records; which are held out follows from their places in the table."""
-        source, columns = open_table(table), [*self.features, self.model.target]
-        require_columns(source.example, columns, name)
-        kept = counted_rows(source, terms.privacy, name)
-        require_records(terms, name, how_many(source, kept))
-        parts = [
-            self._part(rows, name if not start else f"{name}, counted from row {start + 1} on")
-            for start, rows in parts_of(source, columns, kept)
-        ]
-        whole = NetworkRows(*(np.concatenate([getattr(part, key) for part in parts]) for key in ("X", "y", "present")))
-        train = self.trained_on(len(whole))
-        return whole.where(train), whole.where(~train)
+    made_of: ClassVar = NetworkRows
+    no_target: ClassVar[float] = 0.0
 
-    def _part(self, rows: Rows, name: str) -> NetworkRows:
-        present = has_target(rows, self.model, name)
-        y = np.zeros(len(present))
-        if present.all():
-            y = self.target(rows, name)
-        elif present.any():
-            y[present] = self.target(chosen_rows(rows, present), f"{name}, of the rows with a target")
-        return NetworkRows(float32_rows(self.matrix(rows, name)), y, present)
+    def cells(self, rows: Rows, name: str) -> NDArray[np.float32]:
+        return float32_rows(self.matrix(rows, name))
 
 
 def network_preparation(terms: Terms) -> tuple[NetworkPreparation, Design | None]:

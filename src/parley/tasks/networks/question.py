@@ -47,16 +47,7 @@ class NetworkGradientQuestion(Question):
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
         terms = context.terms
-        rows, batches = terms.train_rows(owner), terms.learning.batches or 1
-        made = _record_gradients(
-            architecture_of(context.preparation),
-            terms.model.classifies,
-            terms.privacy.clip or 0.0,
-            context.norm,
-            rows / batches,
-            os.environ.get("PARLEY_DEVICE", "cpu"),
-        )
-        return cls.of(made, rows, batches)
+        return cls.of(agreed_gradients(context, owner), terms.train_rows(owner), terms.learning.batches or 1)
 
     @classmethod
     def of(cls, gradients: RecordGradients, rows: int, batches: int) -> Self:
@@ -120,13 +111,24 @@ class NetworkGradientQuestion(Question):
         return self.gradients.clipped_sum(theta, rows.X, rows.y, places[rows.present[places]])
 
 
-def clipped_share(question: Question, tables: Tables, theta: Floats) -> float:
+def clipped_share(gradients: RecordGradients, tables: Tables, theta: Floats) -> float:
     """The share of records whose gradients the clip scales down at theta [P]."""
-    if not isinstance(question, NetworkGradientQuestion):
-        raise GuaranteeError("network-gradient: this is another question")
     rows = network_rows_of(tables.train)
-    norms = question.gradients.record_norms(theta, rows.X, rows.y)
-    return float(np.mean((norms > question.gradients.clip) & rows.present))
+    norms = gradients.record_norms(theta, rows.X, rows.y)
+    return float(np.mean((norms > gradients.clip) & rows.present))
+
+
+def agreed_gradients(context: Context, owner: str) -> RecordGradients:
+    """The clipped gradients of the network that the terms name, about this owner's records."""
+    terms = context.terms
+    return _record_gradients(
+        architecture_of(context.preparation),
+        terms.model.classifies,
+        terms.privacy.clip or 0.0,
+        context.norm,
+        terms.train_rows(owner) / (terms.learning.batches or 1),
+        os.environ.get("PARLEY_DEVICE", "cpu"),
+    )
 
 
 @lru_cache(maxsize=8)

@@ -6,7 +6,7 @@ replace-one adjacency: Renyi divergences of sums of gradients clipped in L2, mov
 exact, so nothing that has such noise leaves an owner: terms, ledgers and checkpoints refuse it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Literal
 
@@ -14,15 +14,13 @@ from parley.errors import GuaranteeError, SettingError
 from parley.owner.ledger import AnyLedger
 from parley.privacy.accounting.renyi import renyi_epsilon
 from parley.privacy.events import Norm, StableEvent
-from parley.privacy.mechanisms import Bounded
-from parley.privacy.mechanisms.bounded import require
 from parley.privacy.mechanisms.gaussian import probability
-from parley.privacy.mechanisms.noise import Noise
+from parley.privacy.mechanisms.stable import StableOnSums
 from parley.privacy.mechanisms.stable_law import check_alpha
 from parley.tasks.networks.algorithm import check_steps
 from parley.tasks.networks.question import NetworkGradientQuestion
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
-from parley.validate import Floats, positive, upper, whole
+from parley.validate import positive, upper, whole
 
 
 @dataclass(frozen=True)
@@ -67,21 +65,6 @@ class StablePlan:
 
 
 @dataclass(frozen=True)
-class StableOnSums:
-    """Independent noise of this law on every number of a value bounded in L2; a source of safe noise refuses it."""
-
-    norm: ClassVar[Norm] = "l2"
-
-    alpha: float
-    scale: float
-    sensitivity: float
-
-    def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as it was taken to be."""
-        return noise.stable(require(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
-
-
-@dataclass(frozen=True)
 class StableSeries:
     """`count` releases of one law about records drawn at this rate."""
 
@@ -93,8 +76,7 @@ class StableSeries:
     @property
     def event(self) -> StableEvent:
         """One release."""
-        law = self.mechanism
-        return StableEvent(law.scale / law.sensitivity, self.rate, alpha=law.alpha, norm=law.norm)
+        return replace(self.mechanism.event, sampling=self.rate)
 
     @property
     def epsilon(self) -> Fraction:

@@ -15,6 +15,7 @@ from parley.protocol.queries import Question
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.report.extras import extras
+from parley.tasks.networks.correlated_terms import CORRELATED
 from parley.tasks.networks.objective import NetworkParameters
 from parley.tasks.networks.prepared_rows import NetworkPreparation, network_preparation
 from parley.terms import Model, Terms
@@ -37,9 +38,10 @@ class Networks(Task):
     @property
     def questions(self) -> Mapping[str, type[Question]]:  # type: ignore[override]
         with extras():
+            from parley.tasks.networks.correlated import MixedGradientQuestion
             from parley.tasks.networks.question import NetworkGradientQuestion
 
-        return {"network-gradient": NetworkGradientQuestion}
+        return {"network-gradient": NetworkGradientQuestion, "mixed-network-gradient": MixedGradientQuestion}
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
@@ -78,11 +80,17 @@ class Networks(Task):
     def limits(self, agreement: Agreement) -> list[str]:
         """The same in sentences."""
         found = self.figures(agreement)
+        clipped = f"A record's gradient measures at most {number(found['clip'])} in {found['norm'].upper()}, by a clip."
+        scale, moved = number(found["noise_scale"]), number(found["sensitivity"], side="above")
+        if agreement.part.training.series.joint:
+            return [
+                f"{clipped} It is in one batch, always the same, and everybody knows when that comes; answers that "
+                f"follow repeat part of it, so that later noise takes earlier noise back. The noise has scale {scale} "
+                f"where replacing a record moves all answers together by at most {moved}."
+            ]
         return [
-            f"A record's gradient measures at most {number(found['clip'])} in {found['norm'].upper()}, by a clip. In "
-            f"each round it is drawn with probability {number(found['rate'])}, in secret; the noise has scale "
-            f"{number(found['noise_scale'])} where replacing a record that is drawn moves an answer by at most "
-            f"{number(found['sensitivity'], side='above')}."
+            f"{clipped} In each round it is drawn with probability {number(found['rate'])}, in secret; the noise has "
+            f"scale {scale} where replacing a record that is drawn moves an answer by at most {moved}."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
@@ -104,21 +112,24 @@ class Networks(Task):
 
     def algorithm(self, setup: Setup) -> Any:
         from parley.tasks.networks.algorithm import NetworkSGD
+        from parley.tasks.networks.correlated import CorrelatedSGD
 
-        return NetworkSGD.make(setup)
+        return (CorrelatedSGD if setup.terms.learning.algorithm == CORRELATED else NetworkSGD).make(setup)
 
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.learning.prediction import learn_model  # an owner that serves learns nothing
 
         with extras():
             from parley.tasks.networks.measured import measured
-            from parley.tasks.networks.question import clipped_share
+            from parley.tasks.networks.question import agreed_gradients, clipped_share
 
         result = learn_model(terms, owners, replace(settings, measure=False))
         if result.released or not settings.measure:
             return result
-        agreements = [owner.prepare(terms) for owner in owners]
-        clipped = {a.part.name: clipped_share(a.part.training.question, a.tables, result.theta[0]) for a in agreements}
+        agreements, theta = [owner.prepare(terms) for owner in owners], result.theta[0]
+        clipped = {
+            a.part.name: clipped_share(agreed_gradients(a.setup, a.part.name), a.tables, theta) for a in agreements
+        }
         outcomes = tuple(replace(each, clipped_share=clipped[each.name]) for each in result.owners)
         return replace(result, owners=outcomes, quality=measured(agreements, result.theta))
 

@@ -72,15 +72,17 @@ class NetworkSGDRules(PrivateSGDRules):
     """Every round draws each record in secret, with probability 1/`batches`; steps shrink along half a cosine."""
 
     asks: ClassVar[str] = "network-gradient"
+    sampling: ClassVar[str] = "poisson"
+    why: ClassVar[str] = "for networks: owners draw their records in secret"
 
     def usual(self, content: dict[str, Any]) -> dict[str, Any]:
-        return super().usual({"sampling": "poisson", "optimiser": "momentum", **content})
+        return super().usual({"sampling": self.sampling, "optimiser": "momentum", **content})
 
     def check_learning(self, learning: Learning) -> None:
         """Refuse epochs that do not add up, batches that anybody can work out, and steps that nobody chose."""
         super().check_learning(learning)
-        if not learning.poisson:
-            raise ValueError("sampling|expected 'poisson' for networks: owners draw their records in secret")
+        if learning.sampling != self.sampling:
+            raise ValueError(f"sampling|expected {self.sampling!r} {self.why}")
         if learning.step == "auto":
             raise ValueError("step|expected a number for networks: no bound says how long steps may be")
 

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import State
-from parley.learning.algorithms.private_sgd import MOMENTUM
 from parley.owner.ledger import AnyLedger, StudyLedger
 from parley.owner.ledger.account import RHO_TOLERANCE, Reservation
 from parley.privacy.accounting import Series, exact, mechanism_norm
@@ -33,7 +32,7 @@ from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import Tables
 from parley.tasks.networks.algorithm import NetworkSGD, check_steps
 from parley.tasks.networks.clipping import Losses, RecordGradients
-from parley.tasks.networks.correlated import CorrelatedSGD, MixedGradientQuestion
+from parley.tasks.networks.correlated import CorrelatedSGD, MixedGradientQuestion, usual_momentum
 from parley.tasks.networks.modules import Route, module_scores, parameters_of, set_parameters
 from parley.tasks.networks.objective import NetworkParameters, cross_entropy, squared
 from parley.tasks.networks.prepared_rows import NetworkRows
@@ -94,15 +93,16 @@ class NetworkPlan:
     @property
     def band(self) -> Band | None:
         """By which noise is correlated across steps; None: it is not."""
-        momentum = 0.0 if self.optimiser == "plain" else MOMENTUM
-        return best_band(self.batches, self.epochs, momentum) if self.noise == "correlated" else None
+        if self.noise != "correlated":
+            return None
+        return best_band(self.batches, self.epochs, usual_momentum(self.optimiser))
 
     @property
     def norm(self) -> Norm:
         """In which gradients are clipped."""
         return mechanism_norm(self.mechanism)
 
-    def series(self, question: NetworkGradientQuestion) -> Series:
+    def series(self, question: NetworkGradientQuestion | MixedGradientQuestion) -> Series:
         """All its answers, with the noise that makes them cost what is promised."""
         return question.series(self.mechanism, exact(self.epsilon), Fraction(str(self.delta)), self.steps)
 
@@ -279,7 +279,7 @@ def _question(
         question = NetworkGradientQuestion.of(made, rows, plan.batches)
         return question, plan.series(question)
     mixed = MixedGradientQuestion.of(made, rows, plan.batches, band, plan.epochs)
-    return mixed, mixed.joint_series(exact(plan.epsilon), Fraction(str(plan.delta)))
+    return mixed, plan.series(mixed)
 
 
 def _algorithm(plan: NetworkPlan | StablePlan) -> NetworkSGD:

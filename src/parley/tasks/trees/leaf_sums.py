@@ -85,7 +85,7 @@ def leaf_means(rows: PlacedRows, structure: Structure, leaves: Leaves, theta: Fl
     total = np.zeros((2, leaves.size))
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)
-        places, leaf = rows.places[block], leaves.of(rows.places[block])
+        places, leaf = rows.X[block], leaves.of(rows.X[block])
         shares = share.steps(structure.scores(places, theta), rows.y[block], rows.present[block].astype(np.float64))
         total += [np.bincount(leaf, weights=each, minlength=leaves.size) for each in shares]
     return np.asarray(total / (STEPS * len(rows)))

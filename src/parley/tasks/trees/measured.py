@@ -40,7 +40,7 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
 def held_out_metrics(agreement: Agreement, rows: PlacedRows, theta: Floats) -> Metrics:
     """The task's own metrics of one model [P] on these records."""
     preparation, some = agreement.setup.preparation, rows.where(rows.present)
-    return metrics_of(preparation.model.predicts, some.y, make_structure(preparation).scores(some.places, theta))
+    return metrics_of(preparation.model.predicts, some.y, make_structure(preparation).scores(some.X, theta))
 
 
 def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[str, Metrics]]:
@@ -64,11 +64,10 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
 
 def _losses(structure: Structure, rows: PlacedRows, theta: Floats, classes: bool) -> Floats:
     """The loss of each record [n]; 0 without a target."""
-    scores = structure.scores(rows.places, theta)
+    scores = structure.scores(rows.X, theta)
     losses = np.logaddexp(0.0, -rows.y * scores) if classes else np.square(rows.y - scores) / 2
     return np.asarray(losses * rows.present)
 
 
 def _pooled(parts: Sequence[object]) -> PlacedRows:
-    rows = [placed_rows_of(part) for part in parts]
-    return PlacedRows(*(np.concatenate([getattr(each, key) for each in rows]) for key in ("places", "y", "present")))
+    return PlacedRows.joined([placed_rows_of(part) for part in parts])

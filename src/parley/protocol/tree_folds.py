@@ -1,0 +1,125 @@
+"""Public trees grown anew without each fold of the public sample, which judges them; and pinned ones beside those.
+
+Trees fit the rows they were grown on far too well, so these cannot judge them. Trees of a file are any at all
+(`data.pinned`), so whoever learns looks at them first: on the very rows that they are said to be grown on they may not
+cost clearly more than trees that never saw the rows they are judged by. What a file says of rows unlike all public ones
+nobody can check.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.data import Design, Preparation
+from parley.data.fitting import PUBLIC, grown_here, read_public
+from parley.data.split import folds
+from parley.data.tree_growing import grow
+from parley.errors import DataError
+from parley.losses import EmpiricalRisk
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+FOLDS = 10
+WORSE = 3.0  # standard errors by which pinned trees may cost more on the public sample than trees that never saw it
+
+
+@dataclass(frozen=True, eq=False)
+class TreeFold:
+    """Public rows, coded columns [columns, n] with targets and weights [n], and trees that were grown without those
+    that are `held` [n]."""
+
+    objective: EmpiricalRisk
+    preparation: Preparation  # with these trees
+    columns: Floats
+    y: Floats
+    weight: Floats
+    held: NDArray[np.bool_]
+
+    @cached_property
+    def theta(self) -> Floats:
+        """The public leaf values [P]."""
+        return self.objective.start(self.preparation)
+
+    @cached_property
+    def judges(self) -> Design:
+        """The rows that no tree was grown on, in its leaves."""
+        return self._design(self.held)
+
+    @cached_property
+    def grown(self) -> Design:
+        """The rows that the trees were grown on."""
+        return self._design(~self.held)
+
+    @property
+    def cost(self) -> float:
+        """What the judges cost at the leaf values, which no penalty pulls away."""
+        return float(np.mean(self.objective.record_losses(self.judges, self.theta)))
+
+    def _design(self, kept: NDArray[np.bool_]) -> Design:
+        leaves = self.preparation.leaf_columns(self.columns[:, kept])
+        return Design(np.ascontiguousarray(leaves.T), self.y[kept], self.weight[kept])
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """What trees cost rows that they were grown without, and the standard error of that."""
+
+    cost: float
+    spread: float
+
+    @classmethod
+    def of(cls, costs: list[float]) -> "HeldBack":
+        """The same from the cost of each fold."""
+        return cls(float(np.mean(costs)), float(np.std(costs, ddof=1)) / len(costs) ** 0.5)
+
+
+def tree_folds(setup: Setup, count: int = FOLDS) -> Iterator[TreeFold]:
+    """The trees of these terms, grown anew without each of so many folds of their public sample."""
+    preparation, size = setup.preparation, setup.terms.model.trees
+    if size is None:
+        raise DataError("model.columns: expected 'trees'")
+    columns, y, weight = _known(setup)
+    for held in folds(len(y), count):
+        known = columns[:, ~held], y[~held], weight[~held]
+        forest = grow(size, *known, preparation.outcomes, preparation.model.classifies, preparation.named)
+        yield _fold(setup, replace(preparation, forest=forest), (columns, y, weight), held)
+
+
+def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
+    """What is wrong with pinned trees that cost clearly more on the public sample than what grows there; None: nothing,
+    or the terms pin none. `grown` is what trees of these terms cost rows held back, where that is known."""
+    if setup.terms.model.trees is None or grown_here(setup.preparation) is not False:
+        return None
+    grown = grown or HeldBack.of([fold.cost for fold in tree_folds(setup)])
+    known, most = _known(setup), grown.cost + WORSE * grown.spread
+    cost = _fold(setup, setup.preparation, known, np.ones(len(known[1]), dtype=bool)).cost
+    if cost <= most:
+        return None
+    return (
+        f"the trees of this file cost {cost / most:.3g} times as much on the public sample as trees that are grown "
+        "without the rows they are judged by, so they were not grown on it as model.trees says; pin them anew "
+        "(parley pin)"
+    )
+
+
+def require_as_good(setup: Setup, grown: HeldBack | None = None) -> None:
+    """Refuse (DataError) pinned trees that are `worse_trees`."""
+    if (why := worse_trees(setup, grown)) is not None:
+        raise DataError(f"model.preparation: {why}")
+
+
+def _known(setup: Setup) -> tuple[Floats, Floats, Floats]:
+    """The public sample: coded columns [columns, n], prepared targets [n], weights [n]."""
+    preparation, public = setup.preparation, read_public(setup.terms.model)
+    y = preparation.target(public, PUBLIC)
+    return preparation.clipped(preparation.coded(public, PUBLIC)), y, preparation.weights(y)
+
+
+def _fold(
+    setup: Setup, preparation: Preparation, known: tuple[Floats, Floats, Floats], held: NDArray[np.bool_]
+) -> TreeFold:
+    """These trees, judged by the public rows that are held back."""
+    return TreeFold(replace(setup.risk, origin=None).around(preparation), preparation, *known, held)

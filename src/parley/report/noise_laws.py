@@ -1,0 +1,39 @@
+"""A picture of studies with noise of several laws at the same epsilon: quantiles, since some laws have no variance."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from parley.report.figures import ALONE, INK, TOGETHER, decorate
+from parley.validate import Floats
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def quantiles_by_law(panels: Mapping[str, Sequence[tuple[str, Floats]]], title: str, up: str) -> Figure:
+    """For each panel, by its name, the runs [R] of every law, by its own: median, quartiles and the middle 90 %. The
+    first law's median goes through the panel as a line."""
+    figure = Figure(figsize=(4.4 * len(panels), 4.4), layout="constrained", facecolor="white")
+    drawn = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (name, laws) in zip(drawn, panels.items(), strict=True):
+        decorate(axes)
+        for place, (_, runs) in enumerate(laws):
+            low, q25, median, q75, high = np.quantile(runs, QUANTILES)
+            colour = INK if place == 0 else TOGETHER
+            axes.plot([place, place], [low, high], color=colour, linewidth=1.2)
+            axes.plot([place, place], [q25, q75], color=colour, linewidth=6, alpha=0.45, solid_capstyle="butt")
+            axes.plot([place], [median], "o", color=colour, markersize=6)
+            if place == 0:
+                axes.axhline(median, color=ALONE, linewidth=1.0, linestyle=(0, (4, 3)))
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_xticks(range(len(laws)), [law for law, _ in laws], fontsize=8)
+        axes.set_xlim(-0.6, len(laws) - 0.4)
+        axes.set_title(name, loc="left", color=INK, fontsize=10)
+    drawn[0].set_ylabel(up)
+    figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold")
+    return figure

@@ -1,0 +1,123 @@
+"""Pinned trees that cost more on the public sample than what grows there: whoever trains or accepts hears it, in the
+words of the forecast."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.errors import DataError
+from parley.learning.deployed import prepare_run
+from parley.learning.owners import accepting_owners
+from parley.owner.warnings import sentences
+from parley.protocol import tree_folds
+from parley.protocol.setup import pin, resolve
+from parley.terms import write_terms
+
+PUBLIC, OWNED = 300, 600
+SIZE = {"count": 12, "leaves": 4, "rate": 0.3, "rows": 1.0}
+REFUSED = "they were not grown on it as model.trees says"
+
+
+def bumps(rows, seed):
+    """Two columns that matter by where they lie."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(-1, 1, (2, rows))
+    return pd.DataFrame({"a": a, "b": b, "y": (rng.logistic(size=rows) < 4 * (np.abs(a) > 0.5) - 2 + b).astype(int)})
+
+
+def unpinned(folder, **model):
+    bumps(PUBLIC, 1).to_csv(folder / "public.csv", index=False)
+    bumps(OWNED, 2).to_csv(folder / "bank.csv", index=False)
+    content = {
+        "model": {
+            "kind": "logistic-regression", "target": "y", "features": ["a", "b"], "public": str(folder / "public.csv"),
+            "columns": "trees", "trees": SIZE, **model,
+        },
+        "learning": {"algorithm": "gradient-descent", "horizon": 4, "step": 0.5, "decay": 0.0},
+        "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 4.0},
+        "owners": [{"name": "bank", "records": OWNED, "epsilon": 1.0, "data": str(folder / "bank.csv")}],
+    }  # fmt: skip
+    return parley.Terms.from_dict(content)
+
+
+@pytest.fixture(scope="module")
+def pinned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pinned")
+    return pin(unpinned(folder), folder / "trees.json")
+
+
+@pytest.fixture(scope="module")
+def hostile(pinned):
+    """The terms with a file that says of every row the opposite."""
+    file = Path(pinned.model.preparation)
+    held = json.loads(file.read_text())
+    held["arrays"]["trees.values"] = (-np.array(held["arrays"]["trees.values"])).tolist()
+    file.with_name("hostile.json").write_text(json.dumps(held))
+    return pinned.changed(model={"preparation": str(file.with_name("hostile.json")), "preparation_sha256": None})
+
+
+@pytest.fixture(scope="module")
+def bank():
+    return parley.Owner("bank", bumps(OWNED, 2))
+
+
+def refusal(work, *given):
+    with pytest.raises(DataError, match=REFUSED) as refused:
+        work(*given)
+    return str(refused.value)
+
+
+def test_training_refuses_what_the_forecast_refuses_in_the_same_words(hostile, bank):
+    said = refusal(parley.forecast, hostile)
+    assert said.startswith("model.preparation: the trees of this file cost ")
+    assert refusal(lambda: parley.train(hostile, [bank], seed=1)) == said
+
+
+def test_without_the_check_such_trees_would_be_trained_by(hostile, bank, monkeypatch):
+    """A mutant: what refuses is the cost, and nothing else on the way."""
+    monkeypatch.setattr(tree_folds, "WORSE", np.inf)
+    assert parley.train(hostile, [bank], seed=1).theta.size
+
+
+def test_nothing_is_reserved_and_no_run_is_begun(hostile, tmp_path):
+    ledgers = tmp_path / "ledgers"
+    refusal(accepting_owners, hostile, ledgers, 1.0, 1e-5)
+    assert not ledgers.exists()
+    refusal(prepare_run, hostile, tmp_path / "checkpoint")
+
+
+def test_the_command_refuses_them(hostile, tmp_path):
+    file = tmp_path / "terms.toml"
+    write_terms(hostile, file)
+    done = CliRunner().invoke(app, ["train", str(file), "--seed", "1"])
+    assert done.exit_code != 0
+    assert REFUSED in " ".join(str(done.exception or done.output).split())
+
+
+def test_whoever_accepts_reads_the_same(hostile, pinned, bank):
+    words = tree_folds.worse_trees(resolve(hostile))
+    assert any(each.startswith(words[0].upper() + words[1:]) for each in sentences(bank.prepare(hostile)))
+    assert not any(REFUSED in each for each in sentences(bank.prepare(pinned)))
+
+
+@pytest.mark.parametrize("size", [SIZE, {**SIZE, "rows": 0.9, "seed": 1}], ids=["of this machine", "of equal worth"])
+def test_honest_trees_are_trained_by(pinned, bank, tmp_path, size):
+    """Those of another seed stand for what another processor grows."""
+    same = pin(pinned.changed(model={"trees": size}), tmp_path / "trees.json").changed(model={"trees": SIZE})
+    assert tree_folds.worse_trees(resolve(same)) is None
+    assert parley.train(same, [bank], seed=1).theta.size
+
+
+def test_folds_judge_rows_that_their_trees_have_not_seen(pinned):
+    setup = resolve(pinned)
+    found = list(tree_folds.tree_folds(setup, 5))
+    assert np.array_equal(np.sum([fold.held for fold in found], axis=0), np.ones(PUBLIC))
+    assert all(len(fold.judges) + len(fold.grown) == PUBLIC for fold in found)
+    own = float(setup.risk.cost(setup.public, setup.preparation.origin))
+    assert tree_folds.HeldBack.of([fold.cost for fold in found]).cost > own  # a mutant that judges by all rows

@@ -1,0 +1,24 @@
+"""Every module of the package loads, warnings being errors: those without an example in them, too."""
+
+import pkgutil
+from importlib import import_module
+
+import parley
+from parley.report.extras import _EXTRAS
+
+
+def lacks(name):
+    """The library that this module needs and that is not installed, or None."""
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        return (error.name or "").partition(".")[0]
+    return None
+
+
+def test_every_module_loads_unless_its_extra_is_not_installed():
+    found = [
+        module.name for module in pkgutil.walk_packages(parley.__path__, "parley.") if module.name != "parley.__main__"
+    ]
+    assert len(found) > 600
+    assert {name: lacks(name) for name in found if lacks(name) not in (None, *_EXTRAS)} == {}
