@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from parley.network.exchange.federation import Federation
 
 learner_app = typer.Typer(
-    no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere."
+    add_completion=False,
+    no_args_is_help=True,
+    help="For the analyst who trains: run the rounds with owners that are elsewhere.",
 )
 
 
