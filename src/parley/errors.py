@@ -27,6 +27,10 @@ class DataError(ParleyError):
     """A table does not fit the terms."""
 
 
+class DatabaseError(DataError):
+    """A database cannot be reached, or did not answer a query; nothing was kept of it."""
+
+
 class ModelError(ParleyError):
     """A saved model cannot be read."""
 

@@ -72,6 +72,7 @@ NOTHING_PRIVATE = {
     "learner flower": "files",
     "peer run": "what was released",
     "owner init": "settings",
+    "owner snapshot": "names of columns, their types, and the number of rows",
     "owner serve": "a log without data",
     "owner ledger": "what was promised and spent",
     "owner backup": "the end of a chain",

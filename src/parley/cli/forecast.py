@@ -174,6 +174,7 @@ def _show_inside(
     terms: Terms, owner: str, table: Path, known: "str | Source | None", seed: int, worth: float | None, as_json: bool
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
+    from parley.data.sources import held_table
     from parley.decisions.forecasting.inside_view import inside_view
     from parley.decisions.games.price import joining_price, price_note
     from parley.learning.outcome.guarantee import INSIDE
@@ -186,7 +187,7 @@ def _show_inside(
     price = (joining_price(terms, owner) or 0.0) if worth is None else 0.0
     with progress_bar("own rows, judged") as progress:
         view = inside_view(
-            terms, Owner(owner, str(table)), known, seed, worth=worth or 0.0, price=price, progress=progress
+            terms, Owner(owner, held_table(table)), known, seed, worth=worth or 0.0, price=price, progress=progress
         )
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash}, inside=True)

@@ -1,5 +1,6 @@
 """`parley init`: from files as they are to planned terms."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley.cli.forecast import show_plan
+from parley.cli.owner_snapshot import URI, AskPassword, take
 from parley.cli.pin import pins_beside
 from parley.durable import require_folder
 from parley.errors import SettingError
@@ -19,11 +21,15 @@ if TYPE_CHECKING:
 
 
 def init_command(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILES...", help="Private tables (.csv or .parquet), one for each owner.")
-    ],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="What shall be predicted.")],
     write: Annotated[Path, typer.Option(metavar="TERMS", help="Where the terms go.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILES...",
+            help="Private tables (.csv, .parquet, or folders of .parquet files), one for each owner.",
+        ),
+    ] = None,
     public: Annotated[
         Path | None,
         typer.Option(
@@ -104,6 +110,15 @@ def init_command(
         typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model."),
     ] = None,
     title: Annotated[str, typer.Option(help="What this is about.")] = "",
+    uri: Annotated[str | None, typer.Option(metavar="URI", help=f"Take one more table from a database. {URI}")] = None,
+    query: Annotated[str | None, typer.Option(metavar="SQL", help="With --uri: one row for one record.")] = None,
+    order_by: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="With --uri: the column that gives every row its place.")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="With --uri: where that table goes, as its owner's name.")
+    ] = None,
+    ask_password: AskPassword = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
     seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
@@ -127,11 +142,14 @@ def init_command(
     from parley.report.terms_comments import head_lines, next_steps, with_hosts
 
     require_folder(write)
+    files = [*(files or ()), *_from_database(uri, query, order_by or (), to, ask_password)]
     if write.exists() and any(
         write.samefile(file) for file in (*files, *([public] if public else [])) if file.exists()
     ):
         raise SettingError(f"{write}: is read here too; give the terms a file of their own")
     quiet = yes or as_json
+    if not files:
+        raise SettingError("FILES: expected at least one private table, or --uri")
     rows = max(read_header(file).rows for file in files)
     epsilon = _asked(
         "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)",
@@ -198,6 +216,18 @@ def init_command(
     errors_console.print("Next:", style="dim")
     for step in next_steps(made, write):
         errors_console.print(step, style="dim", markup=False, soft_wrap=True)
+
+
+def _from_database(
+    uri: str | None, query: str | None, keys: Sequence[str], to: Path | None, ask_password: bool
+) -> list[Path]:
+    """The table that was taken from a database, if one was asked for."""
+    if uri is None and query is None and not keys and to is None:
+        return []
+    if uri is None or query is None or not keys or to is None:
+        raise SettingError("--uri, --query, --order-by, --to: expected all of them or none")
+    take(uri, query, keys, to, ask_password)
+    return [to]
 
 
 def _pinned(made: "Draft", write: Path) -> "tuple[Draft, Path | None]":

@@ -11,6 +11,7 @@ import typer
 
 from parley.cli import acceptance
 from parley.cli.owner_ledger import backup_command, close_command, ledger_command, restore_command
+from parley.cli.owner_snapshot import snapshot_command
 from parley.network.identity.settings import load_owner
 from parley.network.serving.opening import open_ledger
 from parley.numerals import number
@@ -138,6 +139,7 @@ def serve_command(settings_file: SettingsFile) -> None:
         serve(settings, stop, log)
 
 
+owner_app.command("snapshot")(snapshot_command)
 owner_app.command("ledger")(ledger_command)
 owner_app.command("backup")(backup_command)
 owner_app.command("restore")(restore_command)

@@ -56,6 +56,7 @@ def acceptance_summary(
         *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
         *_counted(agreement),
+        *map(printable, owner.table.remarks),
         *task.notes(agreement),
         *(_shared(agreement) if terms.noise.summed else [_noisy(agreement)]),
         *_steps(agreement),

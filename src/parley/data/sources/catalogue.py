@@ -57,6 +57,12 @@ def open_table(table: Table) -> TableSource:
     return source
 
 
+def held_table(table: Table) -> TableSource:
+    """The same with all rows in memory, also of what would be streamed: for an owner's own look at its rows."""
+    source = find_source(table)
+    return FrameTable(source.frame()) if source.streams else source
+
+
 def read_table(table: Table) -> pd.DataFrame:
     """All rows at once: of a data frame, a file, or whatever else has a source that does not stream."""
     source = find_source(table)

@@ -1,7 +1,8 @@
 """Facts of files: their digests, and what tells one version of them from another."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from parley.errors import DataError
 
+READERS = 4  # files of a folder that are digested at once
 Stamps = tuple[tuple[str, int, int, int], ...]
 
 
@@ -19,6 +21,12 @@ def file_digest(path: Path) -> bytes:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({type(error).__name__})") from None
+
+
+def files_digest(kind: bytes, files: Sequence[Path]) -> bytes:
+    """The SHA-256 of what a table is and of the digests of its files, in their order."""
+    with ThreadPoolExecutor(READERS) as pool:
+        return hashlib.sha256(kind + b"".join(pool.map(file_digest, files))).digest()
 
 
 def stamped(files: tuple[Path, ...]) -> Stamps:

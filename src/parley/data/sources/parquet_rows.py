@@ -5,11 +5,9 @@ What a file declares is what its cells are read by (`arrow_cells`): types are ne
 a folder declare the same.
 """
 
-import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -21,12 +19,11 @@ import pyarrow.parquet as pq
 
 from parley.data.arrow_cells import usual
 from parley.data.schema import Schema, declared_by_arrow
-from parley.data.sources.files import Stamps, discreet, file_digest, stamped
+from parley.data.sources.files import Stamps, discreet, files_digest, stamped
 from parley.data.sources.source import AT_ONCE, Chunk, TableSource
 from parley.errors import DataError
 
 FORM = "parquet"
-READERS = 4  # files of a folder that are digested at once
 # bytes read at a time for each core, shared out among the columns, where a folder is read again and again
 BUFFERS = 32 << 20
 FEW_BUFFERS = 4 << 20  # where a table is gone through once
@@ -137,10 +134,9 @@ class ParquetTable(TableSource):
     def digest(self) -> bytes:
         """Of the bytes of its files, in their order; they are watched from then on (`require_unchanged`)."""
         self.require_unchanged()
-        with ThreadPoolExecutor(READERS) as pool:
-            parts = list(pool.map(file_digest, self.files))
+        found = files_digest(self.kind, self.files)
         self.require_unchanged()
-        return hashlib.sha256(self.kind + b"".join(parts)).digest()
+        return found
 
 
 def as_frame(table: pa.Table) -> pd.DataFrame:

@@ -108,6 +108,16 @@ class TableSource(ABC):
         return "table" if self.path is None else str(self.path)
 
     @property
+    def origin(self) -> Hashable | None:
+        """Where its rows were taken from, the same for every later table of the same people; None if nothing tells."""
+        return None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences that whoever accepts terms for this table should read, of where it comes from."""
+        return ()
+
+    @property
     def likeness(self) -> Hashable | None:
         """What every copy of this table shares, and is quick to say: a file's size, a folder; None if nothing tells."""
         if self._place is None or not self._place.exists():

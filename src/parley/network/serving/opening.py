@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 from parley.durable import create, make_folder
-from parley.errors import SettingError
+from parley.errors import DataError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.interface import Rule
@@ -74,7 +74,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     """Refuse to open a second set of books for one table, as far as it can be seen from here: in this folder and in its
     neighbours.
 
-    Books elsewhere, or of a copy of the table, cannot be seen.
+    A later snapshot of the same query is the same table. Books elsewhere, or of a copy of the table, cannot be seen.
     """
     folder = folder.resolve()
     ledger = next((known for known in folder.glob("*.ledger") if known.name != f"{name}.ledger"), None)
@@ -83,8 +83,8 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     for known in (*folder.glob("*.toml"), *folder.parent.glob("owner.toml"), *folder.parent.glob("*/owner.toml")):
         try:
             content = tomllib.loads(known.read_text(encoding="utf-8"))
-            same = "ledger" in content and (known.parent / str(content["table"])).samefile(table)
-        except (OSError, ValueError, KeyError):
+            same = "ledger" in content and _same_people(known.parent / str(content["table"]), table)
+        except (OSError, ValueError, KeyError, DataError):
             continue  # not an owner's settings, or of a table that is gone
         if same:
             raise SettingError(
@@ -92,3 +92,13 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
                 f"those. Only if they never accepted any terms (parley owner ledger {known}) may they be given up: "
                 f"move {known.parent} out of {known.parent.parent} and init anew"
             )
+
+
+def _same_people(known: Path, table: Path) -> bool:
+    """Whether two tables are one, or snapshots of one query."""
+    from parley.data.sources import find_source  # slow to load, and most commands have no use for it
+
+    if known.samefile(table):
+        return True
+    origin = find_source(table).origin
+    return origin is not None and origin == find_source(known).origin

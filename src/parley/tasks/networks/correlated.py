@@ -122,7 +122,14 @@ class MixedGradientQuestion(Question):
         return {name: float(value) for name, value in own.items()}
 
     def series(
-        self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1
+        self,
+        mechanism: str,
+        epsilon: Fraction,
+        delta: Fraction,
+        count: int,
+        copies: int = 1,
+        pieces: int = 1,
+        alpha: float | None = None,
     ) -> JointSeries:
         """All answers under one budget, which the first one spends."""
         if mechanism != "gaussian" or pieces > 1:

@@ -1,0 +1,84 @@
+"""`parley owner snapshot`: from a database to a table that stays as it is."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parley.report.extras import extras
+from parley.report.terminal import console, print_json, progress_bar, warn
+
+if TYPE_CHECKING:
+    from parley.data.sources.manifest import Manifest
+
+URI = (
+    "The database: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE. Never with a password: that comes "
+    "from PGPASSFILE, PGPASSWORD or --ask-password."
+)
+AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the database's password, unseen.")]
+
+
+def snapshot_command(
+    uri: Annotated[str, typer.Option(metavar="URI", help=URI)],
+    query: Annotated[str, typer.Option(metavar="SQL", help="What to take: one row for one record.")],
+    order_by: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY",
+            help="The column that gives every row its place, such as a primary key; may be repeated. Counts as public.",
+        ),
+    ],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the table goes; must not exist yet.")],
+    ask_password: AskPassword = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the manifest, less its digest, as one JSON object.")
+    ] = False,
+) -> None:
+    """Take the rows of a query out of a database, as of one moment, into a folder of Parquet files: a table that stays
+    as it is.
+
+    Types are those that the database declares or the query casts to. Rows lie in the order of KEY, of which no two may
+    be equal. If the command ends early, nothing is left; it is never resumed.
+
+    Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
+    loans-2026-03
+    """
+    manifest, spreads = take(uri, query, order_by, to, ask_password)
+    if as_json:
+        told = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
+        print_json({**told, "spreads": list(spreads)}, inside=False)
+        return
+    console.print(f"{to}  {manifest.rows:,} rows of {len(manifest.columns)} columns", soft_wrap=True)
+    console.print(manifest.sentence(), markup=False, soft_wrap=True)
+    console.print(
+        f"Next: a table that has books goes on with them, table = {str(to.resolve())!r} in its owner.toml, and new "
+        "terms; only one that has none gets some: parley owner init",
+        style="dim",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def take(
+    uri: str, query: str, keys: Sequence[str], folder: Path, ask_password: bool
+) -> "tuple[Manifest, tuple[str, ...]]":
+    """(the manifest of the snapshot that was taken; what in the query brings people's rows together, which was warned
+    of)."""
+    from parley.data.databases import Request, open_database, take_snapshot
+    from parley.data.databases.uri import require_no_password
+
+    require_no_password(uri)
+    password = typer.prompt("Password", hide_input=True, err=True) if ask_password else None
+    request = Request(query, tuple(keys))
+    with extras(), open_database(uri, password) as database, progress_bar("taking rows") as progress:
+        if not database.tried:
+            warn("This kind of database fits here, but nobody has tried it: look at what came out.")
+        plan = database.plan(request)
+        manifest = take_snapshot(database, request, folder, progress, plan.rows)
+    if plan.spreads:
+        warn(
+            f"The query holds {', '.join(plan.spreads)}. So one person may stand in several rows, or a row tell of "
+            "several people; what is promised is about one person's rows, as many as the terms say. Look twice."
+        )
+    return manifest, plan.spreads

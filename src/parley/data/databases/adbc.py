@@ -1,0 +1,67 @@
+"""Databases that Arrow's own drivers speak to (ADBC): rows come as Arrow columns."""
+
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from parley.data.databases.database import UNREAD, Column, Database, Plan, Request, discreet, ordered, quoted
+from parley.data.databases.plain_types import plain_type
+
+
+class AdbcDatabase(Database):
+    """A database behind a connection of an ADBC driver. What is special to a database, a kind of it says."""
+
+    def __init__(self, server: str, connection: Any) -> None:
+        """`connection`: of the driver's `dbapi`, without autocommit."""
+        self.server, self.version = server, "unknown"
+        self._connection = connection
+
+    def close(self) -> None:
+        """Without a rollback, which would wait for rows that nobody wants any more."""
+        with suppress(Exception), warnings.catch_warnings():  # nothing is lost, and what is said may quote cells
+            warnings.simplefilter("ignore")
+            self._connection.close()
+
+    def columns(self, request: Request) -> tuple[Column, ...]:
+        fields = self.declared(f"SELECT * FROM {request.source} AS source")
+        return tuple(self.column(field) for field in fields)
+
+    def column(self, field: pa.Field) -> Column:
+        """What a column is, by what the driver declares of it."""
+        return Column(field.name, str(field.type), plain_type(field.type))
+
+    def plan(self, request: Request) -> Plan:
+        return Plan(None, ())
+
+    def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
+        statement = ordered(request, columns, self.selected, self.sorted)
+        with discreet(self.server, UNREAD), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            yield from cursor.fetch_record_batch()
+
+    def selected(self, column: Column) -> str:
+        """A column in the list behind SELECT."""
+        return f"source.{quoted(column.name)}"
+
+    def sorted(self, key: Column) -> str:
+        """A key in the list behind ORDER BY."""
+        return f"source.{quoted(key.name)}"
+
+    def declared(self, statement: str) -> pa.Schema:
+        """The columns of a statement as the driver declares them; no row is read."""
+        with discreet(self.server), self._connection.cursor() as cursor:
+            return cursor.adbc_execute_schema(statement)
+
+    def rows(self, statement: str, **options: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement about the database itself, not about what it holds."""
+        with discreet(self.server), self._connection.cursor(adbc_stmt_kwargs=options) as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def run(self, statement: str) -> None:
+        """A statement that gives nothing."""
+        with discreet(self.server), self._connection.cursor() as cursor:
+            cursor.execute(statement)

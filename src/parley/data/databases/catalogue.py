@@ -1,0 +1,34 @@
+"""Which database is meant by a URI: one line each. A program adds its own kind by adding a line."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from parley.data.databases.database import Database
+from parley.data.databases.duckdb_file import DuckDb
+from parley.data.databases.postgres import Postgres
+from parley.data.databases.sqlite_file import Sqlite
+from parley.data.databases.untried import DRIVERS, Untried
+from parley.data.databases.uri import Address, parse_uri
+from parley.errors import SettingError
+
+# By the beginning of a URI.
+DATABASES: dict[str, Callable[[Address, str | None], Database]] = {
+    "postgresql": Postgres,
+    "postgres": Postgres,
+    "sqlite": Sqlite,
+    "duckdb": DuckDb,
+    **dict.fromkeys(DRIVERS, Untried),
+}
+
+
+@contextmanager
+def open_database(uri: str, password: str | None = None) -> Iterator[Database]:
+    """The database of a URI, within a transaction that ends with this block."""
+    address = parse_uri(uri)
+    if address.scheme not in DATABASES:
+        raise SettingError(f"--uri: no database is known by its beginning; expected one of {', '.join(DATABASES)}")
+    database = DATABASES[address.scheme](address, password)
+    try:
+        yield database
+    finally:
+        database.close()

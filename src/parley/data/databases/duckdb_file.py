@@ -1,0 +1,94 @@
+"""DuckDB: a file, opened to read; what it reads lies in that file alone, and what it sorts on disk lies there too."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from parley.data.databases.adbc import AdbcDatabase
+from parley.data.databases.database import Column, Plan, Request, discreet, quoted
+from parley.data.databases.plain_types import plain_type
+from parley.data.databases.uri import Address
+
+SETTINGS = {
+    "access_mode": "READ_ONLY",
+    "enable_external_access": "false",  # other files are no part of the transaction
+    "autoinstall_known_extensions": "false",
+    "memory_limit": "256MB",
+}
+_WIDE = {"HUGEINT", "UHUGEINT", "BIGNUM", '"NULL"'}  # what Arrow has no type for, or rounds
+
+_APART = {"PROJECTION", "FILTER", "SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "ORDER_BY"}
+_WORDS = {
+    "HASH_JOIN": "a join",
+    "NESTED_LOOP_JOIN": "a join",
+    "PIECEWISE_MERGE_JOIN": "a join",
+    "IE_JOIN": "a join",
+    "ASOF_JOIN": "a join",
+    "CROSS_PRODUCT": "a join",
+    "HASH_GROUP_BY": "an aggregate",
+    "PERFECT_HASH_GROUP_BY": "an aggregate",
+    "UNGROUPED_AGGREGATE": "an aggregate",
+    "COLUMN_DATA_SCAN": "an aggregate",
+    "WINDOW": "a window",
+    "STREAMING_WINDOW": "a window",
+    "LIMIT": "a limit",
+    "STREAMING_LIMIT": "a limit",
+    "TOP_N": "a limit",
+    "UNION": "several tables or parts of one",
+}
+
+
+class DuckDb(AdbcDatabase):
+    """A DuckDB file."""
+
+    def __init__(self, address: Address, password: str | None = None) -> None:
+        from adbc_driver_duckdb import driver_path
+        from adbc_driver_manager import dbapi
+
+        file = address.file
+        options = {**SETTINGS, "path": str(file)}
+        with discreet(f"duckdb:{file}", "it cannot be opened to read; does another program write to it?"):
+            connection = dbapi.connect(
+                driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=False
+            )
+        super().__init__(f"duckdb:{file}", connection)
+        try:
+            self.run("SET TimeZone = 'UTC'")
+            ((version,),) = self.rows("SELECT version()")
+        except BaseException:
+            self.close()
+            raise
+        self.version = f"DuckDB {version}"
+
+    def columns(self, request: Request) -> tuple[Column, ...]:
+        fields = self.declared(f"SELECT * FROM {request.source} AS source")
+        types = [row[1] for row in self.rows(f"DESCRIBE SELECT * FROM {request.source} AS source")]
+        return tuple(_column(field, declared) for field, declared in zip(fields, types, strict=True))
+
+    def selected(self, column: Column) -> str:
+        cell = f"source.{quoted(column.name)}"
+        return f"CAST({cell} AS VARCHAR) AS {quoted(column.name)}" if column.printed else cell
+
+    def sorted(self, key: Column) -> str:
+        cell = f"source.{quoted(key.name)}"
+        return f"encode({cell})" if key.declared == "VARCHAR" else cell  # by its bytes, whatever its collation
+
+    def plan(self, request: Request) -> Plan:
+        ((_, text),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source")
+        steps = {name for step in json.loads(text) for name in _names(step)}
+        return Plan(None, tuple(sorted({_WORDS.get(name, name) for name in steps - _APART})))
+
+
+def _column(field: pa.Field, declared: str) -> Column:
+    printed = declared.startswith("ENUM")
+    kind = pa.null() if declared in _WIDE else pa.string() if printed else plain_type(field.type)
+    return Column(field.name, "ENUM" if printed else declared, kind, printed)
+
+
+def _names(step: dict[str, Any]) -> Iterator[str]:
+    """The names of a plan's step and of all below it."""
+    yield step["name"].strip()
+    for below in step.get("children", ()):
+        yield from _names(below)

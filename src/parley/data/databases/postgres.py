@@ -1,0 +1,120 @@
+"""PostgreSQL: one transaction at the isolation level REPEATABLE READ, read only."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from parley.data.databases.adbc import AdbcDatabase
+from parley.data.databases.database import Column, Plan, Request, discreet, quoted
+from parley.data.databases.plain_types import decimal_type, plain_type
+from parley.data.databases.uri import Address, with_password
+from parley.errors import DatabaseError
+
+COPY = {"adbc.postgresql.use_copy": "false"}  # for statements that COPY does not know
+_TEXT = {"text", "varchar", "bpchar", "name", "char"}
+_BYTES_ORDER = {'"C"', '"POSIX"', "ucs_basic"}
+_AMOUNT = "money"  # whole numbers of a unit that hangs on the server's language
+
+# Steps of a plan that take every row of a table for itself; words for some that do not, the name for all others.
+_APART = {"Sort", "Incremental Sort", "Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan"} | {
+    "Bitmap Index Scan", "Gather", "Gather Merge", "Result", "Subquery Scan", "Tid Scan", "Hash", "Materialize",
+}  # fmt: skip
+_WORDS = {
+    "Hash Join": "a join",
+    "Merge Join": "a join",
+    "Nested Loop": "a join",
+    "Aggregate": "an aggregate",
+    "Group": "an aggregate",
+    "WindowAgg": "a window",
+    "Unique": "rows made one (DISTINCT)",
+    "Limit": "a limit",
+    "Append": "several tables or parts of one",
+    "Merge Append": "several tables or parts of one",
+    "Function Scan": "a function that gives rows",
+}
+
+
+class Postgres(AdbcDatabase):
+    """A PostgreSQL server, or one that speaks like it."""
+
+    def __init__(self, address: Address, password: str | None = None) -> None:
+        from adbc_driver_postgresql import dbapi
+
+        place = f"postgresql://{address.host}"
+        with discreet(place, _unreachable(password)):
+            connection = dbapi.connect(with_password(address.uri, password), autocommit=False)
+        super().__init__(place, connection)
+        try:
+            self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            self.run("SET client_encoding TO 'UTF8'")
+            facts = "current_database(), current_setting('server_version'), current_setting('transaction_isolation')"
+            ((name, version, level),) = self.rows(f"SELECT {facts}")
+            if level != "repeatable read":
+                raise DatabaseError(f"{place}: it gives no transaction in which all rows are of one moment")
+        except BaseException:
+            self.close()
+            raise
+        self.server, self.version = f"{place}/{name}", f"PostgreSQL {version}"
+
+    def column(self, field: pa.Field) -> Column:
+        about = field.metadata or {}
+        declared = about.get(b"POSTGRESQL:type", b"").decode() or str(field.type)
+        if declared == "numeric":
+            kind = _numeric(int(about.get(b"POSTGRESQL:typmod", b"-1")))
+            return Column(field.name, declared, kind)
+        if declared == _AMOUNT:
+            return Column(field.name, declared, pa.null())
+        opaque = isinstance(field.type, pa.OpaqueType)  # enums, networks, ranges: nothing that Arrow has a type for
+        return Column(field.name, declared, pa.string() if opaque else plain_type(field.type), printed=opaque)
+
+    def selected(self, column: Column) -> str:
+        cell = f"source.{quoted(column.name)}"
+        return f"{cell}::text AS {quoted(column.name)}" if column.printed else cell
+
+    def collation(self, request: Request, column: Column) -> str | None:
+        if not pa.types.is_string(column.kind):
+            return None
+        if column.declared not in _TEXT:
+            return f"of {column.declared}"
+        cell = f"SELECT {quoted(column.name)} FROM {request.source} AS source LIMIT 0"  # its type alone: no row is read
+        ((name,),) = self.rows(f"SELECT pg_collation_for(({cell}))")
+        if name == '"default"':
+            ((text,),) = self.rows("SELECT to_jsonb(d) FROM pg_database AS d WHERE datname = current_database()")
+            name = _default_collation(json.loads(text))
+        return None if name in _BYTES_ORDER else str(name)
+
+    def plan(self, request: Request) -> Plan:
+        ((text,),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source", **COPY)
+        top = json.loads(text)[0]["Plan"]
+        steps = list(_steps(top))
+        found = {_WORDS.get(step["Node Type"], step["Node Type"]) for step in steps} - _APART
+        if any(step.get("Parent Relationship") in ("SubPlan", "InitPlan") for step in steps):
+            found.add("a query within the query")
+        return Plan(int(top["Plan Rows"]), tuple(sorted(found)))
+
+
+def _steps(step: dict[str, Any]) -> "list[dict[str, Any]]":
+    """A step of a plan and all below it."""
+    return [step, *(each for below in step.get("Plans", ()) for each in _steps(below))]
+
+
+def _default_collation(database: dict[str, Any]) -> str:
+    """The collation of a database, by its row in the server's catalogue; older servers know that of the C library
+    alone."""
+    provider = database.get("datlocprovider", "c")
+    return f'"{database["datcollate"]}"' if provider == "c" else f"of a database with the provider {provider!r}"
+
+
+def _numeric(modifier: int) -> pa.DataType:
+    """The type of NUMERIC(digits, scale), which the server packs into one number; without either: text, which holds
+    any."""
+    if modifier < 4:
+        return pa.string()
+    packed = modifier - 4
+    return decimal_type(packed >> 16 & 0xFFFF, ((packed & 0x7FF) ^ 0x400) - 0x400)
+
+
+def _unreachable(password: str | None) -> str:
+    hint = "" if password is not None else "; a password comes from PGPASSFILE, PGPASSWORD or --ask-password"
+    return f"it cannot be reached, or lets nobody in{hint}"

@@ -1,0 +1,158 @@
+"""A snapshot: the rows of a query as a folder of Parquet files, all of one moment, each at the place that its key gives
+it.
+
+Formal guarantee: what `take_snapshot` returned is whole and on the disk; whatever ends it before leaves no folder of
+the name that was asked for, and nothing anywhere that opens as a table: until the last moment no file is called as
+Parquet files are, and a folder whose manifest lists other files than it has is refused. Nothing is ever resumed: rows
+of two transactions are no table. Where the files and their row groups end depends on the declared columns and the
+number of rows, not on what they hold.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from parley.data.arrow_cells import READABLE, readable
+from parley.data.databases.database import Column, Database, Request
+from parley.data.databases.order import in_order
+from parley.data.databases.plain_types import plain_batch, plain_schema
+from parley.data.databases.unfinished import unfinished_folder
+from parley.data.sources.files import files_digest
+from parley.data.sources.manifest import MANIFEST, Manifest
+from parley.data.sources.parquet_folder import ParquetFolder
+from parley.durable import PRIVATE, create, explained, sync_folder
+from parley.errors import DataError, SettingError
+
+GROUP_BYTES = 32 << 20  # of a row group, about
+MOST_ROWS = 1 << 17  # of a row group
+GROUPS = 16  # row groups in a file
+_NUMBER, _TEXT = 8, 32  # bytes that a cell is taken to have
+
+Progress = Callable[[int, int], None]
+
+
+def take_snapshot(
+    database: Database,
+    request: Request,
+    folder: Path,
+    progress: Progress = lambda done, total: None,
+    expected: int | None = None,
+) -> Manifest:
+    """The manifest of a folder that holds the rows of the request from now on; it must not exist before.
+
+    `progress` is told how many rows are written, of how many `expected`.
+    """
+    if folder.exists():
+        raise SettingError(f"{folder}: exists already; a snapshot is never replaced, so give the new one another name")
+    taken, columns = datetime.now(UTC), declared_columns(database, request)
+    with unfinished_folder(folder) as fresh, closing(database.batches(request, columns)) as raw:
+        plain = (plain_batch(batch, columns, database.server) for batch in raw)
+        ascending = in_order(plain, request.keys, database.server)
+        rows, files = _write(_row_groups(ascending, columns, progress, expected), plain_schema(columns), fresh)
+        if not rows:
+            raise DataError(f"{database.server}: the query gives no rows; expected at least one")
+        names = [file.with_suffix("") for file in files]
+        manifest = Manifest(
+            query=request.query,
+            keys=request.keys,
+            server=database.server,
+            version=database.version,
+            taken=taken.isoformat(timespec="seconds"),
+            columns=tuple((column.name, column.declared, str(column.kind)) for column in columns),
+            rows=rows,
+            files=tuple(name.name for name in names),
+            digest=files_digest(ParquetFolder.kind, files).hex(),
+        )
+        _finish(fresh, dict(zip(files, names, strict=True)), manifest, folder)
+    return manifest
+
+
+def declared_columns(database: Database, request: Request) -> tuple[Column, ...]:
+    """The columns of a request, if each has a name and a declared type, and the keys give an order; no row is read."""
+    columns, server = database.columns(request), database.server
+    names = [column.name for column in columns]
+    for column in columns:
+        if not column.name or names.count(column.name) > 1:
+            raise DataError(f"{server}: the query gives two columns one name, or one none; name each in it (AS)")
+        if pa.types.is_null(column.kind) or not readable(column.kind):
+            declared = f"is declared as {column.declared}" if column.declared else "has no declared type"
+            raise DataError(
+                f"{server}: column {column.name!r} {declared}; expected {READABLE}: cast it in the query, such as "
+                "CAST(income AS REAL) AS income"
+            )
+    if not request.keys or len({*request.keys}) < len(request.keys):
+        raise SettingError("--order-by: expected columns of the query, each once")
+    for key in request.keys:
+        if key not in names:
+            raise SettingError(f"--order-by {key}: the query has no such column; expected one of {', '.join(names)}")
+        collation = database.collation(request, columns[names.index(key)])
+        if collation is not None:
+            raise SettingError(
+                f"--order-by {key}: would be sorted in the order {collation}, which is not the same everywhere; order "
+                f'by a whole number, or write CAST({key} AS text) COLLATE "C" AS {key} in the query'
+            )
+    return columns
+
+
+def group_rows(columns: Sequence[Column]) -> int:
+    """Rows of a row group, by the declared types alone: where it ends must not hang on what rows hold."""
+    width = sum(_NUMBER if pa.types.is_primitive(column.kind) else _TEXT for column in columns)
+    return max(min(GROUP_BYTES // width, MOST_ROWS), 1024)
+
+
+def _row_groups(
+    batches: Iterator[pa.RecordBatch], columns: Sequence[Column], progress: Progress, expected: int | None
+) -> Iterator[pa.Table]:
+    """The same rows in tables of `group_rows` each; the last may be shorter."""
+    size, done = group_rows(columns), 0
+    held: list[pa.RecordBatch] = []
+    waiting = 0
+    for batch in batches:
+        held.append(batch)
+        waiting += len(batch)
+        while waiting >= size:
+            table = pa.Table.from_batches(held)
+            yield table.slice(0, size)
+            rest = table.slice(size)
+            held, waiting, done = rest.to_batches(), len(rest), done + size
+            progress(done, max(expected or 0, done))
+    if waiting:
+        yield pa.Table.from_batches(held)
+        progress(done + waiting, done + waiting)
+
+
+def _write(tables: Iterator[pa.Table], schema: pa.Schema, folder: Path) -> tuple[int, list[Path]]:
+    """(rows, files) of these tables in the folder: one row group each, under names that are not yet those of Parquet
+    files."""
+    rows, files = 0, list[Path]()
+    while (first := next(tables, None)) is not None:
+        files.append(folder / f"part-{len(files):06}.parquet.unfinished")
+        with (
+            explained(files[-1]),
+            os.fdopen(os.open(files[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb") as file,
+        ):
+            with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+                for table in chain([first], islice(tables, GROUPS - 1)):
+                    writer.write_table(table, row_group_size=len(table))
+                    rows += len(table)
+            file.flush()
+            os.fsync(file.fileno())
+    return rows, files
+
+
+def _finish(fresh: Path, names: dict[Path, Path], manifest: Manifest, folder: Path) -> None:
+    """Give files and folder their names, the folder last."""
+    create(fresh / MANIFEST, json.dumps(manifest.to_json(), indent=1, ensure_ascii=False).encode() + b"\n")
+    with explained(folder):
+        for file, name in names.items():
+            file.rename(name)
+        sync_folder(fresh)
+        fresh.rename(folder)
+        sync_folder(folder.parent)

@@ -1,0 +1,138 @@
+"""SQLite: a file, opened to read, through Python's own module.
+
+Its ADBC driver takes a column's type from the first rows. Here it is the declared one, or that of a cast in the query,
+and a cell that is not of it ends the snapshot: SQLite itself lets any cell into any column.
+"""
+
+import re
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from types import NoneType
+from typing import Any
+
+import pyarrow as pa
+
+from parley.data.databases.database import UNREAD, Column, Database, Plan, Request, discreet, ordered, quoted
+from parley.data.databases.plain_types import not_as_declared
+from parley.data.databases.uri import Address
+
+AT_ONCE = 16384  # rows that are held as Python has them
+VIEW, EMPTY = 'temp."parley view"', 'temp."parley types"'
+
+# By words in a declared type, as SQLite itself finds a column's affinity; the first that fits.
+_KINDS: tuple[tuple[str, pa.DataType], ...] = (
+    ("BOOL", pa.bool_()),
+    ("DATETIME|TIMESTAMP", pa.timestamp("us")),
+    ("DATE", pa.date32()),
+    ("INT", pa.int64()),
+    ("CHAR|CLOB|TEXT", pa.string()),
+    ("BLOB", pa.binary()),
+    ("REAL|FLOA|DOUB|NUM|DEC", pa.float64()),
+)
+_HELD: dict[pa.DataType, tuple[type, ...]] = {
+    pa.bool_(): (int,),
+    pa.timestamp("us"): (str,),
+    pa.date32(): (str,),
+    pa.int64(): (int,),
+    pa.string(): (str,),
+    pa.binary(): (bytes,),
+    pa.float64(): (float, int),
+}
+_TRUTH = {0: False, 1: True, None: None}
+
+_READS = re.compile("(SCAN|SEARCH|USING ROWID SEARCH) ")
+_TOGETHER = {
+    "AggStep": "an aggregate or a window",
+    "AggStep1": "an aggregate or a window",
+    "AggFinal": "an aggregate or a window",
+    "AggValue": "an aggregate or a window",
+    "Count": "an aggregate or a window",
+    "DecrJumpZero": "a limit",
+}
+
+
+class Sqlite(Database):
+    """A SQLite file."""
+
+    def __init__(self, address: Address, password: str | None = None) -> None:
+        file = address.file
+        self.server, self.version = f"sqlite:{file}", f"SQLite {sqlite3.sqlite_version}"
+        with discreet(self.server, "it cannot be opened to read"):
+            self._connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)
+            self._connection.execute("BEGIN")
+            self._connection.execute("SELECT name FROM sqlite_schema").fetchone()  # the moment of all that is read
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):
+            self._connection.close()
+
+    def columns(self, request: Request) -> tuple[Column, ...]:
+        """A view of the query tells what its columns are declared as, a table of no rows what its casts are."""
+        declared = self._declared(VIEW, "VIEW", f"SELECT * FROM {request.source}")
+        cast = self._declared(EMPTY, "TABLE", f"SELECT * FROM {request.source} LIMIT 0")
+        names = [name for name, _ in declared]
+        types = [told or made for (_, told), (_, made) in zip(declared, cast, strict=True)]
+        return tuple(Column(_said(name, names), kind, _kind(kind)) for name, kind in zip(names, types, strict=True))
+
+    def plan(self, request: Request) -> Plan:
+        statement = f"SELECT * FROM {request.source}"
+        lines = [row[3] for row in self._rows(f"EXPLAIN QUERY PLAN {statement}")]
+        found = {_TOGETHER[row[1]] for row in self._rows(f"EXPLAIN {statement}") if row[1] in _TOGETHER}
+        found |= {
+            "rows made one (DISTINCT or GROUP BY)" for line in lines if re.search("FOR (DISTINCT|GROUP BY)", line)
+        }
+        if sum(bool(_READS.match(line)) for line in lines) > 1:
+            found.add("a join, or several tables")
+        return Plan(None, tuple(sorted(found)))
+
+    def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
+        statement = ordered(request, columns, _cell, _key)
+        with discreet(self.server, UNREAD):
+            cursor = self._connection.execute(statement)
+            while rows := cursor.fetchmany(AT_ONCE):
+                cells = [
+                    self._cells(column, held) for column, held in zip(columns, zip(*rows, strict=True), strict=True)
+                ]
+                yield pa.record_batch(cells, [column.name for column in columns])
+
+    def _cells(self, column: Column, cells: Sequence[Any]) -> pa.Array:
+        """Cells of one column as they are held, if each is of what its declared type is held as."""
+        try:
+            if not {*map(type, cells)} <= {*_HELD[column.kind], NoneType}:  # Arrow would cut 1.5 to a whole number
+                raise TypeError
+            if pa.types.is_boolean(column.kind):
+                return pa.array([_TRUTH[cell] for cell in cells], column.kind)
+            return pa.array(cells, pa.string() if pa.types.is_temporal(column.kind) else column.kind)
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError):  # what they say quotes cells
+            raise not_as_declared(column, self.server) from None
+
+    def _declared(self, name: str, what: str, statement: str) -> list[tuple[str, str]]:
+        """(name, type) of every column of a view or table of this statement, which is gone afterwards."""
+        self._rows(f"CREATE TEMP {what} {name.partition('.')[2]} AS {statement}")
+        found = self._rows(f"PRAGMA temp.table_info({name.partition('.')[2]})")
+        self._rows(f"DROP {what} {name}")
+        return [(row[1], row[2]) for row in found]
+
+    def _rows(self, statement: str) -> list[tuple[Any, ...]]:
+        with discreet(self.server):
+            return self._connection.execute(statement).fetchall()
+
+
+def _kind(declared: str) -> pa.DataType:
+    """The type of cells in a column that is declared so; none where nothing was declared."""
+    return next((kind for words, kind in _KINDS if re.search(words, declared.upper())), pa.null())
+
+
+def _said(name: str, names: Sequence[str]) -> str:
+    """The name that a query gave a column: SQLite calls the second of one name `name:1`."""
+    stem, _, number = name.rpartition(":")
+    return stem if number.isdigit() and stem in names else name
+
+
+def _cell(column: Column) -> str:
+    return f"source.{quoted(column.name)}"
+
+
+def _key(column: Column) -> str:
+    return f"source.{quoted(column.name)} COLLATE BINARY"  # by its bytes, whatever its collation

@@ -1,0 +1,66 @@
+"""What a folder says about itself that was taken from a database: what was asked, where, when, and which files that
+gave.
+
+It is written last. A folder that has one and not all of its files, or other ones, is no table.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from parley.errors import DataError
+
+MANIFEST = "parley-snapshot.json"
+FORMAT = "parley-snapshot-1"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A snapshot: the query and the columns that order it, the server (without account and password), the time, the
+    columns with their types there and here, and the rows, files and digest that came of it."""
+
+    query: str
+    keys: tuple[str, ...]
+    server: str
+    version: str
+    taken: str
+    columns: tuple[tuple[str, str, str], ...]  # name, type as the database declares it, type of the cells here
+    rows: int
+    files: tuple[str, ...]
+    digest: str
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Server and query, however the latter is spaced: a later snapshot of the same has the same."""
+        return self.server, " ".join(self.query.split())
+
+    def to_json(self) -> dict[str, Any]:
+        """What lies in the file."""
+        named = [dict(zip(("name", "declared", "type"), column, strict=True)) for column in self.columns]
+        return {"format": FORMAT, **asdict(self), "columns": named}
+
+    def sentence(self) -> str:
+        """What whoever accepts terms for this table should know."""
+        keys = ", ".join(self.keys)
+        return (
+            f"The table is a snapshot of {self.server}, taken {self.taken}, in the order of {keys}. Which rows are "
+            f"held out, and which are in one batch, follows from that order: {keys} counts as public, stays with its "
+            "place when a person is replaced, and must tell nothing about anybody (a number given once, at random)."
+        )
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest in a folder; None where there is none."""
+    file = folder / MANIFEST
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if content.pop("format") != FORMAT:
+            raise ValueError
+        columns = tuple((each["name"], each["declared"], each["type"]) for each in content.pop("columns"))
+        keys, files = tuple(content.pop("keys")), tuple(content.pop("files"))
+        return Manifest(**content, keys=keys, files=files, columns=columns)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise DataError(f"{file}: cannot be read as the manifest of a snapshot; take a new one") from None

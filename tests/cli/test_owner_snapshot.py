@@ -1,0 +1,145 @@
+"""From a database to a release: the command, what acceptance says, and one ledger for all snapshots of a table."""
+
+import json
+
+import numpy as np
+import pytest
+from consortium import toml_terms
+from databases import write_sqlite
+from samples import regression_table
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.data.sources import find_source
+from parley.errors import BudgetExhausted, LedgerError, ParleyError, SettingError
+from parley.network.identity.settings import load_owner
+from parley.network.serving.daemon import open_owner
+from parley.protocol.queries import GradientQuery
+
+ROWS, QUERY = 60, "SELECT id, x0, x1, x2, y FROM loans"
+
+
+def run(*arguments):
+    outcome = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome
+
+
+def loans(file, seed):
+    rows = regression_table(ROWS, seed=seed)[["x0", "x1", "x2", "y"]].to_numpy()
+    cells = ", ".join(f"({k}, {', '.join(map(repr, map(float, row)))})" for k, row in enumerate(rows))
+    table = "CREATE TABLE loans (id INTEGER PRIMARY KEY, x0 REAL, x1 REAL, x2 REAL, y REAL)"
+    return write_sqlite(file, f"DROP TABLE IF EXISTS loans; {table}; INSERT INTO loans VALUES {cells};")
+
+
+def snapshot(home, name, query=QUERY, *more):
+    uri = f"sqlite:{home / 'bank.db'}"
+    return run("owner", "snapshot", "--uri", uri, "--query", query, "--order-by", "id", "--to", home / name, *more)
+
+
+@pytest.fixture
+def home(tmp_path):
+    loans(tmp_path / "bank.db", seed=0)
+    return tmp_path
+
+
+def accept(home, name, epsilon=1.0, horizon=4):
+    file = home / f"{name}.toml"
+    file.write_text(toml_terms(horizon=horizon, names="a", epsilon=epsilon))
+    said = run("owner", "accept", file, "--owner", home / "a" / "owner.toml", "--yes").output
+    return parley.load_terms(file), said.replace("\n", "")
+
+
+def books(home):
+    return json.loads(run("owner", "ledger", home / "a" / "owner.toml", "--json", "--verify").stdout)
+
+
+def move_table(home, before, after):
+    """What the owner does after a new snapshot: its settings name the new folder."""
+    settings = home / "a" / "owner.toml"
+    settings.write_text(settings.read_text().replace(str(home / before), str(home / after)))
+
+
+def release(home, terms, rounds=1):
+    owner = open_owner(load_owner(home / "a" / "owner.toml"))
+    try:
+        owner.accept(terms)  # as a daemon does at its start
+        for k in range(1, rounds + 1):
+            owner.answer(GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))
+    finally:
+        owner.ledger.close()
+
+
+def test_the_command_says_what_it_took_and_what_to_do(home):
+    said = snapshot(home, "march").output.replace("\n", "")
+    assert f"{ROWS} rows of 5 columns" in said
+    assert "id counts as public" in said
+    assert "table = " in said
+    content = json.loads(snapshot(home, "april", QUERY, "--json").stdout)
+    assert (content["rows"], content["inside"], content["spreads"]) == (ROWS, False, [])
+    assert "digest" not in content
+    joined = "SELECT a.id, b.y FROM loans a JOIN loans b ON a.id = b.id - 1"
+    assert "one person may stand in several rows" in snapshot(home, "may", joined).stderr.replace("\n", "")
+
+
+def test_a_password_on_the_command_line_is_refused_before_anything_is_asked(home):
+    command = ["owner", "snapshot", "--uri", "postgresql://a:Sesame@db/x", "--query", "SELECT 1", "--order-by", "a"]
+    outcome = CliRunner().invoke(app, [*command, "--to", str(home / "x"), "--ask-password"])
+    assert isinstance(outcome.exception, SettingError)
+    assert "Sesame" not in outcome.output + str(outcome.exception)
+
+
+def test_a_snapshot_holds_the_rows_of_the_same_table_in_a_file(home):
+    snapshot(home, "march")
+    table = find_source(home / "march").frame().drop(columns="id").astype(float).to_numpy()
+    np.testing.assert_array_equal(table, regression_table(ROWS, seed=0)[["x0", "x1", "x2", "y"]].to_numpy())
+
+
+def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home):
+    snapshot(home, "march")
+    run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)
+    first, said = accept(home, "first")
+    assert "The table is a snapshot of sqlite:" in said
+    assert "id counts as public" in said
+    release(home, first, rounds=2)
+    assert books(home)["reserved"]["epsilon"] == 1.0
+
+    loans(home / "bank.db", seed=1)
+    snapshot(home, "april")
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        run("owner", "init", home / "b", "--name", "b", "--table", home / "april", "--lifetime", 2)
+    move_table(home, "march", "april")
+    with pytest.raises(LedgerError, match="put that one back"):
+        release(home, first)
+    second, _ = accept(home, "second", epsilon=0.75, horizon=5)
+    release(home, second, rounds=5)
+    known = books(home)
+    assert known["reserved"]["epsilon"] == 1.75
+    spent = {each["terms"]: each["epsilon_spent"] for each in known["agreements"]}
+    assert spent == {first.hash: pytest.approx(0.5), second.hash: pytest.approx(0.75)}
+    with pytest.raises(BudgetExhausted):
+        accept(home, "third", epsilon=0.5, horizon=6)
+
+
+def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
+    snapshot(home, "march")
+    run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)
+    (home / "march" / "part-000000.parquet").rename(home / "march" / "part-000001.parquet")
+    with pytest.raises(ParleyError, match="its files are not those that"):
+        accept(home, "first")
+
+
+def test_terms_are_drafted_from_a_query_and_forecast_inside_from_its_folder(home):
+    database = ("--uri", f"sqlite:{home / 'bank.db'}", "--query", QUERY, "--order-by", "id", "--to", home / "bank-a")
+    ends = [f"--bounds={column}=-5,5" for column in ("x0", "x1", "x2", "y")]
+    how = ("--target", "y", "--features", "x0,x1,x2", "--write", home / "terms.toml", "--yes", "--columns", "lines")
+    run("init", *how, *ends, *database)
+    terms = parley.load_terms(home / "terms.toml")
+    assert (terms.owners[0].name, terms.owners[0].records) == ("bank-a", ROWS)
+    assert find_source(terms.owners[0].data).manifest.keys == ("id",)
+    inside = run("forecast", home / "terms.toml", "--inside", home / "bank-a", "--owner", "bank-a", "--json")
+    assert json.loads(inside.stdout)["inside"] is True
+    for few in (("--uri", "sqlite:x"), ()):
+        with pytest.raises(SettingError, match=r"expected all of them or none|or --uri"):
+            run("init", *how, *few)

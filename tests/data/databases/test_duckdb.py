@@ -1,0 +1,106 @@
+"""Snapshots of a DuckDB file; skipped where DuckDB is not installed."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow.parquet as pq
+import pytest
+from databases import write_duckdb
+
+from parley.data.databases import Request, open_database, take_snapshot
+from parley.errors import ParleyError
+
+PEOPLE = """
+CREATE SCHEMA bank;
+CREATE TABLE bank.people (
+  id BIGINT PRIMARY KEY, name VARCHAR, word VARCHAR COLLATE NOCASE, mood ENUM ('sad', 'happy'), tiny UTINYINT,
+  money DECIMAL(12,2), long DECIMAL(38,4), truth BOOLEAN, day DATE, seen TIMESTAMP, seen_there TIMESTAMPTZ, clock TIME,
+  key UUID, photo BLOB, huge HUGEINT, list INTEGER[], ever DATE
+);
+INSERT INTO bank.people VALUES
+  (2, 'ä', 'b', 'happy', 255, 3.25, 0.1, true, '2020-02-29', '2020-01-01 10:00', '2020-01-01 10:00+02', '23:59',
+   '00000000-0000-0000-0000-0000000000ff', '\\x00', 1, [1], 'infinity'),
+  (1, NULL, 'B', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+  (3, NULL, 'a', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+CREATE VIEW rich AS SELECT id, money FROM bank.people WHERE money > 1;
+"""
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    return write_duckdb(tmp_path_factory.mktemp("duck") / "people.duckdb", PEOPLE)
+
+
+def take(uri, query, folder, *keys):
+    with open_database(uri) as database:
+        take_snapshot(database, Request(query, keys or ("id",)), folder)
+    return pq.read_table(folder / "part-000000.parquet")
+
+
+def test_every_cell_comes_out_as_it_was_declared(people, tmp_path):
+    table = take(people, "SELECT * EXCLUDE (huge, list, ever) FROM bank.people", tmp_path / "table")
+    assert table["id"].to_pylist() == [1, 2, 3]
+    assert table.to_pylist()[1] == {
+        "id": 2,
+        "name": "ä",
+        "word": "b",
+        "mood": "happy",
+        "tiny": 255,
+        "money": Decimal("3.25"),
+        "long": Decimal("0.1000"),
+        "truth": True,
+        "day": dt.date(2020, 2, 29),
+        "seen": dt.datetime(2020, 1, 1, 10),
+        "seen_there": dt.datetime(2020, 1, 1, 8, tzinfo=dt.UTC),
+        "clock": dt.time(23, 59),
+        "key": "00000000-0000-0000-0000-0000000000ff",
+        "photo": b"\x00",
+    }
+    assert take(people, "FROM rich", tmp_path / "view").num_rows == 1
+    assert take(people, "SELECT id, word FROM bank.people", tmp_path / "words", "word")["word"].to_pylist() == [
+        "B",
+        "a",
+        "b",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ("id, huge", "is declared as HUGEINT"),
+        ("id, list", "is declared as INTEGER[]"),
+        ("id, NULL AS gap", "is declared as"),
+        ("id, ever", "in no calendar"),
+        ("id // 3 AS id, name", "a place of its own"),
+        ("name AS id", "is missing in some row"),
+        ("id, CAST(word AS INTEGER) AS number", "not all rows"),
+    ],
+)
+def test_what_has_no_meaning_or_order_is_refused(people, tmp_path, columns, why):
+    with pytest.raises(ParleyError, match=why.replace("[", r"\[")):
+        take(people, f"SELECT {columns} FROM bank.people", tmp_path / "table")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT id FROM rich", set()),
+        ("SELECT a.id FROM bank.people a JOIN bank.people b ON a.id = b.id", {"a join"}),
+        ("SELECT name AS id, max(money) FROM bank.people GROUP BY name", {"an aggregate"}),
+        ("SELECT id, sum(money) OVER () FROM bank.people", {"a window"}),
+        ("SELECT id FROM bank.people LIMIT 1", {"a limit"}),
+        ("SELECT id FROM bank.people UNION ALL SELECT id FROM rich", {"several tables or parts of one"}),
+    ],
+)
+def test_what_brings_people_together_is_seen_in_the_plan(people, query, found):
+    with open_database(people) as database:
+        spreads = set(database.plan(Request(query, ("id",))).spreads)
+    assert found <= spreads
+    assert bool(found) == bool(spreads)
+
+
+def test_other_files_are_no_part_of_it(people, tmp_path):
+    (tmp_path / "other.csv").write_text("id\n1\n")
+    with pytest.raises(ParleyError, match="cannot be answered"):
+        take(people, f"SELECT id FROM read_csv('{tmp_path / 'other.csv'}')", tmp_path / "table")

@@ -1,0 +1,373 @@
+"""A snapshot of a SQLite file: the order, the types, the manifest, and what is left when it ends early."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import threading
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from databases import write_sqlite
+from samples import make_terms, regression_table
+
+import parley
+from parley.data.databases import Request, open_database, snapshot, take_snapshot
+from parley.data.databases.database import Column
+from parley.data.sources import find_source
+from parley.data.table import numbers
+from parley.errors import DataError, ParleyError, SettingError
+from parley.privacy.mechanisms import FastNoise
+from parley.protocol.queries import GradientQuery
+
+LOANS = """
+CREATE TABLE loans (id INTEGER PRIMARY KEY, name TEXT, amount REAL, paid DECIMAL(10,2), opened DATE, seen DATETIME,
+                    late BOOLEAN, photo BLOB, loose);
+INSERT INTO loans VALUES (3, 'c', 2.5, 7, '2020-02-29', '2020-01-01 10:00:00', 1, x'00ff', 1);
+INSERT INTO loans VALUES (1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'word');
+INSERT INTO loans VALUES (2, 'ä', 9007199254740993, 0.1, '1999-12-31', '1970-01-01T00:00:00', 0, x'', NULL);
+CREATE VIEW opened AS SELECT id, opened, amount FROM loans;
+"""
+ALL = "SELECT id, name, amount, paid, opened, seen, late, photo, CAST(loose AS TEXT) AS loose FROM loans"
+
+
+@pytest.fixture
+def loans(tmp_path):
+    return write_sqlite(tmp_path / "loans.db", LOANS)
+
+
+def take(uri, query, folder, *keys):
+    with open_database(uri) as database:
+        return take_snapshot(database, Request(query, keys or ("id",)), folder)
+
+
+def refused(uri, query, folder, *keys):
+    with pytest.raises(ParleyError) as error:
+        take(uri, query, folder, *keys)
+    assert not folder.exists()
+    assert [file for file in folder.parent.iterdir() if file.suffix != ".db"] == []
+    return str(error.value)
+
+
+def test_rows_lie_in_the_order_of_their_key_with_the_types_that_were_declared(loans, tmp_path):
+    manifest = take(loans, ALL, tmp_path / "table")
+    table = pq.read_table(tmp_path / "table" / "part-000000.parquet")
+    kinds = {field.name: str(field.type) for field in table.schema}
+    assert kinds == {
+        "id": "int64",
+        "name": "string",
+        "amount": "double",
+        "paid": "double",
+        "opened": "date32[day]",
+        "seen": "timestamp[us]",
+        "late": "bool",
+        "photo": "binary",
+        "loose": "string",
+    }
+    assert table["id"].to_pylist() == [1, 2, 3]
+    assert table["name"].to_pylist() == [None, "ä", "c"]
+    assert table["late"].to_pylist() == [None, False, True]
+    assert table["loose"].to_pylist() == ["word", None, "1"]
+    assert [str(day) for day in table["opened"].to_pylist()] == ["None", "1999-12-31", "2020-02-29"]
+    assert manifest.rows == 3
+
+
+def test_the_manifest_says_what_was_asked_where_and_when(loans, tmp_path):
+    manifest = take(loans, "SELECT id, amount FROM opened;", tmp_path / "table")
+    content = json.loads((tmp_path / "table" / "parley-snapshot.json").read_text())
+    assert content["query"] == "SELECT id, amount FROM opened;"
+    assert content["keys"] == ["id"]
+    assert content["server"] == f"sqlite:{tmp_path / 'loans.db'}"
+    assert content["version"].startswith("SQLite 3.")
+    assert pd.Timestamp(content["taken"]).tz is not None
+    assert content["columns"][1] == {"name": "amount", "declared": "REAL", "type": "double"}
+    assert content["rows"] == 3
+    table = find_source(tmp_path / "table")
+    assert content["digest"] == table.digest().hex() == manifest.digest
+    assert table.manifest == manifest
+    assert (tmp_path / "table").stat().st_mode & 0o077 == 0
+    assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "table").iterdir())
+
+
+def test_an_order_that_is_not_total_is_refused(loans, tmp_path):
+    folder = tmp_path / "table"
+    halves = "SELECT id, CAST(id / 2 AS INTEGER) AS half FROM loans"
+    assert "does not give every row a place of its own" in refused(loans, halves, folder, "half")
+    assert "is missing in some row" in refused(loans, "SELECT id, name FROM loans", folder, "name")
+    assert "no such column" in refused(loans, "SELECT id FROM loans", folder, "key")
+    assert "each once" in refused(loans, "SELECT id FROM loans", folder, "id", "id")
+    both = take(loans, halves, folder, "half", "id")
+    assert both.keys == ("half", "id")
+
+
+def test_ties_between_batches_are_found_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 2)
+    rows = ", ".join(f"({k})" for k in (1, 2, 2, 3))
+    uri = write_sqlite(tmp_path / "t.db", f"CREATE TABLE t (id INT); INSERT INTO t VALUES {rows}")
+    assert "a place of its own" in refused(uri, "SELECT id FROM t", tmp_path / "table")
+
+
+def test_text_is_sorted_by_its_bytes_whatever_its_collation(tmp_path):
+    script = "CREATE TABLE t (id TEXT COLLATE NOCASE); INSERT INTO t VALUES ('b'), ('B'), ('a'), ('é'), ('z')"
+    take(write_sqlite(tmp_path / "t.db", script), "SELECT id FROM t", tmp_path / "table")
+    found = pq.read_table(tmp_path / "table" / "part-000000.parquet")["id"].to_pylist()
+    assert found == ["B", "a", "b", "z", "é"]
+
+
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        ("loose", "has no declared type"),
+        ("amount * 2 AS twice", "has no declared type"),
+        ("NULL AS gap", "has no declared type"),
+        ("id", "two columns one name"),
+        ("name AS ''", "one none"),
+    ],
+)
+def test_columns_without_a_declared_type_or_name_are_refused(loans, tmp_path, column, why):
+    assert why in refused(loans, f"SELECT id, {column} FROM loans", tmp_path / "table")
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell"),
+    [
+        ("INTEGER", "'late word'"),
+        ("INTEGER", "1.5"),
+        ("REAL", "x'00'"),
+        ("TEXT", "x'ff'"),
+        ("DATE", "'31.12.1999'"),
+        ("DATETIME", "12"),
+        ("BOOLEAN", "2"),
+        ("DECIMAL(4,1)", "9007199254740993"),
+    ],
+)
+def test_a_cell_that_is_not_what_its_column_is_declared_as_is_refused_however_late(tmp_path, monkeypatch, kind, cell):
+    """SQLite lets any cell into any column; types are what was declared, so no row decides how others are read."""
+    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 16)
+    rows = ", ".join(f"({k}, NULL)" for k in range(100))
+    script = f"CREATE TABLE t (id INTEGER PRIMARY KEY, c {kind}); INSERT INTO t VALUES {rows}, (100, {cell})"
+    uri = write_sqlite(tmp_path / "t.db", script)
+    said = refused(uri, "SELECT id, c FROM t", tmp_path / "table")
+    assert "column 'c'" in said
+    assert cell.strip("'") not in said.replace(str(tmp_path), "")
+
+
+def test_no_rows_and_a_folder_that_exists_are_refused(loans, tmp_path):
+    assert "gives no rows" in refused(loans, "SELECT id FROM loans WHERE 0", tmp_path / "table")
+    take(loans, ALL, tmp_path / "table")
+    before = (tmp_path / "table" / "parley-snapshot.json").read_bytes()
+    with pytest.raises(SettingError, match="never replaced"):
+        take(loans, ALL, tmp_path / "table")
+    assert (tmp_path / "table" / "parley-snapshot.json").read_bytes() == before
+
+
+def test_one_person_replaced_changes_one_row_and_nothing_else(tmp_path, monkeypatch):
+    """Not the types, not where row groups end, not another cell, whatever the new row holds."""
+    monkeypatch.setattr(snapshot, "GROUP_BYTES", 0)  # row groups of 1024
+    rows = ", ".join(f"({k}, {k / 7}, 'name {k}', '2020-01-01')" for k in range(3000))
+    script = "CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL, name TEXT, day DATE); INSERT INTO t VALUES " + rows
+    first = take(write_sqlite(tmp_path / "0.db", script), "SELECT * FROM t", tmp_path / "0")
+    mine = find_source(tmp_path / "0")
+    cells = [
+        "NULL, NULL, NULL",
+        "1e308, '', NULL",
+        f"-0.0, '{'é' * 50_000}', '9999-12-31'",
+        "5e-324, '1', '0001-01-01'",
+    ]
+    for number, cell in enumerate(cells, start=1):
+        changed = f"{script}; REPLACE INTO t VALUES (1500, {cell})"
+        other = take(write_sqlite(tmp_path / f"{number}.db", changed), "SELECT * FROM t", tmp_path / str(number))
+        theirs = find_source(tmp_path / str(number))
+        assert (theirs.schema, other.rows, other.files) == (mine.schema, first.rows, first.files)
+        assert [chunk.rows for chunk in theirs.chunks] == [chunk.rows for chunk in mine.chunks] == [1024, 1024, 952]
+        one, two = (pq.read_table(place.files[0]) for place in (mine, theirs))
+        assert one.slice(0, 1500) == two.slice(0, 1500)
+        assert one.slice(1501) == two.slice(1501)
+        assert one.slice(1500, 1) != two.slice(1500, 1)
+
+
+def test_rows_in_a_row_group_hang_on_the_declared_columns_alone():
+    few = [Column("a", "int", pa.int64())]
+    assert snapshot.group_rows(few) == snapshot.MOST_ROWS
+    assert snapshot.group_rows([Column(str(k), "text", pa.string()) for k in range(100)]) == 10485
+    assert snapshot.group_rows(few * 10**5) == 1024
+
+
+def test_many_files_hold_every_row_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "GROUP_BYTES", 0)
+    monkeypatch.setattr(snapshot, "GROUPS", 2)
+    rows = ", ".join(f"({k})" for k in range(5000))
+    uri = write_sqlite(tmp_path / "t.db", f"CREATE TABLE t (id INTEGER); INSERT INTO t VALUES {rows}")
+    seen = []
+    with open_database(uri) as database:
+        request = Request("SELECT id FROM t", ("id",))
+        manifest = take_snapshot(database, request, tmp_path / "table", lambda *done: seen.append(done), 4000)
+    assert manifest.files == tuple(f"part-{k:06}.parquet" for k in range(3))
+    assert find_source(tmp_path / "table").frame()["id"].tolist() == list(range(5000))
+    assert seen == [(1024, 4000), (2048, 4000), (3072, 4000), (4096, 4096), (5000, 5000)]
+
+
+def killed_at(step, uri, folder):
+    """Take a snapshot in a process that is killed at this step of its writing; whether it was."""
+    child = os.fork()
+    if not child:
+        steps = count()
+
+        def dying(real):
+            def act(*arguments):
+                if next(steps) == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*arguments)
+
+            return act
+
+        os.fsync, os.open, Path.rename = dying(os.fsync), dying(os.open), dying(Path.rename)
+        try:
+            take(uri, ALL, folder)
+        finally:
+            os._exit(not folder.exists())
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or status == 0
+    return os.WIFSIGNALED(status)
+
+
+def test_whatever_kills_it_no_half_folder_opens_as_a_table(loans, tmp_path):
+    """At every step of writing; and the next one begins anew."""
+    folder, hidden = tmp_path / "table", tmp_path / ".table.parley-unfinished"
+    for step in count():
+        killed = killed_at(step, loans, folder)
+        for place in (folder, hidden):
+            if place.exists():
+                try:
+                    whole = len(find_source(place)) == 3 and find_source(place).digest() is not None
+                except DataError:
+                    whole = place == hidden  # it is no table, and nobody takes it for one
+                assert whole
+                shutil.rmtree(place)
+        if not killed:
+            break
+    assert step > 6
+
+
+def test_what_a_killed_one_left_is_gone_after_the_next_and_two_at_once_are_refused(loans, tmp_path):
+    hidden = tmp_path / ".table.parley-unfinished"
+    hidden.mkdir()
+    (hidden / "part-000000.parquet.unfinished").write_bytes(b"half")
+    take(loans, ALL, tmp_path / "table")
+    assert not hidden.exists()
+    assert sorted(file.name for file in (tmp_path / "table").iterdir()) == [
+        "parley-snapshot.json",
+        "part-000000.parquet",
+    ]
+
+    began, go_on = threading.Event(), threading.Event()
+
+    def wait(done, total):
+        began.set()
+        assert go_on.wait(60)
+
+    def slowly():
+        with open_database(loans) as database:
+            take_snapshot(database, Request(ALL, ("id",)), tmp_path / "other", wait)
+
+    first = threading.Thread(target=slowly)
+    first.start()
+    assert began.wait(60)
+    try:
+        with pytest.raises(SettingError, match="another snapshot is being written"):
+            take(loans, ALL, tmp_path / "other")
+    finally:
+        go_on.set()
+        first.join()
+    assert len(find_source(tmp_path / "other")) == 3
+
+
+def test_a_link_in_the_place_of_the_unfinished_folder_is_not_followed(loans, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").touch()
+    (tmp_path / ".table.parley-unfinished").symlink_to(tmp_path / "precious")
+    with pytest.raises(ParleyError, match="cannot be written"):
+        take(loans, ALL, tmp_path / "table")
+    assert (tmp_path / "precious" / "file").exists()
+
+
+def test_a_folder_is_refused_that_holds_other_files_than_its_manifest_lists(loans, tmp_path):
+    take(loans, ALL, tmp_path / "table")
+    part = tmp_path / "table" / "part-000000.parquet"
+    (tmp_path / "table" / "part-000001.parquet").write_bytes(part.read_bytes())
+    with pytest.raises(DataError, match="its files are not those that"):
+        len(find_source(tmp_path / "table"))
+    (tmp_path / "table" / "part-000001.parquet").unlink()
+    pq.write_table(pq.read_table(part).slice(1), part)
+    with pytest.raises(DataError, match="its files are not those that"):
+        find_source(tmp_path / "table").digest()
+    (tmp_path / "table" / "parley-snapshot.json").write_text("{}")
+    with pytest.raises(DataError, match="take a new one"):
+        len(find_source(tmp_path / "table"))
+
+
+def test_all_rows_are_of_one_moment(loans, tmp_path):
+    """In WAL mode writers go on; the transaction sees none of it."""
+    writer = sqlite3.connect(tmp_path / "loans.db", isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    with open_database(loans) as database:
+        request = Request("SELECT id, name FROM loans", ("id",))
+        writer.execute("INSERT INTO loans (id) VALUES (99)")
+        assert take_snapshot(database, request, tmp_path / "before").rows == 3
+    writer.close()
+    assert take(loans, "SELECT id FROM loans", tmp_path / "after").rows == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT id FROM loans", []),
+        ("SELECT id FROM opened WHERE amount > 1 ORDER BY amount", []),
+        ("SELECT a.id FROM loans a JOIN loans b ON a.id = b.id + 1", ["a join, or several tables"]),
+        ("SELECT id FROM loans UNION ALL SELECT id FROM loans", ["a join, or several tables"]),
+        ("SELECT count(*) AS id FROM loans", ["an aggregate or a window"]),
+        ("SELECT sum(amount) AS id FROM loans", ["an aggregate or a window"]),
+        ("SELECT id, sum(amount) OVER (ORDER BY id) AS s FROM loans", ["an aggregate or a window"]),
+        ("SELECT DISTINCT name AS id FROM loans", ["rows made one (DISTINCT or GROUP BY)"]),
+        ("SELECT id FROM loans LIMIT 2", ["a limit"]),
+    ],
+)
+def test_what_brings_people_together_is_seen_in_the_plan(loans, query, found):
+    with open_database(loans) as database:
+        spreads = database.plan(Request(query, ("id",))).spreads
+    assert set(found) <= set(spreads)
+    assert bool(found) == bool(spreads)
+
+
+def test_one_table_gives_the_same_answers_wherever_it_lies(tmp_path):
+    """CSV, a Parquet file, a folder, a snapshot: the same numbers to the bit. With one seed the answers are the same,
+    too, but for the order in which what is streamed adds up."""
+    table = regression_table(300, seed=4).round(6)
+    rows = table.assign(id=range(300))[["id", "x0", "x1", "x2", "y"]]
+    cells = ", ".join(f"({', '.join(map(repr, row))})" for row in rows.itertuples(index=False, name=None))
+    script = f"CREATE TABLE t (id INTEGER, x0 REAL, x1 NUMERIC, x2 DOUBLE, y REAL); INSERT INTO t VALUES {cells}"
+    take(write_sqlite(tmp_path / "t.db", script), "SELECT * FROM t", tmp_path / "snapshot")
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    rows.to_parquet(tmp_path / "t.parquet", index=False)
+    (tmp_path / "folder").mkdir()
+    rows.iloc[:200].to_parquet(tmp_path / "folder" / "0.parquet", index=False)
+    rows.iloc[200:].to_parquet(tmp_path / "folder" / "1.parquet", index=False)
+    terms = make_terms(300, model__holdout=0.2)
+    answers = {}
+    for name in ("t.csv", "t.parquet", "folder", "snapshot"):
+        owner = parley.Owner("a", tmp_path / name, noise=FastNoise(5))
+        owner.accept(terms)
+        query = GradientQuery.ask(terms.hash, "learner", 1, np.array([0.1, -0.2, 0.3]))
+        answers[name] = owner.answer(query).value
+        held = find_source(tmp_path / name).frame()
+        for column in ("x0", "x1", "x2", "y"):
+            assert numbers(held, column, name).tobytes() == rows[column].to_numpy().tobytes()
+    assert answers["t.csv"].tobytes() == answers["t.parquet"].tobytes()
+    assert answers["folder"].tobytes() == answers["snapshot"].tobytes()
+    np.testing.assert_allclose(answers["snapshot"], answers["t.csv"], rtol=1e-13)
