@@ -42,8 +42,9 @@ awk 'BEGIN { srand(1); print "loan_no,fico,dti,int_rate"; for (n = 1; n <= 4000;
 theirs
 chmod 755 rehearsal/postgres; chmod 644 rehearsal/postgres/loans.sql        # PostgreSQL reads these as an account of its own
 compose up -d postgres
-until compose exec -T postgres pg_isready -h 127.0.0.1 -U anna -d loans; do sleep 1; done
+until compose exec -T postgres pg_isready -h 127.0.0.1 -U anna -d loans | grep -q 'accepting connections'; do sleep 1; done
 party snapshot
+test -d rehearsal/bank-a-data/loans                                        # not every compose passes exit codes on
 compose stop postgres
 
 # The terms: one noise for both banks, of three hosts whose keys are pinned
@@ -54,6 +55,8 @@ kind = "linear-regression"
 target = "int_rate"
 features = ["fico", "dti"]
 bounds = { fico = [600, 850], dti = [0, 45], int_rate = [5, 40] }
+centres = { fico = 725, dti = 22, int_rate = 23 }
+scales = { fico = 72, dti = 13, int_rate = 6 }
 intercept = true
 [learning]
 algorithm = "fedinfer"
