@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import parley
 from parley.data.blocks import sum_afar
 from parley.data.design import BLOCK, Design
-from parley.data.sources.parquet_rows import buffer_size
+from parley.data.sources.columnar import buffer_size
 from parley.data.streamed import AT_ONCE
 from parley.protocol.queries import GradientQuery, StatisticsQuery, Tables
 from parley.terms import Terms

@@ -1,8 +1,9 @@
 """Files and folders of one party: readable by it alone, and after a crash at any moment either the old ones or the new
-ones."""
+ones; and which places are none of them, but addresses of object stores."""
 
 import errno
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,24 @@ from parley.errors import DiskError, SettingError
 
 PRIVATE = 0o600  # for its owner alone
 Version = tuple[int, int, int] | None
+
+_ADDRESS = re.compile(r"(s3|gs|abfss?):/{1,2}(?=[^/])", re.ASCII)
+
+
+def store_address(place: str | Path) -> str | None:
+    """The address in an object store that is meant; None for a path of this machine. A `Path` of an address has lost
+    one of its slashes.
+
+    >>> store_address("s3://bucket/loans.csv"), store_address(Path("s3://bucket/loans.csv")), store_address("loans.csv")
+    ('s3://bucket/loans.csv', 's3://bucket/loans.csv', None)
+    """
+    start = _ADDRESS.match(str(place))
+    return None if start is None else f"{start[1]}://{str(place)[start.end() :]}"
+
+
+def seen_from(folder: Path, place: str) -> str:
+    """A path made absolute, as seen from `folder`; an address as it is."""
+    return store_address(place) or str(folder / place)
 
 
 def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:

@@ -1,14 +1,16 @@
 """Features by nearness to public points: what they are, that nothing exceeds them, and that a model with them is as
 linear as any."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from samples import BOUNDS, GAUSSIAN, make_terms, regression_table
 
 import parley
-from parley.data.basis import polynomials
-from parley.errors import DataError, TermsError
+from parley.data.basis import polynomials, product_names
+from parley.errors import DataError, ModelError, TermsError
 from parley.learning.outcome.model import load_model
 from parley.protocol.queries import Tables
 from parley.protocol.setup import resolve
@@ -132,6 +134,27 @@ def test_polynomials_are_products_of_chebyshevs_within_the_bounds():
             np.testing.assert_allclose(found[:, place], column, atol=1e-12)
     crossed = preparation.basis.tolist().index([2.0, 1.0, 0.0])
     np.testing.assert_allclose(found[:, crossed], (2 * t[:, 0] ** 2 - 1) * t[:, 1], atol=1e-12)
+
+
+def test_degrees_that_are_off_by_a_rounding_are_meant_whole():
+    columns, ends = np.array([[-0.5, 0.2, 0.9]]), (np.array([-1.0]), np.array([1.0]))
+    powers = np.array([[1.0], [3.0]])
+    for off in (-1e-6, 1e-6):
+        np.testing.assert_array_equal(polynomials(columns, powers + off, *ends), polynomials(columns, powers, *ends))
+        assert product_names(["x"], powers + off) == ("T1(x)", "T3(x)")
+
+
+@pytest.mark.parametrize("degree", [None, -1.0, 0.5, 2.0, 5000.0, 1e9, "inf"])
+def test_a_model_file_with_other_degrees_is_refused(degree, tmp_path):
+    terms = bent_terms(40, epsilon=1e3, model__basis=POLYNOMIAL, **GAUSSIAN)
+    model = parley.train(terms, [parley.Owner("a", bent_table(40))], seed=0).model
+    model.save(tmp_path / "m.json")
+    np.testing.assert_array_equal(load_model(tmp_path / "m.json").theta_, model.theta_)
+    content = json.loads((tmp_path / "m.json").read_text())
+    content["basis"][0][0] = degree
+    (tmp_path / "m.json").write_text(json.dumps(content))
+    with pytest.raises(ModelError, match="not a model saved by Parley"):
+        load_model(tmp_path / "m.json")
 
 
 def test_no_cell_makes_a_polynomial_larger_than_its_bound():

@@ -31,8 +31,8 @@ def bumps(rows, seed):
     return pd.DataFrame({"a": a, "b": b, "y": (rng.logistic(size=rows) < 4 * (np.abs(a) > 0.5) - 2 + b).astype(int)})
 
 
-def unpinned(folder, **model):
-    bumps(PUBLIC, 1).to_csv(folder / "public.csv", index=False)
+def unpinned(folder, public=None, **model):
+    (bumps(PUBLIC, 1) if public is None else public).to_csv(folder / "public.csv", index=False)
     bumps(OWNED, 2).to_csv(folder / "bank.csv", index=False)
     content = {
         "model": {
@@ -46,6 +46,20 @@ def unpinned(folder, **model):
     return parley.Terms.from_dict(content)
 
 
+def other_file(pinned, array, change):
+    """The terms with another file, in which the numbers of one array are changed."""
+    file = Path(pinned.model.preparation)
+    held = json.loads(file.read_text())
+    held["arrays"][f"trees.{array}"] = change(np.array(held["arrays"][f"trees.{array}"])).tolist()
+    file.with_name("other.json").write_text(json.dumps(held))
+    return pinned.changed(model={"preparation": str(file.with_name("other.json")), "preparation_sha256": None})
+
+
+def nearly(thresholds):
+    """As another processor may grow them."""
+    return thresholds + 1e-3 * (thresholds != 0) * (np.arange(len(thresholds)) == 0)
+
+
 @pytest.fixture(scope="module")
 def pinned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pinned")
@@ -55,11 +69,7 @@ def pinned(tmp_path_factory):
 @pytest.fixture(scope="module")
 def hostile(pinned):
     """The terms with a file that says of every row the opposite."""
-    file = Path(pinned.model.preparation)
-    held = json.loads(file.read_text())
-    held["arrays"]["trees.values"] = (-np.array(held["arrays"]["trees.values"])).tolist()
-    file.with_name("hostile.json").write_text(json.dumps(held))
-    return pinned.changed(model={"preparation": str(file.with_name("hostile.json")), "preparation_sha256": None})
+    return other_file(pinned, "values", lambda values: -values)
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +131,37 @@ def test_folds_judge_rows_that_their_trees_have_not_seen(pinned):
     assert all(len(fold.judges) + len(fold.grown) == PUBLIC for fold in found)
     own = float(setup.risk.cost(setup.public, setup.preparation.origin))
     assert tree_folds.HeldBack.of([fold.cost for fold in found]).cost > own  # a mutant that judges by all rows
+
+
+def rare(rows, count=1):
+    """Of many classes each but the first two in one row."""
+    table = bumps(rows, 1)
+    names = np.array(["no", "yes"])[table["y"]].astype(object)
+    names[:count] = [f"rare-{place}" for place in range(count)]
+    return table.assign(y=names)
+
+
+@pytest.mark.parametrize("kind", ["logistic-regression", "softmax-regression"])
+def test_honest_trees_are_judged_by_the_folds_without_which_every_class_has_rows(kind, tmp_path):
+    binary = bumps(PUBLIC, 1).assign(y=(np.arange(PUBLIC) == 5).astype(int))
+    public = binary if kind == "logistic-regression" else rare(PUBLIC)
+    terms = pin(unpinned(tmp_path, public, kind=kind), tmp_path / "trees.json")
+    assert tree_folds.worse_trees(resolve(other_file(terms, "threshold", nearly))) is None
+    assert REFUSED in tree_folds.worse_trees(resolve(other_file(terms, "values", lambda values: -values)))
+
+
+def test_where_too_few_folds_are_left_that_is_said(tmp_path):
+    terms = pin(unpinned(tmp_path, rare(PUBLIC, 40), kind="softmax-regression"), tmp_path / "trees.json")
+    assert "too few rows, of all or of a class, to judge" in tree_folds.worse_trees(
+        resolve(other_file(terms, "threshold", nearly))
+    )
+
+
+def test_trees_of_a_public_target_that_never_changes_are_judged_without_a_ratio(tmp_path):
+    public = bumps(PUBLIC, 1).assign(y=1.0)
+    kind = {"kind": "linear-regression", "bounds": {"y": [0.0, 2.0]}}
+    terms = pin(unpinned(tmp_path, public, **kind), tmp_path / "trees.json")
+    said = tree_folds.worse_trees(resolve(other_file(terms, "values", lambda values: values + 0.5)))
+    assert said.startswith("the trees of this file cost more on the public sample than trees")
+    rounded = other_file(terms, "values", lambda values: values + 1e-15)
+    assert tree_folds.worse_trees(resolve(rounded)) is None

@@ -27,7 +27,7 @@ def init_command(
         list[Path] | None,
         typer.Argument(
             metavar="FILES...",
-            help="Private tables (.csv, .parquet, or folders of .parquet files), one for each owner.",
+            help="Private tables (.csv, .parquet, folders of .parquet files, s3://...), one for each owner.",
         ),
     ] = None,
     public: Annotated[

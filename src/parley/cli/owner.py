@@ -46,7 +46,10 @@ def init_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the owner's things will lie.")],
     name: Annotated[str, typer.Option(help="The owner's name, as in the terms.")],
     table: Annotated[
-        Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, or a folder of .parquet files).")
+        Path,
+        typer.Option(
+            metavar="FILE", help="Its private table (.csv, .parquet, .arrow, a folder of .parquet files, or s3://...)."
+        ),
     ],
     lifetime: Annotated[
         float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")

@@ -14,7 +14,7 @@ from parley.validate import Floats
 def bent(columns: Floats, drawn: Floats, basis: Basis, ends: tuple[Floats, Floats], secret: bool = False) -> Floats:
     """What the terms' basis makes of columns [columns, n] that lie within these ends, as far as those are known, by
     what was drawn for it: [features, n]."""
-    if basis.width is None:
+    if basis.kind == "polynomial" or basis.width is None:  # other kinds have one
         return polynomials(columns, drawn, *ends)
     return nearness(columns, drawn, basis.width, secret) if basis.kind is None else waves(columns, drawn)
 
@@ -69,10 +69,11 @@ def polynomials(columns: Floats, powers: Floats, low: Floats, high: Floats) -> F
     ends = low[:, None], high[:, None]
     t = np.clip((np.clip(columns, *ends) - (ends[0] / 2 + ends[1] / 2)) / (ends[1] / 2 - ends[0] / 2), -1.0, 1.0)
     tower = [np.ones_like(t), t]
-    for _ in range(2, int(powers.max()) + 1):
+    whole = np.rint(powers).astype(np.intp)  # pinned numbers may be off by a rounding
+    for _ in range(2, int(whole.max()) + 1):
         tower.append(np.clip(2 * t * tower[-1] - tower[-2], -1.0, 1.0))
     found = np.ones((len(powers), columns.shape[1]))
-    for product, row in zip(found, powers.astype(np.intp), strict=True):
+    for product, row in zip(found, whole, strict=True):
         for column in np.flatnonzero(row):
             product *= tower[row[column]][column]
     return settle(found, -1.0, 1.0, found)
@@ -84,5 +85,5 @@ def product_names(labels: Sequence[str], powers: Floats) -> tuple[str, ...]:
     >>> product_names(["age", "fico"], degrees(2, 2))[3:]
     ('T1(age) T1(fico)', 'T2(fico)')
     """
-    rows = powers.astype(int).tolist()
+    rows = np.rint(powers).astype(int).tolist()
     return tuple(" ".join(f"T{d}({label})" for d, label in zip(row, labels, strict=True) if d) for row in rows)

@@ -226,7 +226,7 @@ def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation
         return fitted
     rng, points = np.random.default_rng(basis.seed), basis.points
     columns = len(fitted.low) if fitted.rotation is None else fitted.rotation.shape[1]
-    if basis.width is None or points is None:
+    if basis.kind == "polynomial" or basis.width is None or points is None:  # other kinds have both
         return replace(fitted, basis=_powers(fitted, columns, basis.degree or 1))
     if basis.kind is not None and isinstance(points, int):
         waves = rng.normal(0.0, 1 / basis.width, (points, columns)), rng.uniform(0.0, 2 * np.pi, (points, 1))

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from threading import Lock
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -11,7 +12,8 @@ T = TypeVar("T")
 
 
 class Remembered(Generic[T]):
-    """The results of the last so many different pieces of work.
+    """The results of the last so many different pieces of work; several threads may ask, and an array that is shared
+    among them is not to be written to.
 
     >>> squares = Remembered[int](most=2)
     >>> [squares.of(str(n).encode(), lambda n=n: n * n) for n in (2, 3, 2)]
@@ -19,16 +21,21 @@ class Remembered(Generic[T]):
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self._known = most, dict[bytes, T]()
+        self._most, self._known, self._lock = most, dict[bytes, T](), Lock()
 
     def of(self, key: bytes, make: Callable[[], T]) -> T:
         """What `make` gives, made where nothing of this key is known; a key has to name all that it hangs on."""
-        if key not in self._known:
-            made = make()
+        with self._lock:
+            if key in self._known:
+                return self._known[key]
+        made = make()
+        if isinstance(made, np.ndarray):
+            made.flags.writeable = False
+        with self._lock:
             while len(self._known) >= self._most:
                 self._known.pop(next(iter(self._known)))
             self._known[key] = made
-        return self._known[key]
+        return made
 
 
 def named_by(setting: object, *arrays: NDArray[np.generic]) -> bytes:

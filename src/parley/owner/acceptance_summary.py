@@ -67,7 +67,7 @@ def acceptance_summary(
         f"{number(reservation.epsilon, side='above')}, δ = "
         f"{number(terms.privacy.delta, side='above')}{_whose(owner, terms)}{_copied(terms, covered)}. "
         f"Who believed something about {'your table' if terms.privacy.unit == OWNER else f'a {task.unit}'} with 50.0% "
-        f"ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.several,
+        f"ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}." + task.several(agreement),
         leakage_words(record_leakage(agreement.setup, owner.name), terms, task.unit),
         *([DECIDING] if terms.task == PREDICTION and not known else []),
         _costs(require_ledger(owner), reservation, known),

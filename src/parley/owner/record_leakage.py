@@ -8,6 +8,7 @@ from parley.numerals import number
 from parley.owner.owner import reservation
 from parley.privacy.accounting.leakage import Leakage, gaussian_bits, pure_leakage, zcdp_leakage
 from parley.privacy.mechanisms import Gaussian
+from parley.protocol.aggregation.mean import pieces
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
 from parley.terms import Terms
@@ -79,8 +80,9 @@ def _answer_by_answer(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakag
     """By the Gaussian noise of every training answer, and the epsilon of a score where one is agreed on."""
     privacy = setup.terms.privacy
     stages = {each: setup.part(each).training for each in parts}
-    pieces = privacy.records_per_person if stages[name].question.disjoint > 1 else 1
-    if pieces > 1 or not all(isinstance(stage.series.mechanism, Gaussian) for stage in stages.values()):
+    if pieces(setup.terms, stages[name].question) > 1 or not all(
+        isinstance(stage.series.mechanism, Gaussian) for stage in stages.values()
+    ):
         return None
     bits = covering({each: _gaussian(stage) for each, stage in stages.items()}, name, privacy.shared_records)
     for stage in setup.part(name).stages[1:]:  # its epsilon is everybody's, and covers all copies
@@ -89,7 +91,17 @@ def _answer_by_answer(setup: Setup, name: str, parts: tuple[str, ...]) -> Leakag
 
 
 def _gaussian(stage: Stage) -> float:
+    """The bits of all answers of a stage.
+
+    Formal guarantee: n answers of p numbers that a record moves by d_1, d_2, ... tell at most the sum of
+    p/2 ln(1 + R_k^2/(p s^2)), R_k as d_k has it; the logarithm is concave, so that this is at most what one answer of
+    n p numbers tells, moved by the root of d_1^2 + d_2^2 + ..., which is what a joint noise is made for.
+    """
     mechanism, question, series = stage.series.mechanism, stage.question, stage.series
+    if series.joint:
+        return gaussian_bits(
+            mechanism.sensitivity, mechanism.noise_scale, question.size * series.count, ball=question.centred
+        )
     answers = series.count * question.rate
     return gaussian_bits(mechanism.sensitivity, mechanism.noise_scale, question.size, answers, question.centred)
 

@@ -25,6 +25,8 @@ from parley.numerals import number, percent
 from parley.owner.custody import role_warnings
 from parley.owner.limit_words import limit_words
 from parley.owner.owner import Agreement, Owner
+from parley.owner.placed_rows import place_warnings
+from parley.owner.row_hashes import rows_looked_at
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
 from parley.protocol.tree_folds import worse_trees
@@ -159,10 +161,11 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """What looks like a mistake or an attack, with the owner's table beside it."""
     table, terms = owner.table, agreement.setup.terms
     kept = counted_rows(table, terms.privacy, owner.name)
-    frame = None if table.streams else table.frame() if kept is None else table.frame()[kept]
+    frame = None if table.streams else rows_looked_at(table, kept, PEOPLE)
     own = agreement.setup.task.warnings(owner, agreement)
     if agreement.part.training.question.bound is None:  # rows are counted, and nothing else limits them
-        return [*role_warnings(terms), *([] if frame is None else person_warnings(frame, terms)), *own]
+        counted = [] if frame is None else person_warnings(frame, terms)
+        return [*place_warnings(table.placed_by), *role_warnings(terms), *counted, *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
         warning
@@ -171,6 +174,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     ]
     loud = budget_warning(terms, [owner.name])
     found += [] if loud is None else [loud]
+    found += place_warnings(table.placed_by)
     found += weight_warnings(terms.model.class_weight)
     found += class_warnings(agreement)
     found += clip_warnings(agreement)
@@ -253,10 +257,11 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
 def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """Columns in which many rows hold none of the agreed names: they may be written otherwise here."""
     preparation, found = agreement.setup.preparation, []
-    if owner.table.streams or not len(owner.table):
+    told = [c for c in preparation.features if c in preparation.categories]
+    if not told or owner.table.streams or not len(owner.table):
         return []
-    frame = owner.table.frame()
-    for column in (c for c in preparation.features if c in preparation.categories):
+    frame = owner.table.frame(told)
+    for column in told:
         listed = preparation.categories[column]
         others = float((codes(frame, column, listed, owner.name, gaps=True) == len(listed)).mean())
         if others > OTHERS:

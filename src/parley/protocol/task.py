@@ -55,7 +55,6 @@ class Task(ABC):
     name: ClassVar[str] = PREDICTION
     unit: ClassVar[str] = "person"  # whom or what a guarantee is about
     record: ClassVar[str] = "record"  # what is bounded
-    several: ClassVar[str] = ""  # what is promised to who has several units, where that is not said elsewhere
     instead: ClassVar[str] = ""  # what a person should do with these terms who wants a prediction
     predicts: ClassVar[bool] = False  # whether rounds come to a model that predicts a column, wherever owners are
     questions: ClassVar[Mapping[str, type[Question]]] = KINDS
@@ -101,6 +100,10 @@ class Task(ABC):
     def notes(self, agreement: Agreement) -> list[str]:
         """What else a person should know."""
         return []
+
+    def several(self, agreement: Agreement) -> str:
+        """What is promised to somebody with several units, where that is not said elsewhere."""
+        return ""
 
     def figures(self, agreement: Agreement) -> dict[str, Any] | None:
         """What limits a record, as numbers."""

@@ -23,6 +23,7 @@ from parley.protocol.setup import Setup
 from parley.validate import Floats
 
 FOLDS = 10
+NOTHING = 1e-12  # a cost that rounding may make
 WORSE = 3.0  # standard errors by which pinned trees may cost more on the public sample than trees that never saw it
 
 
@@ -78,30 +79,35 @@ class HeldBack:
 
 def tree_folds(setup: Setup, count: int = FOLDS) -> Iterator[TreeFold]:
     """The trees of these terms, grown anew without each of so many folds of their public sample."""
-    preparation, size = setup.preparation, setup.terms.model.trees
-    if size is None:
-        raise DataError("model.columns: expected 'trees'")
-    columns, y, weight = _known(setup)
-    for held in folds(len(y), count):
-        known = columns[:, ~held], y[~held], weight[~held]
-        forest = grow(size, *known, preparation.outcomes, preparation.model.classifies, preparation.named)
-        yield _fold(setup, replace(preparation, forest=forest), (columns, y, weight), held)
+    known = _known(setup)
+    for held in folds(len(known[1]), count):
+        yield _grown_without(setup, known, held)
 
 
 def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
     """What is wrong with pinned trees that cost clearly more on the public sample than what grows there; None: nothing,
-    or the terms pin none. `grown` is what trees of these terms cost rows held back, where that is known."""
+    or the terms pin none. `grown` is what trees of these terms cost rows held back, where that is known.
+
+    A fold without which a class has no rows is left out, and so are its rows on both sides.
+    """
     if setup.terms.model.trees is None or grown_here(setup.preparation) is not False:
         return None
-    grown = grown or HeldBack.of([fold.cost for fold in tree_folds(setup)])
-    known, most = _known(setup), grown.cost + WORSE * grown.spread
-    cost = _fold(setup, setup.preparation, known, np.ones(len(known[1]), dtype=bool)).cost
-    if cost <= most:
+    known = _known(setup)
+    judging = [held for held in folds(len(known[1]), FOLDS) if _has_every_class(setup, known[1], ~held)]
+    if len(judging) < 2:
+        return (
+            "other trees than those of this file grow here, and the public sample has too few rows, of all or of a "
+            "class, to judge them; take a larger public sample, or 'bins'"
+        )
+    grown = grown or HeldBack.of([_grown_without(setup, known, held).cost for held in judging])
+    most = grown.cost + WORSE * grown.spread
+    cost = _fold(setup, setup.preparation, known, np.any(judging, axis=0)).cost
+    if cost <= most + NOTHING:
         return None
+    more, than = (f"{cost / most:.3g} times as much", "as") if most > NOTHING else ("more", "than")
     return (
-        f"the trees of this file cost {cost / most:.3g} times as much on the public sample as trees that are grown "
-        "without the rows they are judged by, so they were not grown on it as model.trees says; pin them anew "
-        "(parley pin)"
+        f"the trees of this file cost {more} on the public sample {than} trees that are grown without the rows they "
+        "are judged by, so they were not grown on it as model.trees says; pin them anew (parley pin)"
     )
 
 
@@ -116,6 +122,21 @@ def _known(setup: Setup) -> tuple[Floats, Floats, Floats]:
     preparation, public = setup.preparation, read_public(setup.terms.model)
     y = preparation.target(public, PUBLIC)
     return preparation.clipped(preparation.coded(public, PUBLIC)), y, preparation.weights(y)
+
+
+def _has_every_class(setup: Setup, y: Floats, kept: NDArray[np.bool_]) -> bool:
+    """Whether the rows that are kept have all classes that there are, so that trees can be grown on them."""
+    return not setup.preparation.model.classifies or np.unique(y[kept]).size == np.unique(y).size
+
+
+def _grown_without(setup: Setup, known: tuple[Floats, Floats, Floats], held: NDArray[np.bool_]) -> TreeFold:
+    """The trees of these terms, grown anew without the public rows that are held back."""
+    preparation, size = setup.preparation, setup.terms.model.trees
+    if size is None:
+        raise DataError("model.columns: expected 'trees'")
+    columns, y, weight = (each[..., ~held] for each in known)
+    forest = grow(size, columns, y, weight, preparation.outcomes, preparation.model.classifies, preparation.named)
+    return _fold(setup, replace(preparation, forest=forest), known, held)
 
 
 def _fold(

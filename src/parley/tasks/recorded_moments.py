@@ -25,7 +25,7 @@ def by_recording(table: Rows, column: str, cells: NDArray[Any], name: str, whose
     they begin."""
     which = groups(table, column, name, whose)
     order = np.argsort(which, kind="stable")
-    return np.split(cells[order], np.cumsum(np.bincount(which))[:-1])
+    return np.split(cells[order], np.cumsum(np.bincount(which)))[:-1]  # behind the last end there is nothing
 
 
 @dataclass(frozen=True, eq=False)

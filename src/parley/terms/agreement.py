@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import BeforeValidator, Field, model_validator
 
+from parley.durable import seen_from
 from parley.errors import GuaranteeError, TermsError
 from parley.terms.aggregation import check_aggregation, unless_plain
 from parley.terms.algorithm_rules import readers, require_read
@@ -361,6 +362,6 @@ def load_terms(path: str | Path) -> Terms:
     def beside(local: str | None) -> str | None:
         return None if local is None else str(here / local)
 
-    data = {part.name: {"data": beside(part.data)} for part in terms.owners if part.data is not None}
+    data = {part.name: {"data": seen_from(here, part.data)} for part in terms.owners if part.data is not None}
     model = {"public": beside(terms.model.public), "preparation": beside(terms.model.preparation)}
     return terms.changed(model=model, owners=data)

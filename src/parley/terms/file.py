@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from parley.durable import store_address
 from parley.terms.agreement import Terms
 from parley.terms.keys import Section
 from parley.terms.sections import Host, OwnerTerms
@@ -30,7 +31,7 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
     for part in (content["model"], *content["owners"]):
         for key in ("public", "preparation", "data"):
             if key in part:
-                part[key] = os.path.relpath(part[key], folder)
+                part[key] = store_address(part[key]) or os.path.relpath(part[key], folder)
     lines = [*(f"# {text}".rstrip() for text in head), *([""] if head else [])]
     lines += [f"{key} = {_value(value)}" for key, value in content.items() if isinstance(value, str) and value]
     for name in ("model", "learning", "privacy", "aggregation"):

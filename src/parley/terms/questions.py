@@ -37,6 +37,44 @@ def check_batches(terms: CheckableTerms) -> None:
         )
 
 
+def check_secret_draws(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) batches that anybody can work out, where every round's noise counts on a draw of its own."""
+    if not terms.learning.poisson:
+        raise ValueError(
+            f"learning.sampling|expected 'poisson' beside {terms.learning.algorithm}: its noise is proved for secret "
+            "draws, not for fixed batches"
+        )
+    check_batches(terms)
+
+
+def check_mixed_batches(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) what answers that mix fixed batches, under one noise for all of them, are not proved for."""
+    learning, privacy, algorithm = terms.learning, terms.privacy, terms.learning.algorithm
+    if learning.sampling != "partition":
+        raise ValueError(
+            f"learning.sampling|expected 'partition' beside {algorithm}: its noise is proved for fixed batches, not "
+            "for secret draws"
+        )
+    if learning.horizon != (learning.epochs or 1) * (learning.batches or 1) or not learning.waits:
+        raise ValueError(
+            f"learning.horizon|expected epochs x batches, the same rounds for all, beside {algorithm}: its noise is "
+            "made for as many answers"
+        )
+    if terms.noise.summed:
+        raise ValueError(
+            f"privacy.noise|expected 'each-owner' beside {algorithm}: hosts draw a noise for one round, which no other "
+            "takes back"
+        )
+    if privacy.mechanism != "gaussian":
+        raise ValueError(f"privacy.mechanism|expected 'gaussian' beside {algorithm}: no other noise is proved")
+    if privacy.records_per_person > 1:
+        raise ValueError(
+            f"privacy.records_per_person|expected 1 beside {algorithm}: an answer mixes several batches, and would be "
+            "about several records of a person"
+        )
+    check_batches(terms)
+
+
 def check_local_updates(terms: CheckableTerms) -> None:
     """Refuse (ValueError) local updates of which nobody knows how far one record moves them."""
     model, algorithm = terms.model, terms.learning.algorithm
@@ -80,6 +118,8 @@ def check_moments(terms: CheckableTerms) -> None:
 
 CHECKS: Mapping[str, Callable[[CheckableTerms], None]] = {
     "minibatch": check_batches,
+    "network-gradient": check_secret_draws,
+    "mixed-network-gradient": check_mixed_batches,
     "statistics": check_moments,
     "update": check_local_updates,
     "corrected": check_local_updates,

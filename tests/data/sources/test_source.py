@@ -1,5 +1,6 @@
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from samples import make_terms, regression_table
 
@@ -14,20 +15,24 @@ from parley.data.table import numbers
 from parley.errors import DataError
 from parley.protocol.queries import GradientQuery
 
-KINDS = ("frame", "t.csv", "t.dat", "t.parquet", "parts")
+KINDS = ("frame", "t.csv", "t.csv.zst", "t.dat", "t.parquet", "t.arrow", "parts", "year=2024")
 
 
 def given(folder, kind, rows=40):
     """Ratings as each kind of table holds them."""
     row = np.arange(rows)
     table = pd.DataFrame({"user": row % 7, "item": row % 5, "rating": row % 3 + 0.5})
-    if kind == "t.csv":
-        table.to_csv(folder / kind, index=False)
+    if kind in ("t.csv", "t.csv.zst"):
+        with pa.output_stream(folder / kind) as file:  # packed as its name says
+            file.write(table.to_csv(index=False).encode())
     elif kind == "t.dat":
         (folder / kind).write_text("".join(f"{u:g}::{i:g}::{r}::0\n" for u, i, r in table.to_numpy()))
     elif kind == "t.parquet":
         table.to_parquet(folder / kind, row_group_size=11)
-    elif kind == "parts":
+    elif kind == "t.arrow":
+        with pa.OSFile(str(folder / kind), "wb") as file, pa.ipc.new_file(file, pa.Schema.from_pandas(table)) as to:
+            to.write_table(pa.Table.from_pandas(table), max_chunksize=11)
+    elif kind in ("parts", "year=2024"):
         (folder / kind).mkdir()
         for number, start in enumerate(range(0, rows, 1 + rows // 3)):
             table[start : start + 1 + rows // 3].to_parquet(folder / kind / f"{number}.parquet", index=False)
@@ -41,7 +46,7 @@ def test_every_kind_hands_out_the_same_rows_in_the_same_order(tmp_path, kind, ro
     assert len(source) == rows
     assert column_names(source.example) == [name for name, _ in source.schema] == ["user", "item", "rating"]
     assert len(source.example) == 0
-    assert source.streams == (kind == "parts")
+    assert source.streams == (kind in ("parts", "year=2024"))
     assert (source.path is None) == (kind == "frame")
     expected = np.arange(rows) % 3 + 0.5
     parts = [numbers(part, "rating", "t") for _, part in parts_of(source, ["rating"])]

@@ -1,6 +1,7 @@
 """Boosted trees as what asks nobody: the public sample's, an owner's by public rows, an owner's by its own."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from parley.decisions.forecasting import worth
 from parley.decisions.forecasting.baselines import trees_alone
 from parley.decisions.forecasting.inside_view import inside_view
 from parley.decisions.forecasting.pilot import open_pilot
-from parley.decisions.forecasting.public_trees import FEW_FOLDS, PARTS, public_trees
+from parley.decisions.forecasting.public_trees import FEW_FOLDS, PARTS, _losses, public_trees
 from parley.decisions.games.stakes import stakes
 from parley.learning.outcome.boosting import FOLDS, TreeRows, tree_losses
 from parley.report import forecast as said
@@ -175,3 +176,12 @@ def test_classes_that_no_line_parts_have_trees_inside_whatever_the_kind(tmp_path
     assert parley.forecast(terms, resamples=2).worth.baselines.public_model == "boosted trees"
     view = inside_view(terms, parley.Owner("b", classes(250, 1)), draws=2)
     assert (view.alone_model, view.verdict) == ("boosted trees", "stay")
+
+
+def test_trees_of_any_size_are_remembered_by_what_they_were_asked_for(monkeypatch):
+    home = "parley.decisions.forecasting.public_trees"
+    first, second = SimpleNamespace(digest=b"a"), SimpleNamespace(digest=b"b")
+    monkeypatch.setattr(f"{home}._known", Remembered(most=8))
+    monkeypatch.setattr(f"{home}.tree_losses", lambda rows, new, leaves, iterations: (leaves, *iterations))
+    assert _losses(first, second, 300, (1, 1000)) == (300, 1, 1000)
+    assert _losses(first, second, 300, (1, 1001)) == (300, 1, 1001)

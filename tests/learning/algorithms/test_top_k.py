@@ -8,14 +8,15 @@ import pytest
 from federated import FAMILY, Quiet, different_tables, family_terms, optimum, quiet_run
 
 import parley
-from parley.errors import ContradictionError, Malformed, TermsError
+from parley.errors import ContradictionError, Malformed, OutOfOrder, TermsError
 from parley.learning.deployed import learn, prepare_run
+from parley.learning.outcome.notices import Watch
 from parley.network.exchange import messages
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner
 from parley.owner.ledger import Ledger
-from parley.protocol.queries import CorrectedQuery
+from parley.protocol.queries import Answer, CorrectedQuery
 from parley.protocol.queries.top_k import packed, unpacked
 from parley.protocol.setup import resolve
 
@@ -107,6 +108,42 @@ def test_nobody_is_named_for_the_places_of_its_numbers():
     terms = family_terms("fedlin", 40, 40, epsilon=1e4, **keys)
     result = parley.train(terms, [parley.Owner(name, table) for name, table in tables.items()], replicates=5, seed=1)
     assert result.notices == ()
+
+
+def test_parts_that_nothing_explains_name_their_owner():
+    """One far beyond bound and noise; and eight rounds of parts that each pass, and together do not. Rounds as large
+    as the bound name nobody, and no spread is stated."""
+    setup = resolve(family_terms("fedlin", learning__top_k=1, learning__horizon=16, epsilon=500.0))
+    bound = setup.part("a").training.question.extent.size
+
+    def named(size, rounds):
+        watch, parts = Watch(setup), {"a": [2.0, size], "b": [0.0, 0.0]}
+        for _ in range(rounds):
+            watch.hear([Answer("q", name, 40, np.array([part])) for name, part in parts.items()])
+        return {(notice.owner, notice.reason) for notice in watch.notices()}
+
+    most = Watch(setup)._extents["a"].high
+    assert named(1e9, 1) >= {("a", "an answer")}
+    assert named(bound + 0.9 * (most - bound), 8) == {("a", "all answers")}
+    assert named(bound, 8) == set()
+    with pytest.raises(TermsError, match="no common middle"):  # parts at other places would lie apart
+        setup.terms.changed(aggregation={"rule": "mean", "spread": 1e-9})
+
+
+def test_nobody_fishes_for_other_places_by_asking_again(tmp_path):
+    """A round is one question: with another reference it is refused, and costs nothing."""
+    terms = family_terms("fedlin", learning__top_k=1, learning__horizon=4)
+    ledger = Ledger(tmp_path / "a", lifetime=1.0, lifetime_delta=1e-6)
+    owner = parley.Owner("a", TABLES["a"], ledger=ledger)
+    owner.accept(terms)
+    query = CorrectedQuery.ask(terms.hash, "learner", 1, np.zeros(3), np.zeros(3), 0)
+    first, spent = owner.answer(query), ledger.account(terms.hash).spent
+    for held in ([0.1, 0.0, 0.0], [0.0, 5e-324, 0.0], [-0.0, 0.0, 0.0]):
+        with pytest.raises(OutOfOrder):
+            owner.answer(CorrectedQuery.ask(terms.hash, "learner", 1, np.zeros(3), np.array(held), 0))
+    assert ledger.account(terms.hash).spent == spent
+    np.testing.assert_array_equal(owner.answer(query).value, first.value)
+    ledger.close()
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILY if name != "fedlin"])

@@ -4,6 +4,7 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from typer.testing import CliRunner
@@ -89,3 +90,45 @@ def test_what_is_no_answer_is_refused_without_being_repeated():
     for names, epsilon in ((("one",), 1.0), (("a", "a"), 1.0), (NAMES, 0.0), (NAMES, math.inf), (NAMES, math.nan)):
         with pytest.raises(SettingError):
             Survey(names, epsilon)
+
+
+def test_no_answers_are_no_wrong_row():
+    with pytest.raises(DataError, match="answers: expected one or more"):
+        Survey(NAMES, 1.0).counted([])
+
+
+@pytest.mark.parametrize("epsilon", [1e-18, 1e-17, 1e-12])
+def test_the_likeliest_counts_of_answers_that_hardly_tell_anything(epsilon):
+    """All people have the commonest answer: shares cannot follow from what is next to chance."""
+    assert CollectedCounts(Survey(NAMES, epsilon), (7, 5, 3)).likeliest == (15, 0, 0)
+    assert CollectedCounts(Survey(NAMES, epsilon), (4, 4, 4)).likeliest == (4, 4, 4)
+
+
+def count(table, *names):
+    words = [word for name in names for word in ("--name", name)]
+    return CliRunner().invoke(app, ["answers", "count", str(table), "--column", "a", *words, "-e", "3", "--json"])
+
+
+def test_answers_are_read_by_their_values_and_words_for_a_gap_are_told(tmp_path):
+    csv, parquet = tmp_path / "told.csv", tmp_path / "told.parquet"
+    csv.write_text("a\n1.0\n1.0\n2\n")
+    assert [name["answers"] for name in json.loads(count(csv, "1", "2").stdout)["names"]] == [2, 1]
+    frame = pd.DataFrame({"a": ["None", "yes", "None"]})
+    frame.to_csv(csv, index=False)
+    refused = count(csv, "None", "yes")
+    assert refused.exit_code != 0
+    assert "CSV files say for a missing cell too" in str(refused.exception)
+    frame.to_parquet(parquet)
+    assert [name["answers"] for name in json.loads(count(parquet, "None", "yes").stdout)["names"]] == [2, 1]
+    pd.DataFrame({"a": ["yes", None]}).to_parquet(parquet)
+    assert "row 2 is none of the names" in str(count(parquet, "None", "yes").exception)
+
+
+def test_truths_are_lines_whatever_else_is_in_a_name():
+    odd = "yes\u2028or\x0bso\x85"
+    drawn = CliRunner().invoke(
+        app, ["answers", "draw", "--name", odd, "--name", "no", "-e", "900"], input=f"{odd}\r\nno\n"
+    )
+    assert drawn.exit_code == 0, drawn.output
+    assert drawn.stdout == f"{odd}\nno\n"
+    assert CliRunner().invoke(app, ["answers", "draw", "--name", "a", "--name", "no", "-e", "9"], input="").stdout == ""

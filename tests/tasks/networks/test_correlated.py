@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -139,6 +140,28 @@ def test_the_numbers_of_a_band_which_parties_agree_on_are_the_same_under_every_k
 
 def test_a_band_is_looked_for_once():
     assert PLAN.band is PLAN.band
+
+
+def test_a_band_for_a_hundred_thousand_steps_is_found_at_once_and_for_too_many_none_is_looked_for():
+    best_band(7, 3)  # loads what is needed
+    began = time.process_time()
+    assert best_band(1000, 100, 0.9).width == 64
+    assert time.process_time() - began < 2  # a loop over steps takes several times as long
+    with pytest.raises(SettingError, match="at most 1,000,000"):
+        best_band(1001, 1000)
+    with pytest.raises(SettingError, match="at most 1,000,000 steps"):
+        NetworkPlan(**(vars(PLAN) | {"batches": 1000, "epochs": 1001}))
+
+
+@pytest.mark.parametrize("width", [1, 2, 7])
+def test_the_noise_of_sums_is_what_a_loop_over_steps_finds(width):
+    band, steps = Band.root(width, 0.9), 30
+    weights = np.cumsum(0.9 ** np.arange(steps))
+    for place in range(steps):
+        for back in range(1, min(width, place + 1)):
+            weights[place] -= band.numbers[back] * weights[place - back]
+    spread = 3 * np.mean(np.cumsum(weights**2)) * np.sum(np.square(band.numbers))
+    assert band.deviation(steps, 3, 0.9) == pytest.approx(np.sqrt(spread), rel=1e-12)
 
 
 def test_a_band_in_which_a_record_counts_twice_is_refused(gradients):

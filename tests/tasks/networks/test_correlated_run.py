@@ -17,6 +17,9 @@ from parley.learning.deployed import prepare_run  # noqa: E402
 from parley.learning.start import starting_point  # noqa: E402
 from parley.network.exchange import messages  # noqa: E402
 from parley.owner.acceptance_summary import acceptance_summary  # noqa: E402
+from parley.owner.owner import reservation  # noqa: E402
+from parley.owner.record_leakage import record_leakage  # noqa: E402
+from parley.privacy.accounting.leakage import BIT, gaussian_bits  # noqa: E402
 from parley.protocol.setup import resolve  # noqa: E402
 from parley.tasks.networks.correlated import MixedGradientQuery, agreed_band  # noqa: E402
 
@@ -51,6 +54,24 @@ def test_with_hardly_any_noise_steps_are_those_of_gradients_of_fixed_batches():
     assert not np.array_equal(*result.theta)  # each replicate has noise of its own
     assert [owner.epsilon_spent for owner in result.owners] == [1e6, 1e6]
     assert all(0 < owner.clipped_share <= 1 for owner in result.owners)
+
+
+def test_bits_about_a_person_follow_from_how_far_all_answers_move_together(terms):
+    stage = resolve(terms).part("a").training
+    numbers, moves, scale = stage.question.size, stage.question.moves, stage.series.mechanism.noise_scale
+    round_by_round = 2 * sum(gaussian_bits(move, scale, numbers) for move in moves)  # of two epochs
+    found = record_leakage(resolve(terms), "a").mutual_information
+    assert round_by_round <= found < 1.01 * round_by_round
+    assert found < float(reservation(terms, "a").rho) / BIT / 1.9  # answers that all moved so far: 8 times as much
+
+
+def test_replicates_that_would_fill_the_memory_are_refused(terms, monkeypatch):
+    setup = resolve(terms)
+    algorithm, origin = setup.task.algorithm(setup), starting_point(setup)
+    monkeypatch.setattr("parley.tasks.networks.correlated.MOST_REMEMBERED", 3 * algorithm.band.width * len(origin))
+    assert algorithm.start(origin, (3,)).memory["asked"].shape[0] == 3
+    with pytest.raises(SettingError, match="replicates = 4: expected at most 3 of a network of this size"):
+        algorithm.start(origin, (4,))
 
 
 def test_the_first_answer_spends_everything_and_what_accepting_means_is_said(terms, tmp_path):

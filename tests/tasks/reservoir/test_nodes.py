@@ -49,14 +49,14 @@ def test_a_recordings_features_are_the_same_to_the_bit_whatever_stands_beside_it
     features, rng = Features.of(reservoir(), 1), np.random.default_rng(2)
     own = rng.uniform(-1, 1, (1, 50, 1))
     alone = features.rows(own)[0]
-    for others in (1, 4, 17):
-        beside = rng.uniform(-1, 1, (others, 50, 1))
-        np.testing.assert_array_equal(features.rows(np.concatenate([beside, own]))[-1], alone)
+    for others, samples in ((1, 50), (4, 50), (17, 50), (3, 7), (5, 333)):
+        beside = rng.uniform(-1, 1, (others, samples, 1))
+        np.testing.assert_array_equal(features.rows([*beside, *own])[-1], alone)
 
 
 def test_made_up_inputs_move_every_turned_state_about_alike():
     features = Features.of(reservoir(), 1)
-    rows = features.rows(np.random.default_rng(3).uniform(-1, 1, (40, 300, 1)))[:, 100:, :12].reshape(-1, 12)
+    rows = np.stack(features.rows(np.random.default_rng(3).uniform(-1, 1, (40, 300, 1))))[:, 100:, :12].reshape(-1, 12)
     raw = features.nodes.states(np.random.default_rng(3).uniform(-1, 1, (40, 300, 1)))[:, 100:].reshape(-1, 12)
     turned, plain = (np.linalg.eigvalsh(np.cov(each.T)) for each in (rows, raw))
     assert turned[-1] < 1.2 * GAIN**2

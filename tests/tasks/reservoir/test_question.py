@@ -36,7 +36,8 @@ def search(question=None, steps=30, starts=3, **privacy):
     worst = 0.0
     begin = [(np.full((SAMPLES, 2), 1e300), np.tile([-1e300, 1e300], (SAMPLES, 1)))]
     begin += [(np.tile([1e300, 0.501], (SAMPLES, 1)), np.tile([1e300, 0.499], (SAMPLES, 1)))]
-    begin += [tuple(rng.choice([-1.0, 1.0], (2, SAMPLES, 2)) * rng.choice(HOSTILE, (2, SAMPLES, 2)))] * starts
+    shape = 2, SAMPLES, 2
+    begin += [tuple(rng.choice([-1.0, 1.0], shape) * rng.choice(HOSTILE, shape)) for _ in range(starts)]
     for pair in map(list, begin):
         said = [answer(each) for each in pair]
         best = norm(said[0] - said[1])

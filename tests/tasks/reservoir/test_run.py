@@ -174,7 +174,7 @@ def test_the_promise_is_about_recordings(tables, tmp_path):
     said = " ".join(acceptance_summary(owner, owner.prepare(series_terms(1, RUNS, 1.0))))
     assert "promises every recording" in said
     assert "20 nodes" in said
-    assert "m recordings" in said
+    assert "m recordings is promised m times that ε, with a δ that grows" in said
     assert "person" not in said
     owner.ledger.close()
 

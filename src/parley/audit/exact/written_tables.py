@@ -69,6 +69,12 @@ def _parquet(rows: pa.Table, folder: Path) -> Table:
     return folder / "t.parquet"
 
 
+def _arrow(rows: pa.Table, folder: Path) -> Table:
+    with pa.OSFile(str(folder / "t.arrow"), "wb") as file, pa.ipc.new_file(file, rows.schema) as written:
+        written.write_table(rows.unify_dictionaries(), max_chunksize=4)
+    return folder / "t.arrow"
+
+
 def _parquet_folder(rows: pa.Table, folder: Path) -> Table:
     place = folder / "parts"
     place.mkdir(exist_ok=True)
@@ -82,6 +88,7 @@ def _parquet_folder(rows: pa.Table, folder: Path) -> Table:
 FORMS: Sequence[Form] = (
     Form("Parquet file", ".parquet", _parquet),
     Form("Parquet folder", FOLDER, _parquet_folder),
+    Form("Arrow file", ".arrow", _arrow),
     Form("declared frame", pd.DataFrame, _frame),
     Form("object frame", pd.DataFrame, _objects, declares=False),
     Form("NumPy frame", pd.DataFrame, _numpy),

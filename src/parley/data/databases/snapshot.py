@@ -8,6 +8,7 @@ of two transactions are no table. Where the files and their row groups end depen
 number of rows, not on what they hold.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from parley.data.databases.database import Column, Database, Request
 from parley.data.databases.order import in_order
 from parley.data.databases.plain_types import plain_batch, plain_schema
 from parley.data.databases.unfinished import unfinished_folder
-from parley.data.sources.files import files_digest
+from parley.data.sources.files import file_digest
 from parley.data.sources.manifest import MANIFEST, Manifest
 from parley.data.sources.parquet_folder import ParquetFolder
 from parley.durable import PRIVATE, create, explained, sync_folder
@@ -68,10 +69,15 @@ def take_snapshot(
             columns=tuple((column.name, column.declared, str(column.kind)) for column in columns),
             rows=rows,
             files=tuple(name.name for name in names),
-            digest=files_digest(ParquetFolder.kind, files).hex(),
+            digest=_digest(files),
         )
         _finish(fresh, dict(zip(files, names, strict=True)), manifest, folder)
     return manifest
+
+
+def _digest(files: Sequence[Path]) -> str:
+    """What the digest of the folder will be."""
+    return hashlib.sha256(ParquetFolder.kind + b"".join(map(file_digest, files))).hexdigest()
 
 
 def declared_columns(database: Database, request: Request) -> tuple[Column, ...]:

@@ -2,34 +2,59 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pandas as pd
 
-from parley.data.sources.csv_file import CsvFile
+from parley.data.sources.arrow_file import ArrowFile
+from parley.data.sources.csv_file import csv_file
 from parley.data.sources.dat_file import DatFile
 from parley.data.sources.data_frame import FrameTable
 from parley.data.sources.parquet_file import ParquetFile
 from parley.data.sources.parquet_folder import ParquetFolder
 from parley.data.sources.source import TableSource
+from parley.data.sources.stores import StoredFile
+from parley.durable import store_address
 from parley.errors import DataError
 
 Table: TypeAlias = pd.DataFrame | str | Path | TableSource  # what people give
 
 FOLDER = "a folder"
 
-# By the ending of a file's name, for any folder, or by the type of what is held in memory.
-SOURCES: dict[str | type, Callable[[Any], TableSource]] = {
-    ".csv": CsvFile,
+EXPECTED = "expected a .csv or .parquet file, or .csv.gz, .csv.zst, .tsv, .arrow or .feather"
+
+# By the ending of a file's name, for any folder, or by the type of what is held in memory. What is given is a path, or
+# a `DataFile` where it lies in an object store.
+SOURCES: dict[str | type, Callable[..., TableSource]] = {
+    ".csv": csv_file,
     ".dat": DatFile,
     ".parquet": ParquetFile,
+    ".arrow": ArrowFile,
     FOLDER: ParquetFolder,
     pd.DataFrame: FrameTable,
 }
+HERE = (".dat",)  # what is not read from object stores
+
+# Endings of files that are read as those of another ending are.
+ALIKE = {
+    ".csv.gz": ".csv",
+    ".csv.zst": ".csv",
+    ".tsv": ".csv",
+    ".tsv.gz": ".csv",
+    ".tsv.zst": ".csv",
+    ".feather": ".arrow",
+}
 
 
-def find_source(table: Table) -> TableSource:
-    """The source of what is given as a table; no row is read yet."""
+def find_source(table: Table, separator: str | None = None, encoding: str | None = None) -> TableSource:
+    """The source of what is given as a table; no row is read yet. Separator and encoding are asked for by name, of CSV
+    files alone."""
+    if separator is None and encoding is None:
+        return _source(table, {})
+    return _source(table, {"separator": separator, "encoding": encoding})
+
+
+def _source(table: Table, asked: dict[str, str | None]) -> TableSource:
     if isinstance(table, TableSource):
         return table
     if not isinstance(table, str | Path):
@@ -39,19 +64,40 @@ def find_source(table: Table) -> TableSource:
                 f"a table of type {type(table).__name__}: expected a data frame, or the path of a .csv or .parquet file"
             )
         return SOURCES[kind](table)
+    address = store_address(table)
+    if address is not None:
+        stored = StoredFile(address)
+        return _opened(FOLDER if stored.is_folder() else _ending(stored.name, address), stored, address, asked)
     path = Path(table)
     if path.is_dir():
-        return SOURCES[FOLDER](path)
-    if path.suffix.lower() not in SOURCES:
-        raise DataError(f"{path}: expected a .csv or .parquet file")
+        return _opened(FOLDER, path, str(path), asked)
+    ending = _ending(path.name, str(path))
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    return SOURCES[path.suffix.lower()](path)
+    return _opened(ending, path, str(path), asked)
 
 
-def open_table(table: Table) -> TableSource:
+def _opened(kind: str, place: Path | StoredFile, where: str, asked: dict[str, str | None]) -> TableSource:
+    if isinstance(place, StoredFile) and kind in HERE:
+        raise DataError(f"{where}: such files are read on this machine alone; {EXPECTED}")
+    if asked and SOURCES[kind] is not csv_file:
+        raise DataError(f"{where}: a separator or an encoding is asked for CSV files alone; this one declares its own")
+    return SOURCES[kind](place, **asked)
+
+
+def _ending(name: str, where: str) -> str:
+    """The longest ending of a file's name that a source is known for."""
+    parts = name.lower().split(".")
+    endings = ["." + ".".join(parts[start:]) for start in range(1, len(parts))]
+    known = next((ending for ending in endings if ending in SOURCES or ending in ALIKE), None)
+    if known is None:
+        raise DataError(f"{where}: {EXPECTED}")
+    return known if known in SOURCES else ALIKE[known]
+
+
+def open_table(table: Table, separator: str | None = None, encoding: str | None = None) -> TableSource:
     """The same, looked at, so that what cannot be read at all is refused now: all of it, but for what is streamed."""
-    source = find_source(table)
+    source = find_source(table, separator, encoding)
     if not source.streams:
         len(source)
     return source
@@ -67,5 +113,5 @@ def read_table(table: Table) -> pd.DataFrame:
     """All rows at once: of a data frame, a file, or whatever else has a source that does not stream."""
     source = find_source(table)
     if source.streams:
-        raise DataError(f"{source.where}: expected a .csv or .parquet file")
+        raise DataError(f"{source.where}: {EXPECTED}")
     return source.frame()

@@ -1,48 +1,121 @@
-"""CSV files: a line of names, then rows."""
+"""CSV files: a line of names, then rows; packed or not (.csv.gz, .csv.zst)."""
 
-import csv
-import re
-import warnings
+import hashlib
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 import pandas as pd
+import pyarrow as pa
 
+from parley.data.sources.csv_rows import FORM, CsvRows
+from parley.data.sources.csv_text import AS_WRITTEN, PACKED, CsvWays
+from parley.data.sources.files import DataFile, LocalFile
+from parley.data.sources.source import TableSource
 from parley.data.sources.text_file import TextFile
 from parley.errors import DataError
 
+HELD = 32 << 20  # bytes of a file that is held once it was read
+UNPACKED = 8  # times as many bytes as a packed file has, about
+
 
 class CsvFile(TextFile):
-    """Cells between commas, or semicolons where the line of names has more of them."""
+    """Cells between commas, or semicolons, tabs or bars where the line of names has more of them; held in memory."""
 
-    form: ClassVar[str] = "csv"
+    form: ClassVar[str] = FORM
     drops_words: ClassVar[bool] = True
 
-    def parsed(self) -> pd.DataFrame:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells without a column would be dropped
-            return pd.read_csv(self.path, dtype=str, index_col=False, sep=self._separator())
+    def __init__(self, path: Path, separator: str | None = None, encoding: str | None = None) -> None:
+        super().__init__(path)
+        self._ways = CsvWays(separator, encoding)
 
-    def _separator(self) -> str:
-        """Whichever the line of names has more of: names are public, so no record decides how others are read."""
-        with self.path.open(encoding="utf-8") as file:
-            head = re.sub('"[^"]*"', "", file.readline())  # what is quoted separates nothing
-        return _more_of(head)
+    def parsed(self) -> pd.DataFrame:
+        return CsvRows(LocalFile(self.path), self._ways, block=UNPACKED * HELD).frame()
 
     def require_header(self) -> None:
-        """Refuse a line of names that has one twice: pandas gives the second another name, and nobody would notice."""
-        try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                head = file.readline()
-        except (OSError, UnicodeError):  # whoever reads the rows says so
-            return
-        if not head.strip():
-            raise DataError(f"{self.path}: is empty, or its first line is; expected the names of the columns there")
-        found = Counter(next(csv.reader([head], delimiter=_more_of(head)), []))
-        twice = [name for name, count in found.items() if count > 1 and name]
-        if twice:
-            raise DataError(f"{self.path}: column {twice[0]!r} appears more than once; give one of them another name")
+        _require_names(CsvRows(LocalFile(self.path), self._ways))
+
+    def digest(self) -> bytes:
+        return _digest(super().digest(), self._ways)
 
 
-def _more_of(head: str) -> str:
-    return ";" if head.count(";") > head.count(",") else ","
+class LongCsvFile(TableSource):
+    """The same of a file that is not held: rows are read whenever they are asked for, and changes are refused."""
+
+    long: ClassVar[bool] = True
+    drops_words: ClassVar[bool] = True
+
+    def __init__(self, file: DataFile, separator: str | None = None, encoding: str | None = None) -> None:
+        super().__init__(file.path if isinstance(file, LocalFile) else None)
+        self._file, self._ways = file, CsvWays(separator, encoding)
+        self._rows, self._stamp = CsvRows(file, self._ways), file.stamp()
+
+    @property
+    def where(self) -> str:
+        return self._file.where
+
+    @property
+    def parts(self) -> tuple[DataFile, ...]:
+        return (self._file,)
+
+    @property
+    def example(self) -> pd.DataFrame:
+        return self._rows.head.example
+
+    @cached_property
+    def _count(self) -> int:
+        return self._rows.count()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        self.require_unchanged()
+        rows = self._rows.frame(columns)
+        self.require_unchanged()
+        return rows
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._rows.batches(columns)
+
+    def digest(self) -> bytes:
+        """Of the bytes of its file, which is watched from then on."""
+        self.require_unchanged()
+        found = self._file.digest()
+        self.require_unchanged()
+        return _digest(hashlib.sha256(b"file" + found).digest(), self._ways)
+
+    def require_unchanged(self) -> None:
+        if self._file.stamp() != self._stamp:
+            raise DataError(f"{self.where}: it changed since the table was opened; put it back, or open it anew")
+
+    def require_header(self) -> None:
+        _require_names(self._rows)
+
+
+def csv_file(place: Path | DataFile, separator: str | None = None, encoding: str | None = None) -> TableSource:
+    """A CSV file as a table, held if it is small and lies here; separator and encoding as they are asked for by name,
+    else as the line of names shows them."""
+    if isinstance(place, DataFile):
+        return LongCsvFile(place, separator, encoding)
+    packed = place.suffix.lower() in PACKED
+    if place.stat().st_size * (UNPACKED if packed else 1) <= HELD:
+        return CsvFile(place, separator, encoding)
+    return LongCsvFile(LocalFile(place), separator, encoding)
+
+
+def _digest(cells: bytes, ways: CsvWays) -> bytes:
+    """The digest of bytes that are read as their file says, or as was asked for: then they are other cells."""
+    return cells if ways == AS_WRITTEN else hashlib.sha256(cells + repr(ways).encode()).digest()
+
+
+def _require_names(rows: CsvRows) -> None:
+    """Refuse a line of names that has one twice: the second would get another name, and nobody would notice."""
+    where, head = rows.file.where, rows.head
+    if not head.text.partition("\n")[0].strip():
+        raise DataError(f"{where}: is empty, or its first line is; expected the names of the columns there")
+    twice = [name for name, count in Counter(head.written).items() if count > 1 and name]
+    if twice:
+        raise DataError(f"{where}: column {twice[0]!r} appears more than once; give one of them another name")

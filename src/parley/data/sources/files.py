@@ -1,17 +1,96 @@
 """Facts of files: their digests, and what tells one version of them from another."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from parley.errors import DataError
 
-READERS = 4  # files of a folder that are digested at once
-Stamps = tuple[tuple[str, int, int, int], ...]
+Stamp = tuple[Hashable, ...]
+
+PIECE = 1 << 20  # bytes that are read at a time
+
+
+class DataFile(ABC):
+    """A file that a table lies in, wherever that is."""
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """What messages call it."""
+
+    @property
+    def name(self) -> str:
+        """The last part of that."""
+        return self.where.rpartition("/")[2]
+
+    @abstractmethod
+    def stamp(self) -> Stamp:
+        """What tells this version of the file from another one."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """How many bytes it has."""
+
+    @abstractmethod
+    def opened(self) -> pa.NativeFile:
+        """Its bytes, at any place."""
+
+    @abstractmethod
+    def is_folder(self) -> bool:
+        """Whether files lie below it."""
+
+    @abstractmethod
+    def below(self) -> "list[DataFile]":
+        """All files in this folder and in those below it."""
+
+    def digest(self) -> bytes:
+        """The SHA-256 of its bytes."""
+        found = hashlib.sha256()
+        with discreet(self.where), self.opened() as file:
+            while piece := file.read(PIECE):
+                found.update(piece)
+        return found.digest()
+
+
+@dataclass(frozen=True)
+class LocalFile(DataFile):
+    """A file of this machine."""
+
+    path: Path
+
+    @property
+    def where(self) -> str:
+        return str(self.path)
+
+    def stamp(self) -> Stamp:
+        """Name, size, time of change and place on the disk."""
+        try:
+            about = self.path.stat()
+        except OSError as error:
+            raise DataError(f"{self.path.parent}: its files cannot be looked at ({type(error).__name__})") from None
+        return self.path.name, about.st_size, about.st_mtime_ns, about.st_ino
+
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def opened(self) -> pa.NativeFile:
+        return pa.OSFile(str(self.path))
+
+    def is_folder(self) -> bool:
+        return self.path.is_dir()
+
+    def below(self) -> list[DataFile]:
+        return [LocalFile(Path(folder, name)) for folder, _, names in os.walk(self.path) for name in names]
+
+    def digest(self) -> bytes:
+        return file_digest(self.path)
 
 
 def file_digest(path: Path) -> bytes:
@@ -21,21 +100,6 @@ def file_digest(path: Path) -> bytes:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({type(error).__name__})") from None
-
-
-def files_digest(kind: bytes, files: Sequence[Path]) -> bytes:
-    """The SHA-256 of what a table is and of the digests of its files, in their order."""
-    with ThreadPoolExecutor(READERS) as pool:
-        return hashlib.sha256(kind + b"".join(pool.map(file_digest, files))).digest()
-
-
-def stamped(files: tuple[Path, ...]) -> Stamps:
-    """Name, size, time of change and place on the disk of every file."""
-    try:
-        facts = [(file.name, file.stat()) for file in files]
-    except OSError as error:
-        raise DataError(f"{files[0].parent}: its files cannot be looked at ({type(error).__name__})") from None
-    return tuple((name, about.st_size, about.st_mtime_ns, about.st_ino) for name, about in facts)
 
 
 @contextmanager

@@ -1,35 +1,63 @@
-"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`blocks.joined`)."""
+"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`blocks.joined`).
 
+Files that lie in the folder itself are the table; where there are none, those of its subfolders are, in the order of
+their paths, byte by byte. Subfolders that are named year=2024 say that all rows below have the text 2024 in a column
+`year`; terms say whether that is a number.
+"""
+
+import re
 from collections.abc import Hashable
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar
+from urllib.parse import unquote
 
+from parley.data.sources.columnar import Cells, ColumnarTable, Format
+from parley.data.sources.files import DataFile, LocalFile
 from parley.data.sources.manifest import MANIFEST, Manifest, read_manifest
-from parley.data.sources.parquet_rows import ParquetTable
+from parley.data.sources.parquet_rows import Parquet
 from parley.errors import DataError
 
+ENDING = ".parquet"
+NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how a gap is written as the name of a folder
+LOG = re.compile(r"_delta_log/.*\.json|\.hoodie/.*|metadata/.*\.metadata\.json")  # it says which other files count
 
-class ParquetFolder(ParquetTable):
-    """The .parquet files of a folder in the order of their names. Its rows are never held all at once.
+
+class ParquetFolder(ColumnarTable):
+    """The .parquet files of a folder as one table. Its rows are never held all at once.
 
     A folder that was taken from a database says so (`manifest`), and is refused if it holds other files than it did.
     """
 
     kind: ClassVar[bytes] = b"folder"
+    form: ClassVar[Format] = Parquet()
     streams: ClassVar[bool] = True
 
-    def found(self) -> tuple[Path, ...]:
-        return tuple(sorted(self.path.glob("*.parquet")))
+    def found(self) -> tuple[DataFile, ...]:
+        paths = {self._path(file): file for file in self.place.below()}
+        if any(map(LOG.fullmatch, paths)):
+            raise DataError(
+                f"{self.where}: a log in it says which of its files count, and rows of others would count twice; "
+                f"write the table as plain .parquet files"
+            )
+        here = [path for path in paths if path.endswith(ENDING) and "/" not in path]
+        deep = [path for path in paths if path.endswith(ENDING) and not any(map(_hidden, path.split("/")))]
+        if not here and not deep:
+            raise DataError(f"{self.where}: expected .parquet files in this folder")
+        return tuple(paths[path] for path in sorted(here or deep, key=str.encode))
+
+    def cells_of(self, file: DataFile) -> Cells:
+        """By the names of the folders above it, in their order."""
+        named = [folder.partition("=") for folder in self._path(file).split("/")[:-1] if "=" in folder]
+        return tuple((unquote(name), None if cell == NOTHING else unquote(cell)) for name, _, cell in named)
 
     @cached_property
     def manifest(self) -> Manifest | None:
         """Where its rows were taken from, if that was a database."""
-        return read_manifest(self.path)
+        return read_manifest(self.place.path) if isinstance(self.place, LocalFile) else None
 
     @cached_property
-    def files(self) -> tuple[Path, ...]:
-        files = super().files
+    def parts(self) -> tuple[DataFile, ...]:
+        files = self.found()
         self._require(self.manifest is None or tuple(file.name for file in files) == self.manifest.files)
         return files
 
@@ -48,4 +76,13 @@ class ParquetFolder(ParquetTable):
 
     def _require(self, fits: bool) -> None:
         if not fits:
-            raise DataError(f"{self.path}: its files are not those that its {MANIFEST} lists; take a new snapshot")
+            raise DataError(f"{self.where}: its files are not those that its {MANIFEST} lists; take a new snapshot")
+
+    def _path(self, file: DataFile) -> str:
+        """As seen from the folder."""
+        return file.where[len(self.where.rstrip("/")) :].lstrip("/")
+
+
+def _hidden(name: str) -> bool:
+    """Whether writers keep something of their own there."""
+    return name.startswith((".", "_"))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data.schema import Schema, declared_by_frame
+from parley.data.sources.files import DataFile, LocalFile
 from parley.data.sources.rows import Rows
 from parley.errors import DataError
 
@@ -34,6 +35,7 @@ class TableSource(ABC):
     """A table. A new kind says `example`, its length, `frame`, `digest` and `require_unchanged`; `SOURCES` lists it."""
 
     streams: ClassVar[bool] = False  # whether its rows are never held all at once
+    long: ClassVar[bool] = False  # whether its cells may be too many to be held all at once, though its rows are not
     drops_words: ClassVar[bool] = False  # whether words for a missing cell ("NA") come as gaps, whatever was meant
     named: ClassVar[bool] = True  # whether its columns have names of their own, else those that are usual there
 
@@ -98,9 +100,19 @@ class TableSource(ABC):
         return
 
     @property
+    def parts(self) -> Sequence[DataFile]:
+        """The files that the table lies in, here or in an object store."""
+        return () if self.path is None else (LocalFile(self.path),)
+
+    @property
     def files(self) -> tuple[Path, ...]:
-        """The files that the table lies in."""
-        return () if self.path is None else (self.path,)
+        """Those of them that lie here."""
+        return tuple(part.path for part in self.parts if isinstance(part, LocalFile))
+
+    @property
+    def placed_by(self) -> tuple[str, ...]:
+        """Columns whose cells decide where a row stands in the table; they count as public, as places do."""
+        return ()
 
     @property
     def where(self) -> str:
@@ -119,8 +131,11 @@ class TableSource(ABC):
 
     @property
     def likeness(self) -> Hashable | None:
-        """What every copy of this table shares, and is quick to say: a file's size, a folder; None if nothing tells."""
-        if self._place is None or not self._place.exists():
+        """What every copy of this table shares, and is quick to say: a file's size, a folder, objects' sizes and ETags;
+        None if nothing tells."""
+        if self._place is None:
+            return tuple(part.stamp()[1:] for part in self.parts) or None
+        if not self._place.exists():
             return None
         return self._place.stat().st_size if self._place.is_file() else self._place
 
@@ -128,17 +143,22 @@ class TableSource(ABC):
         """Whether another of the same `likeness` is this one: a file under two names, a copy of it, one folder."""
         here, there = self._place, other._place
         if here is None or there is None:
-            return False
+            return here is there and bool(self.parts) and bool(other.parts)
         return here == there or (here.is_file() and there.is_file() and _same_bytes(here, there))
 
     def holds(self, file: Path) -> bool:
         """Whether `file` is one of its files (by whatever name), lies in its folder, or is a copy of one."""
         table = self._place
-        if table is None or not file.is_file() or not table.exists():
+        if not file.is_file():
+            return False
+        if table is None:
+            size, found = file.stat().st_size, LocalFile(file).digest()
+            return any(part.size() == size and part.digest() == found for part in self.parts)
+        if not table.exists():
             return False
         if table.is_dir() and file.resolve().is_relative_to(table):
             return True
-        own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
+        own = [table] if table.is_file() else [part for part in table.rglob("*") if part.is_file()]
         return any(file.samefile(part) or _same_bytes(file, part) for part in own)
 
 

@@ -35,10 +35,9 @@ class TextFile(HeldTable):
     def _read(self) -> pd.DataFrame:
         try:
             return self.parsed()
-        except pd.errors.ParserWarning:
-            wide = "some row has more cells than the line of names; expected one for every column"
-            raise DataError(f"{self.path}: {wide}") from None
-        except Exception as error:  # pandas raises many kinds, and their texts may quote cells
+        except DataError:
+            raise
+        except Exception as error:  # there are many kinds, and their texts may quote cells
             raise DataError(f"{self.path}: cannot be read as {self.form} ({type(error).__name__})") from None
 
     def digest(self) -> bytes:

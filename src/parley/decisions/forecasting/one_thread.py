@@ -6,20 +6,31 @@ processor from whoever else works on the machine, and what they add up comes out
 
 from collections.abc import Callable
 from functools import wraps
+from threading import Lock
 from typing import ParamSpec, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
+_limiting = Lock()  # who holds it has limited the process, and gives back what was found
+
+
 def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
-    """The same work, while which linear algebra has one thread."""
+    """The same work, while which linear algebra has one thread; of several pieces of work at once the first one to
+    begin limits the process, until it ends, and the others what is theirs alone."""
 
     @wraps(work)
     def alone(*given: Given.args, **named: Given.kwargs) -> Found:
-        with threadpool_limits(1):
-            return work(*given, **named)
+        if not _limiting.acquire(blocking=False):
+            with ThreadpoolController().select(user_api="openmp").limit(limits=1):
+                return work(*given, **named)
+        try:
+            with threadpool_limits(1):
+                return work(*given, **named)
+        finally:
+            _limiting.release()
 
     return alone

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from parley.data import Design
-from parley.data.remembered import Remembered
+from parley.data.remembered import Remembered, named_by
 from parley.decisions.forecasting.learning_curve import LearningCurve
 from parley.decisions.forecasting.pilot import Pilot
 from parley.learning.outcome.boosting import (
@@ -111,5 +111,5 @@ def _rise(rows: TreeRows, trees: BoostedTrees, part: int) -> tuple[float, float]
 
 def _losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> Floats:
     """`tree_losses` of public rows, grown once for the same ones."""
-    key = rows.digest + new.digest + bytes([leaves, *iterations])
+    key = named_by((rows.digest, new.digest, leaves, tuple(iterations)))
     return _known.of(key, lambda: tree_losses(rows, new, leaves, iterations))

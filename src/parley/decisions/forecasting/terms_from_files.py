@@ -25,6 +25,7 @@ from parley.decisions.forecasting.known_columns import KnownColumns, Wishes
 from parley.decisions.forecasting.one_thread import one_thread
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.planner import Proposal, plan
+from parley.durable import store_address
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.accounting import mechanism_norm
@@ -101,7 +102,12 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
         "learning": {"algorithm": "averaged-subgradient", "horizon": 100},
         "privacy": _privacy(wishes, delta, bool(missing)),
         "owners": [
-            {"name": name, "records": header.rows, "epsilon": wishes.epsilon, "data": str(file.resolve())}
+            {
+                "name": name,
+                "records": header.rows,
+                "epsilon": wishes.epsilon,
+                "data": store_address(file) or str(file.resolve()),
+            }
             for name, header, file in zip(owner_names(files), headers, files, strict=True)
         ],
         **({"hosts": [{"name": name} for name in wishes.hosts]} if wishes.hosts else {}),

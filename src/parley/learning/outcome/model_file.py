@@ -1,5 +1,6 @@
 """What a model file holds: how rows are prepared, and trees, as numbers and names; nothing executable."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from parley.data import Preparation
+from parley.data.basis import degrees
 from parley.data.forest import PREFIX, Forest
 from parley.data.hinged import Hinged
 from parley.data.public_margin import MARGIN, MarginForest
+from parley.data.public_numbers import TOLERANCE
 from parley.errors import DataError
 from parley.terms import Model
 from parley.validate import Floats
@@ -74,6 +77,7 @@ def preparation_of(content: Mapping[str, Any]) -> Preparation:
         fills={k: float(v) for k, v in content.get("fills", {}).items()},  # earlier files have none
         **arrays,  # type: ignore[arg-type]
     )
+    _require_degrees(preparation)
     if (trees := content.get("forest")) is None:  # only columns that bend have one
         return preparation
     forest = _forest(trees, len(preparation.labels), preparation.outcomes)
@@ -81,6 +85,17 @@ def preparation_of(content: Mapping[str, Any]) -> Preparation:
     if shares is not None and (shares.shape != (forest.leaves,) or not (shares >= 0).all()):
         raise ValueError("shares of other bins")
     return replace(preparation, forest=forest, shares=shares)
+
+
+def _require_degrees(p: Preparation) -> None:
+    """Refuse polynomials of other degrees than the model says, but for rounding."""
+    if p.model.basis is None or (most := p.model.basis.degree) is None:
+        return
+    columns = len(p.low) if p.rotation is None else p.rotation.shape[1]
+    if p.basis is None or p.basis.shape != (math.comb(columns + most, most) - 1, columns):
+        raise ValueError("another number of products")
+    if not np.abs(p.basis - degrees(columns, most)).max() <= TOLERANCE:
+        raise ValueError("products of other degrees")
 
 
 def forest_content(forest: Forest) -> dict[str, Any]:

@@ -87,14 +87,16 @@ class Watch:
             self._remember(before)
 
     def hear(self, answers: Sequence[Answer]) -> None:
-        """Take in what a round brought; sums of several owners' answers say nothing of one, and answers that travelled
-        in part, with places (`top_k`), were looked at when they were read."""
+        """Take in what a round brought; sums of several owners' answers say nothing of one. Of answers that travelled
+        in part (`top_k`) that part counts: neither it nor its noise is larger than the whole. (No spread can be stated
+        beside those.)"""
         heard: dict[str, Floats] = {}
         for answer in answers:
             name = answer.owner
-            if name in self._extents and answer.value.shape[-1] == self._stages[name].question.size:
-                outside = ~self._extents[name].inside(answer.value)
-                heard[name] = self._extents[name].nearest(answer.value) if outside.any() else answer.value
+            if name in self._extents:
+                value = self._stages[name].question.seen(answer.value)
+                outside = ~self._extents[name].inside(value)
+                heard[name] = self._extents[name].nearest(value) if outside.any() else value
                 order = 1 if self._stages[name].question.norm == "l1" else 2
                 sizes = np.linalg.norm(heard[name], order, axis=-1)
                 self._outside[name] = self._outside.get(name, False) | outside

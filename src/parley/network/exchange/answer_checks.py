@@ -57,7 +57,7 @@ class Scrutiny:
             return
         stage = self._part.stage(query.round)
         try:
-            seen = stage.question.seen(query, value)
+            seen = stage.question.seen(value)
         except Malformed as error:
             raise ContradictionError(
                 f"{self.owner}: its answer to round {query.round} cannot be read: {error}"

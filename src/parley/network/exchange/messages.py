@@ -84,8 +84,8 @@ def read_query(content: bytes) -> Query:
     question = question_of(message.kind)
     if question is None or len(message.arrays) + len(message.counts) > _MOST_FIELDS:
         raise Malformed("query: expected a question of a known kind")
-    tables = question.asks.tables
-    arrays = {name: _numbers(each, 2 if name in tables else 1) for name, each in message.arrays.items()}
+    matrices = question.asks.matrices
+    arrays = {name: _numbers(each, 2 if name in matrices else 1) for name, each in message.arrays.items()}
     return question.asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
 
 

@@ -11,6 +11,7 @@ import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
+from parley.durable import seen_from
 from parley.errors import SettingError
 from parley.terms import PARTY, Fingerprint
 
@@ -92,13 +93,16 @@ class OwnerSettings(_Settings):
     """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine,
     who show none.
 
-    `cluster` is the address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are
-    read. `metrics` (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless
-    `metrics_anywhere` says otherwise.
+    `separator` and `encoding` say how a CSV table is read where its line of names should not decide. `cluster` is the
+    address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read. `metrics`
+    (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless `metrics_anywhere`
+    says otherwise.
     """
 
     name: Party
     table: Path
+    separator: Text | None = None
+    encoding: Text | None = None
     ledger: Path
     accepted: Path
     listen: HostPort | None = None
@@ -231,5 +235,6 @@ def _beside(content: Any, folder: Path) -> Any:
     if not isinstance(content, dict):
         return content
     return {
-        k: str(folder / v) if k in _PATHS and isinstance(v, str) else _beside(v, folder) for k, v in content.items()
+        k: seen_from(folder, v) if k in _PATHS and isinstance(v, str) else _beside(v, folder)
+        for k, v in content.items()
     }

@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from parley.data.blocks import joined
+from parley.data.sources import find_source
 from parley.errors import SettingError, TermsError
 from parley.network.exchange.delivery import Delivery
 from parley.network.exchange.host_connections import HostConnections
@@ -44,7 +45,8 @@ def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
     ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
     acceptances.complete({account.terms_hash for _, account in ledger.accounts()})
     require_both(ledger, acceptances, accepting)
-    return Owner(settings.name, str(settings.table), ledger=ledger)
+    table = find_source(settings.table, settings.separator, settings.encoding)
+    return Owner(settings.name, table, ledger=ledger)
 
 
 def open_delivery(settings: OwnerSettings) -> Delivery | None:

@@ -16,6 +16,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
+from parley.durable import store_address
 from parley.errors import LedgerError, UnknownTerms
 from parley.network.exchange.messages import SERVICE
 from parley.network.serving.acceptance import Acceptances
@@ -78,11 +79,11 @@ class Readiness:
         return []
 
     def _rows(self) -> list[str]:
-        if not os.access(self._table, os.R_OK):
+        table, stored = self._owner.table, store_address(self._table) is not None
+        if not stored and not os.access(self._table, os.R_OK):
             return ["the table cannot be read"]
-        table = self._owner.table
         if not table.unchanged():
-            return [f"the table's {'files' if self._table.is_dir() else 'file'} changed since it was opened"]
+            return [f"the table's {'files' if stored or self._table.is_dir() else 'file'} changed since it was opened"]
         if not all(os.access(file, os.R_OK) for file in table.files):
             return ["the table cannot be read"]
         return ["the table does not fit accepted terms"] if self._unfit else []

@@ -4,7 +4,7 @@ import json
 import tomllib
 from pathlib import Path
 
-from parley.durable import create, make_folder
+from parley.durable import create, make_folder, store_address
 from parley.errors import DataError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.owner.ledger import Ledger
@@ -14,6 +14,8 @@ SETTINGS = """\
 # An owner's things. Paths are relative to this file.
 name = {quoted}               # as in the terms
 table = {table}
+# separator = "|"             # of a CSV table, where its line of names does not show it
+# encoding = "latin-1"        # likewise; left out: UTF-8, or what its first bytes say
 ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
 listen = {listen}           # for learners with certificates; left out: off the network, and [identity] is not read
@@ -54,13 +56,18 @@ def open_ledger(
     path = folder / "owner.toml"
     if path.exists():
         raise SettingError(f"{path}: exists already; a table has one set of books")
-    if not table.exists():
+    address = store_address(table)
+    if address is None and not table.exists():
         raise SettingError(f"{table}: no such table")
+    if address is not None:
+        from parley.data.sources import find_source  # slow to load, and most commands have no use for it
+
+        find_source(address)
     require_sole_ledger(folder, name, table)
     make_folder(folder)
     place = table.resolve().relative_to(folder.resolve()) if movable else table.resolve()
-    quoted, where, address = (json.dumps(text) for text in (name, str(place), listen))
-    create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=address).encode())
+    quoted, where, at = (json.dumps(text) for text in (name, address or str(place), listen))
+    create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=at).encode())
     try:
         settings = load_owner(path)
         Ledger(settings.ledger, lifetime, lifetime_delta, rule).close()
@@ -83,7 +90,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     for known in (*folder.glob("*.toml"), *folder.parent.glob("owner.toml"), *folder.parent.glob("*/owner.toml")):
         try:
             content = tomllib.loads(known.read_text(encoding="utf-8"))
-            same = "ledger" in content and _same_people(known.parent / str(content["table"]), table)
+            same = "ledger" in content and _same_people(known.parent, str(content["table"]), table)
         except (OSError, ValueError, KeyError, DataError):
             continue  # not an owner's settings, or of a table that is gone
         if same:
@@ -94,11 +101,14 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
             )
 
 
-def _same_people(known: Path, table: Path) -> bool:
-    """Whether two tables are one, or snapshots of one query."""
+def _same_people(folder: Path, known: str, table: Path) -> bool:
+    """Whether both are one file, one folder or one address, or snapshots of one query."""
     from parley.data.sources import find_source  # slow to load, and most commands have no use for it
 
-    if known.samefile(table):
+    addresses = store_address(known), store_address(table)
+    if any(addresses):
+        return addresses[0] == addresses[1]
+    if (folder / known).samefile(table):
         return True
     origin = find_source(table).origin
-    return origin is not None and origin == find_source(known).origin
+    return origin is not None and origin == find_source(folder / known).origin

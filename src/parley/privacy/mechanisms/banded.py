@@ -19,9 +19,11 @@ from operator import mul
 
 import numpy as np
 
+from parley.errors import SettingError
 from parley.validate import Floats
 
 WIDEST = 64  # diagonals that are looked at: each costs memory of the reader
+MOST_STEPS = 1_000_000  # for which a band is looked for: seconds
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,10 @@ class Band:
     def deviation(self, steps: int, uses: int, momentum: float = 0.0) -> float:
         """The deviation of the noise in the parameters of so many steps, root mean square, for the same privacy of a
         record that `uses` answers are about: in units of that of one answer's noise for a record of one answer."""
-        weights = np.cumsum(momentum ** np.arange(steps))
-        for place in range(steps):  # the series of the sums divided by that of C
-            some = weights[max(place - self.width + 1, 0) : place]
-            weights[place] -= self._numbers[1 : len(some) + 1][::-1] @ some
+        from scipy.signal import lfilter  # slow to load, and for whoever looks for a band alone
+
+        sums = np.cumsum(momentum ** np.arange(steps))
+        weights = lfilter([1.0], self._numbers, sums)  # the series of the sums divided by that of C
         spread = float(np.mean(np.cumsum(weights**2)))
         return math.sqrt(spread * uses) * float(np.linalg.norm(self._numbers))
 
@@ -84,6 +86,8 @@ def best_band(batches: int, uses: int, momentum: float = 0.0, widest: int = WIDE
     >>> best_band(100, 4, 0.9).width, best_band(20, 4, 0.9).width, best_band(20, 1, 0.9).width
     (64, 20, 16)
     """
+    if batches * uses > MOST_STEPS:
+        raise SettingError(f"batches x epochs: expected at most {MOST_STEPS:,} beside correlated noise")
     widths = {min(2**power, batches, widest) for power in range(WIDEST.bit_length())}
     return min(
         (Band.root(width, momentum) for width in sorted(widths)),

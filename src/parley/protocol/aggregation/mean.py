@@ -131,8 +131,8 @@ def own_series(terms: Terms, plan: StagePlan, question: Question) -> Series:
 
 
 def pieces(terms: Terms, question: Question) -> int:
-    """Over how many answers of one epoch a person's rows may be spread."""
-    return 1 if question.disjoint == 1 else min(terms.privacy.records_per_person, question.disjoint)
+    """Over how many answers of one epoch, or of those that one noise is made for, a person's rows may be spread."""
+    return min(terms.privacy.records_per_person, max(question.disjoint, question.together))
 
 
 def weighted_mean(answers: Sequence[Answer]) -> Floats:

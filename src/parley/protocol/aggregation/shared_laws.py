@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parley.errors import TermsError
+from parley.errors import GuaranteeError, TermsError
 from parley.privacy.accounting import SharedLaw, Span, Spans, bits_delta, most_epsilon, shared_law
 from parley.protocol.aggregation.mean import pieces
 from parley.protocol.queries import Question
@@ -25,6 +25,10 @@ class SharedLaws:
     schedule: Schedule
     plans: Sequence[StagePlan]
     questions: Sequence[Sequence[Question]]
+
+    def __post_init__(self) -> None:
+        if any(question.together > 1 for questions in self.questions for question in questions):
+            raise GuaranteeError("noise: hosts draw it for each answer by itself; these need one noise for all answers")
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
         """The law of the one noise of a stage (0: training, 1: the score), if owners promised this epsilon in all; left

@@ -22,7 +22,7 @@ class Query:
     numbers."""
 
     kind: ClassVar[str]  # as it is named in messages and in the hash of its content
-    tables: ClassVar[frozenset[str]] = frozenset()  # of its arrays, those that travel row by row; others are lists
+    matrices: ClassVar[frozenset[str]] = frozenset()  # of its arrays, those that travel row by row; others are lists
     id: str
     terms_hash: str
     learner: str

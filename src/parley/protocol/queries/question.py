@@ -209,9 +209,9 @@ class Question(ABC):
         """How many numbers travel."""
         return self.size
 
-    def seen(self, query: Query, sent: Floats) -> Floats:
-        """The released numbers among those that travelled [size], 0 in the place of others; refused (`Malformed`) where
-        they cannot be."""
+    def seen(self, sent: Floats) -> Floats:
+        """The released numbers among those that travelled [..., size], 0 in the place of others; refused (`Malformed`)
+        where they cannot be."""
         return sent
 
     def scaled_share(self, tables: Tables, theta: Floats) -> float:

@@ -123,8 +123,10 @@ class CorrectedQuestion(UpdateQuestion):
     def sent_size(self, query: Query) -> int:
         return 2 * self.kept if self._cuts(query) else self.size
 
-    def seen(self, query: Query, sent: Floats) -> Floats:
-        return unpacked(sent, np.zeros(self.size)) if self._cuts(query) else sent
+    def seen(self, sent: Floats) -> Floats:
+        if not self.kept or sent.shape[-1] != 2 * self.kept:  # places and numbers are fewer than all numbers
+            return sent
+        return unpacked(sent, np.zeros((*sent.shape[:-1], self.size)))
 
     def _cuts(self, query: Query) -> bool:
         """Whether only some numbers of this answer travel."""

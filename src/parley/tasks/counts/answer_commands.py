@@ -29,7 +29,9 @@ def draw_command(name: Names, epsilon: Epsilon) -> None:
     """
     from parley.tasks.counts.collected import Survey
 
-    for answer in Survey(tuple(name), epsilon).answered(sys.stdin.read().splitlines()):
+    *lines, rest = sys.stdin.read().split("\n")  # other marks that end a line may be in a name
+    truths = [line.removesuffix("\r") for line in (*lines, *([rest] if rest else []))]
+    for answer in Survey(tuple(name), epsilon).answered(truths):
         typer.echo(answer)
 
 
@@ -48,15 +50,12 @@ def count_answers_command(
 
     Example:  parley answers count collected.csv --column smokes --name yes --name no --epsilon 1
     """
-    from parley.data.sources import read_table
-    from parley.data.table import require_columns
     from parley.numerals import number, percent
     from parley.tasks.counts.collected import Survey
     from parley.validate import printable
 
-    survey, frame = Survey(tuple(name), epsilon), read_table(table)
-    require_columns(frame, [column], str(table))
-    found = survey.counted(frame[column].astype(str).tolist())
+    survey = Survey(tuple(name), epsilon)
+    found = survey.counted(_collected(table, column, survey.names))
     if as_json:
         print_json(found.to_json(), inside=False)
         return
@@ -69,10 +68,25 @@ def count_answers_command(
     console.print(
         f"Each was true with a chance of {percent(survey.truthful)}, else any name: ε = {number(epsilon)} for every "
         f"person, whoever collects. 'True of' has a deviation of at most {number(found.deviation, 3)} people; 'within' "
-        "holds in 95 of 100 cases, each name by itself; 'likeliest' are the counts, none negative, that explain all "
-        "answers best.",
+        "holds in about 95 of 100 cases, of many people, each name by itself; 'likeliest' are the counts, none "
+        "negative, that explain all answers best.",
         style="dim",
     )
+
+
+def _collected(table: Path, column: str, names: tuple[str, ...]) -> list[str]:
+    """The answers in a column, by their values: 1.0 is 1 where that is a name; "" for what is none of the names."""
+    from parley.data.sources import find_source, read_table
+    from parley.data.table import codes, require_columns
+    from parley.tasks.counts.cell_counts import require_told_apart
+
+    source = find_source(table)
+    require_told_apart(names, "--name", source, str(table), "a survey")
+    frame = read_table(source)
+    require_columns(frame, [column], str(table))
+    places = codes(frame, column, names, str(table), gaps=True, listed=frozenset(names))
+    called = (*names, "", "")  # another name, a gap
+    return [called[int(place)] for place in places]
 
 
 def _span(ends: tuple[float, float]) -> str:

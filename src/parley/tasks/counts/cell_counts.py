@@ -7,6 +7,7 @@ row takes 1 from one cell and adds 1 to one. A cell without a name (a list, a fl
 table where names are counted: when its owner accepts or simulates, before anything is asked.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -58,7 +59,8 @@ class CountPreparation(Preparation):
         """(counts of all rows, of none)."""
         source, columns = open_table(table), [self.model.target]
         require_columns(source.example, columns, name)
-        _require_names(self.model, source, name)
+        listed = self.model.categories.get(self.model.target, ())
+        require_told_apart(listed, f"model.categories.{self.model.target} lists", source, name, "terms")
         kept = counted_rows(source, terms.privacy, name)
         require_records(terms, name, how_many(source, kept))
         cells = _cells(self.model)
@@ -68,13 +70,13 @@ class CountPreparation(Preparation):
         return CellCounts(counts), CellCounts(np.zeros_like(counts))
 
 
-def _require_names(model: Model, source: TableSource, name: str) -> None:
+def require_told_apart(names: Sequence[str], where: str, source: TableSource, name: str, instead: str) -> None:
     """Refuse names that this kind of table cannot tell from a gap; no row is looked at."""
-    lost = [word for word in model.categories.get(model.target, ()) if source.drops_words and is_missing_word(word)]
+    lost = [word for word in names if source.drops_words and is_missing_word(word)]
     if lost:
         raise DataError(
-            f"{name}: model.categories.{model.target} lists {lost[0]!r}, which CSV files say for a missing cell too; "
-            "expected a Parquet file, or terms without that name"
+            f"{name}: {where} {lost[0]!r}, which CSV files say for a missing cell too; expected a Parquet file, or "
+            f"{instead} without that name"
         )
 
 

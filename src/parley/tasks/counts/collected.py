@@ -8,13 +8,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from parley.errors import DataError, SettingError
 from parley.privacy.mechanisms.random_words import Draw, random_words
-from parley.privacy.mechanisms.randomised_response import RandomisedResponse
+from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
 from parley.validate import printable
 
 WIDE = 1.96  # deviations within which 95 of 100 normal numbers lie
@@ -44,25 +45,28 @@ class Survey:
     @property
     def truthful(self) -> float:
         """The chance that an answer is meant; else it is any of the names."""
-        return self._mechanism(1).share
+        return self.mechanism(1).share
 
     def answered(self, truths: Sequence[str], draw: Draw = random_words) -> list[str]:
         """The answers of people with these truths, each drawn once."""
         places = {name: place for place, name in enumerate(self.names)}
         if not all(truth in places for truth in truths):
             raise SettingError(f"truth: expected one of {', '.join(map(printable, self.names))}")
-        told = self._mechanism(max(len(truths), 1)).answer(np.array([places[t] for t in truths], dtype=np.int64), draw)
+        told = self.mechanism(max(len(truths), 1)).answer(np.array([places[t] for t in truths], dtype=np.int64), draw)
         return [self.names[place] for place in told]
 
     def counted(self, answers: Sequence[str]) -> "CollectedCounts":
         """How many people each name is true of, by their answers; one that is not listed is a `DataError`."""
+        if not answers:
+            raise DataError("answers: expected one or more")
         told = [list(answers).count(name) for name in self.names]
-        if not answers or sum(told) < len(answers):
-            place = next((at for at, answer in enumerate(answers) if answer not in self.names), 0)
+        if sum(told) < len(answers):
+            place = next(at for at, answer in enumerate(answers) if answer not in self.names)
             raise DataError(f"answers: row {place + 1} is none of the names; expected the names of the question alone")
         return CollectedCounts(self, tuple(told))
 
-    def _mechanism(self, records: int) -> RandomisedResponse:
+    def mechanism(self, records: int) -> RandomisedResponse:
+        """How so many people's answers are drawn."""
         return RandomisedResponse.calibrate(Fraction(self.epsilon), len(self.names), records, 1, 2 / records)
 
 
@@ -86,24 +90,26 @@ class CollectedCounts:
     @property
     def deviation(self) -> float:
         """Of an estimate by the draws alone, at most."""
-        return self.people * self.survey._mechanism(self.people).noise_scale
+        return self.people * self.survey.mechanism(self.people).noise_scale
 
     @property
     def likeliest(self) -> tuple[float, ...]:
         """The counts, none negative and all people together, by which these answers are likeliest.
 
         Names with a positive count have answers in proportion to how many were to be expected of them; so with the k
-        commonest names there is one factor, and k is the largest for which all of those stay positive.
+        commonest names there is one factor, and k is the largest for which all of those stay positive. In fractions:
+        with an epsilon next to nothing all of it cancels.
         """
-        w, other = self.survey.truthful, self.people * (1 - self.survey.truthful) / len(self.answers)
-        told = np.array(self.answers, dtype=np.float64)
-        ranked = np.sort(told)[::-1]
-        factor = (self.people * w + np.arange(1, len(told) + 1) * other) / np.cumsum(ranked)
-        last = factor[np.flatnonzero(ranked * factor > other)[-1]]
-        return tuple(np.maximum((told * last - other) / w, 0.0).tolist())
+        w = Fraction(self.survey.mechanism(self.people).truthful, WORDS)
+        other = self.people * (1 - w) / len(self.answers)
+        ranked = sorted(self.answers, reverse=True)
+        factors = [(self.people * w + k * other) / of_k for k, of_k in enumerate(accumulate(ranked), start=1)]
+        last = [factor for count, factor in zip(ranked, factors, strict=True) if count * factor > other][-1]
+        return tuple(float(max((count * last - other) / w, Fraction(0))) for count in self.answers)
 
     def within(self, estimate: float) -> tuple[float, float]:
-        """The ends within which the truth of an unbiased estimate lies in 95 of 100 cases."""
+        """The ends within which the truth of an unbiased estimate lies in about 95 of 100 cases, of many people: draws
+        of few, or of a name that hardly anybody has, are no normal numbers."""
         reach = WIDE * self.deviation
         low, high = (float(min(max(end, 0.0), self.people)) for end in (estimate - reach, estimate + reach))
         return low, high

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
-from parley.owner.owner import Owner
+from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.dynamics.objective import DelayedDynamics
 from parley.tasks.dynamics.question import TrajectoriesQuestion
 from parley.tasks.dynamics.trajectories import trajectory_preparation
+from parley.tasks.several_recordings import several_recordings
 from parley.terms import Model, Terms
 
 
@@ -20,7 +21,6 @@ class Dynamics(Task):
 
     name = "dynamics"
     unit = "recording"
-    several = " Somebody with m recordings is promised m times that ε."
     instead = "learning.algorithm: these terms identify a plant; parley identify runs them"
     questions: ClassVar = {"trajectories": TrajectoriesQuestion}
     commands: ClassVar[Mapping[str, str]] = {
@@ -45,6 +45,9 @@ class Dynamics(Task):
 
     def record_column(self, model: Model) -> str:
         return str(model.trajectory)
+
+    def several(self, agreement: Agreement) -> str:
+        return several_recordings(agreement.setup, agreement.part.name)
 
     def algorithm(self, setup: Setup) -> Any:
         from parley.tasks.dynamics.algorithm import Identification

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.data.batches import batch, largest_batch, shuffled
-from parley.errors import GuaranteeError, TermsError
+from parley.errors import GuaranteeError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.private_sgd import MOMENTUM
 from parley.privacy.accounting.joint_series import JointSeries
@@ -31,6 +31,7 @@ from parley.terms import Learning
 from parley.validate import Floats
 
 MOST_NUMBERS = 1 << 19  # that a question by terms brings
+MOST_REMEMBERED = 1 << 25  # parameters that all replicates of a study were asked at: a quarter of a gigabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class MixedGradientQuery(Query):
     stands for rounds before the first is not looked at."""
 
     kind: ClassVar[str] = "mixed-network-gradient"
-    tables: ClassVar[frozenset[str]] = frozenset({"theta"})
+    matrices: ClassVar[frozenset[str]] = frozenset({"theta"})
     theta: Floats
 
 
@@ -56,6 +57,7 @@ class MixedGradientQuestion(Question):
     (b + 2) 2^-53 of what is mixed, (|c_0| + |c_1| + ...) m C (1 + r), for each of the two tables. So the answer moves
     by at most d_i = (M/n) (2 C (1 + r m) |c_i| + twice that), and not at all where no sum is about the record: all
     answers together by `reach`, the root of E (d_0^2 + d_1^2 + ...). Nothing hides who is in a batch: none is drawn.
+    That sums about other records do not move rests on linear algebra that gives the same bits for the same numbers.
     M, E and the band are fixed by the terms (or the plan) before the first question, and so is the pattern by which a
     record takes part, as `JointSeries` needs it; answers of other owners may come in between.
     """
@@ -185,6 +187,9 @@ class CorrelatedSGD(NetworkSGD):
         return replace(super().make(setup), band=agreed_band(setup.terms.learning, setup.parameters))
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        most, wanted = MOST_REMEMBERED // (self.band.width * origin.shape[-1]), math.prod(replicates)
+        if wanted > max(most, 1):
+            raise SettingError(f"replicates = {wanted}: expected at most {most} of a network of this size")
         begin = super().start(origin, replicates)
         past = np.zeros((*replicates, self.band.width - 1, origin.shape[-1]))
         return State(1, begin.theta, {**begin.memory, "asked": past, "solved": past})

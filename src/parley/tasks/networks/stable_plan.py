@@ -57,15 +57,15 @@ class StablePlan:
         """How many sums are asked for."""
         return self.epochs * self.batches
 
-    def series(self, question: NetworkGradientQuestion) -> "StableSeries":
+    def series(self, question: NetworkGradientQuestion) -> "StableSteps":
         """All its releases, and what they cost."""
         scale = self.scale * self.clip * question.batches / question.records
         mechanism = StableOnSums(self.alpha, scale, question.sensitivity)
-        return StableSeries(mechanism, Fraction(str(self.delta)), self.steps, question.rate)
+        return StableSteps(mechanism, Fraction(str(self.delta)), self.steps, question.rate)
 
 
 @dataclass(frozen=True)
-class StableSeries:
+class StableSteps:
     """`count` releases of one law about records drawn at this rate."""
 
     mechanism: StableOnSums

@@ -7,7 +7,6 @@ from parley.tasks.networks.images import ARCHITECTURES, image_shape
 from parley.terms import Model, Terms
 from parley.terms.algorithm_rules import AlgorithmRules
 from parley.terms.algorithms.private_sgd import PrivateSGDRules
-from parley.terms.questions import check_batches
 from parley.terms.sections import Learning
 from parley.terms.task_rules import Rules
 
@@ -65,7 +64,6 @@ class NetworksRules(Rules):
                 f"privacy.clip|expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g} for networks: nothing else "
                 "bounds a record's gradient"
             )
-        check_batches(terms)
 
 
 class NetworkSGDRules(PrivateSGDRules):

@@ -27,7 +27,7 @@ from parley.privacy.accounting.joint_series import JointSeries
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.events import Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
-from parley.privacy.mechanisms.banded import Band, best_band
+from parley.privacy.mechanisms.banded import MOST_STEPS, Band, best_band
 from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import Tables
 from parley.tasks.networks.algorithm import NetworkSGD, check_steps
@@ -37,7 +37,7 @@ from parley.tasks.networks.modules import Route, module_scores, parameters_of, s
 from parley.tasks.networks.objective import NetworkParameters, cross_entropy, squared
 from parley.tasks.networks.prepared_rows import NetworkRows
 from parley.tasks.networks.question import NetworkGradientQuestion
-from parley.tasks.networks.stable_plan import StablePlan, StableSeries, require_study
+from parley.tasks.networks.stable_plan import StablePlan, StableSteps, require_study
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.tasks.networks.training_checkpoint import TrainingCheckpoint, load_training_checkpoint
 from parley.validate import Floats, positive, upper, whole
@@ -84,6 +84,8 @@ class NetworkPlan:
             raise SettingError(f"noise = {self.noise!r}: expected 'independent' or 'correlated'")
         if self.noise == "correlated" and self.mechanism != "gaussian":
             raise SettingError("noise = 'correlated': expected mechanism = 'gaussian' beside it; no other is proved")
+        if self.noise == "correlated" and self.steps > MOST_STEPS:
+            raise SettingError(f"epochs = {self.epochs}: expected at most {MOST_STEPS:,} steps beside correlated noise")
 
     @property
     def steps(self) -> int:
@@ -212,7 +214,7 @@ class _Answering:
     """The owner's side: one question, its noise, its rows, its books."""
 
     question: NetworkGradientQuestion | MixedGradientQuestion
-    series: Series | StableSeries
+    series: Series | StableSteps
     tables: Tables
     ledger: AnyLedger
     noise: SafeNoise | FastNoise
@@ -272,7 +274,7 @@ def _answering(
 
 def _question(
     made: RecordGradients, plan: NetworkPlan | StablePlan, rows: int
-) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSeries]:
+) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSteps]:
     """(what every step asks, the noise of all answers)."""
     band = _band(plan)
     if band is None or isinstance(plan, StablePlan):

@@ -8,6 +8,7 @@ is turned less well, and bounded all the same.
 Formal guarantee: no private row is looked at for m and L, and both are the same to the bit on every machine.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -20,10 +21,8 @@ from parley.terms.reservoir import Reservoir
 from parley.validate import Floats
 
 DRIVES, SAMPLES, SKIPPED = 16, 500, 250  # of made-up inputs; the first samples of each are left out
-RIDGE, LEAST = (
-    0.01,
-    2.0**-40,
-)  # of the mean variance of a state: directions that move by less are not made larger; and at least
+RIDGE = 0.01  # of the mean variance of a state: directions that move by less are not made larger
+LEAST = 2.0**-40  # that the ridge is at least
 GAIN = 0.3  # the deviation of a turned state under made-up inputs: beyond 1 it is cut
 
 
@@ -56,15 +55,26 @@ class Features:
         ridge = RIDGE * rowwise.folded(covariance.diagonal().copy()[:, None]) / len(covariance) + LEAST
         return mean, GAIN * inverse_root(covariance + ridge * np.eye(len(covariance)))
 
-    def rows(self, inputs: Floats) -> Floats:
-        """(f[t], u[t], 1) of recordings' inputs [recordings, samples, inputs], each from -1 to 1: [recordings, samples,
-        p], all of which lie there, too."""
-        recordings, samples, many = inputs.shape
-        found, (mean, turn) = np.ones((recordings, samples, self.width)), self.turn
-        found[:, :, -1 - many : -1] = inputs
-        for place, states in enumerate(self.nodes.states(inputs)):  # a recording by itself: products round by shape
-            found[place, :, : len(mean)] = settle((states - mean) @ turn.T, -1.0, 1.0)
+    def rows(self, recordings: Sequence[Floats]) -> list[Floats]:
+        """(f[t], u[t], 1) [samples, p] of each recording's inputs [samples, inputs], from -1 to 1, as these are.
+
+        Formal guarantee: a recording's rows are a function of its own inputs, to the bit. They are driven together,
+        element by element, as long as the longest, and turned each at its own length: products round by shape.
+        """
+        mean, turn = self.turn
+        found = []
+        for inputs, states in zip(recordings, self.nodes.states(_padded(recordings)), strict=True):
+            turned = settle((states[: len(inputs)] - mean) @ turn.T, -1.0, 1.0)
+            found.append(np.column_stack([turned, inputs, np.ones(len(inputs))]))
         return found
+
+
+def _padded(recordings: Sequence[Floats]) -> Floats:
+    """Recordings' inputs [recordings, samples of the longest, inputs], zeros behind their ends."""
+    padded = np.zeros((len(recordings), max(map(len, recordings)), recordings[0].shape[1]))
+    for place, inputs in enumerate(recordings):
+        padded[place, : len(inputs)] = inputs
+    return padded
 
 
 @lru_cache(maxsize=8)

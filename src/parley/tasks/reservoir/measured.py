@@ -85,7 +85,11 @@ def compared(terms: Terms, owner: Owner, model: JointModel, new: Table | None) -
     tables = owner.prepare(terms).tables
     records = tables.held_out.in_memory().X if new is None else new_records(terms.model, new)
     if not len(records):
-        raise ModelError("model.holdout: these terms hold no recordings out; give new ones with --data")
+        raise ModelError(
+            "model.holdout: these terms hold no recordings out; give new ones with --data"
+            if new is None
+            else "new recordings: expected one or more"
+        )
     alone = best_read_out(pooled_moments([tables.train.in_memory().X]), terms.model)
     return len(records), {"together": _metrics(records, model.theta_), "alone": _metrics(records, alone)}
 

@@ -2,7 +2,9 @@
 what the reservoir says and the target.
 
 Formal guarantee: a prepared record is a function of that recording's rows and the terms; no other recording touches
-it. So replacing one recording, with all its samples, replaces one record.
+it. So replacing one recording, with all its samples, by one that begins where it began replaces one record: the order
+in which recordings begin is public, for by it they are held out. (One that began elsewhere would shift the places of
+those between, and bring others of them into training.)
 """
 
 from collections.abc import Iterator
@@ -50,8 +52,8 @@ class ReservoirPreparation(Preparation):
         return size * (size + 1) // 2
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
-        """(training, held-out) records, one a recording, in the order in which they begin; recordings are held out by
-        their places."""
+        """(training, held-out) records, one a recording, in the order in which they begin, which is public; recordings
+        are held out by their places."""
         source, columns = open_table(table), [*self.features, self.model.target, reservoir_of(self.model).recording]
         if source.streams:
             raise DataError(f"{name}: a streamed table cannot be told into recordings; give one file")
@@ -66,10 +68,9 @@ class ReservoirPreparation(Preparation):
         can be at most, as upper triangles [recordings, width]."""
         reservoir, i, j = reservoir_of(self.model), *np.triu_indices(features_of(self.model).width + 1)
         found = [np.empty((0, len(i)))]
-        for rows, lengths in self._driven(table, name):
-            for one, length in zip(rows, lengths, strict=True):
-                z = one[reservoir.washout : length]
-                found.append(((z.T @ z)[i, j] / reservoir.rows)[None])
+        for rows in self._driven(table, name):
+            z = rows[reservoir.washout :]
+            found.append(((z.T @ z)[i, j] / reservoir.rows)[None])
         return np.concatenate(found)
 
     def states(self, table: Rows, name: str) -> Floats:
@@ -77,30 +78,29 @@ class ReservoirPreparation(Preparation):
         column, inputs = reservoir_of(self.model).recording, self._inputs(table, name)
         found = np.empty((len(inputs), features_of(self.model).width))
         places = by_recording(table, column, np.arange(len(inputs)), name, "its recording")
-        for some in self._batches(places, max(map(len, places), default=1)):
-            rows = features_of(self.model).rows(_padded([inputs[each] for each in some], max(map(len, some))))
-            for each, one in zip(some, rows, strict=True):
-                found[each] = one[: len(each)]
+        for some in self._batches(places):
+            for each, rows in zip(some, features_of(self.model).rows([inputs[each] for each in some]), strict=True):
+                found[each] = rows
         return found
 
     def one_recording(self, raw: Floats) -> Floats:
         """The same of raw inputs [n, inputs] that are one recording."""
         scaled = [_scaled(cells, *ends) for cells, ends in zip(raw.T, self._scales, strict=True)]
-        rows: Floats = features_of(self.model).rows(np.column_stack(scaled)[None])[0]
-        return rows
+        return features_of(self.model).rows([np.column_stack(scaled)])[0]
 
-    def _driven(self, table: Rows, name: str) -> Iterator[tuple[Floats, list[int]]]:
-        """Some recordings' rows (f, u, 1, y) [recordings, samples, p + 1], and how many of each are samples."""
+    def _driven(self, table: Rows, name: str) -> Iterator[Floats]:
+        """Every recording's rows (f, u, 1, y) [samples, p + 1] that count."""
         features, reservoir = features_of(self.model), reservoir_of(self.model)
         require_columns(table, [*self.features, self.model.target, reservoir.recording], name)
         cells = np.column_stack([self._inputs(table, name), self.target(table, name)])
         pieces = by_recording(table, reservoir.recording, cells, name, "its recording")
-        for some in self._batches([piece[: reservoir.samples] for piece in pieces], reservoir.samples):
-            padded = _padded(some, reservoir.samples)
-            yield np.concatenate([features.rows(padded[:, :, :-1]), padded[:, :, -1:]], axis=2), list(map(len, some))
+        for some in self._batches([piece[: reservoir.samples] for piece in pieces]):
+            driven = features.rows([piece[:, :-1] for piece in some])
+            yield from (np.column_stack([rows, piece[:, -1]]) for rows, piece in zip(driven, some, strict=True))
 
-    def _batches(self, pieces: list[NDArray[Any]], longest: int) -> Iterator[list[NDArray[Any]]]:
-        """As many recordings at a time as memory should hold."""
+    def _batches(self, pieces: list[NDArray[Any]]) -> Iterator[list[NDArray[Any]]]:
+        """As many recordings at a time as memory should hold, by the longest of them."""
+        longest = max(map(len, pieces), default=1)
         step = max(1, AT_ONCE // (longest * features_of(self.model).width))
         yield from (pieces[start : start + step] for start in range(0, len(pieces), step))
 
@@ -124,14 +124,6 @@ class ReservoirPreparation(Preparation):
 def _scaled(cells: Floats, low: float, high: float, centre: float, scale: float) -> Floats:
     """Numbers [n] cut to their bounds, which become -1 and 1."""
     return settle((np.clip(cells, low, high) - centre) / scale, -1.0, 1.0)
-
-
-def _padded(pieces: list[NDArray[Any]], samples: int) -> Floats:
-    """Recordings of at most so many samples [recordings, samples, columns], zeros behind their ends."""
-    padded = np.zeros((len(pieces), samples, pieces[0].shape[1]))
-    for place, piece in enumerate(pieces):
-        padded[place, : len(piece)] = piece
-    return padded
 
 
 def record_design(records: Floats) -> Design:

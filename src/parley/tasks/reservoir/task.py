@@ -13,8 +13,14 @@ from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.reservoir.objective import ReadOutError
 from parley.tasks.reservoir.question import StateMomentsQuestion
 from parley.tasks.reservoir.recordings import ReservoirPreparation, reservoir_of, reservoir_preparation
+from parley.tasks.several_recordings import several_recordings
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable
+
+HELD_OUT = (
+    "Recordings are held out by the order in which they begin, which is not protected: what is promised is about a "
+    "recording replaced by one that begins where it began."
+)
 
 
 class EchoStates(Task):
@@ -22,7 +28,6 @@ class EchoStates(Task):
 
     name = "reservoir"
     unit = "recording"
-    several = " Somebody with m recordings is promised m times that ε."
     predicts = True
     instead = (
         "model.kind: echo-state networks cannot be planned, negotiated, refined or learned without a centre yet; "
@@ -52,6 +57,9 @@ class EchoStates(Task):
     def record_column(self, model: Model) -> str:
         return reservoir_of(model).recording
 
+    def several(self, agreement: Agreement) -> str:
+        return several_recordings(agreement.setup, agreement.part.name)
+
     def purpose(self, agreement: Agreement) -> list[str]:
         """What is predicted from what, by which reservoir."""
         model = agreement.setup.terms.model
@@ -63,6 +71,7 @@ class EchoStates(Task):
             "changes them.",
             f"The first {reservoir.samples:,} samples of a recording count, but for the first {reservoir.washout:,}, "
             "while the nodes forget how they began. Rows are in the order of time.",
+            *([HELD_OUT] if model.holdout else []),
         ]
 
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:

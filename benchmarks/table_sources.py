@@ -1,0 +1,196 @@
+"""One table, wherever it lies: the same prepared rows to the bit, the same releases; and what reading a CSV file takes.
+
+The first part writes one table as CSV (plain, gz, zst), as Parquet (a file, a folder, a hive folder), as an Arrow file,
+and puts them into a local S3 server (moto's, where moto_server is at hand, else the one of tests/support). Of each it
+compares prepared rows bit by bit and one answer with noise of one seed; a study with one seed where tables are not
+streamed.
+
+The second part reads a CSV file in processes of their own, by pandas and held, as it once was, and as it is now:
+seconds of CPU and the most memory (VmHWM), as ratios of one run. `cells`: every cell is gone through as text once;
+`rows`: three columns are prepared for terms.
+
+    python benchmarks/table_sources.py [--rows 2000000] [--columns 20] [--part same|csv]
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.dataset as dataset
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+SMALL = 20_000  # rows of the first part
+READERS = ("pandas", "now")
+WORK = ("cells", "rows")
+
+
+def terms(rows: int):
+    """A regression on three columns: a number, one with gaps of its own, and names."""
+    import parley
+
+    bounds = {"x0": [-4.0, 4.0], "x1": [-4.0, 4.0], "y": [-10.0, 10.0]}
+    model = {"kind": "linear-regression", "target": "y", "features": ["x0", "x1", "name"], "radius": 5.0}
+    return parley.Terms.from_dict(
+        {
+            "model": {**model, "bounds": bounds, "categories": {"name": ["a, b", 'c "d"', "e\nf"]}},
+            "learning": {"horizon": 3, "step": 0.1},
+            "privacy": {"clip": 4.0},
+            "owners": [{"name": "a", "records": rows, "epsilon": 1.0}],
+        }
+    )
+
+
+def make_table(rows: int, columns: int, seed: int = 0) -> pa.Table:
+    """Numbers, names with everything that has to be quoted, and a year by which rows are sorted."""
+    rng = np.random.default_rng(seed)
+    made = {f"x{j}": np.round(rng.normal(size=rows).clip(-4, 4), 4) for j in range(columns - 3)}
+    made["y"] = np.round(made["x0"] - made["x1"] + rng.normal(size=rows) / 10, 4)
+    made["name"] = np.array(["a, b", 'c "d"', "e\nf", "other"])[rng.integers(0, 4, rows)]
+    made["year"] = np.sort(rng.integers(2020, 2025, rows)).astype(str)
+    return pa.table(made)
+
+
+def write_all(table: pa.Table, folder: Path) -> dict[str, Path]:
+    """The same rows in the same order, as every kind of table."""
+    places = {ending: folder / f"t{ending}" for ending in (".csv", ".csv.gz", ".csv.zst", ".parquet", ".arrow")}
+    for ending in (".csv", ".csv.gz", ".csv.zst"):
+        with pa.output_stream(places[ending]) as file:  # packed as its name says
+            arrow_csv.write_csv(table, file)
+    pq.write_table(table, places[".parquet"], row_group_size=7000)
+    feather.write_feather(table, places[".arrow"], chunksize=7000)
+    (folder / "parts").mkdir()
+    for number, start in enumerate(range(0, len(table), 6000)):
+        pq.write_table(table.slice(start, 6000), folder / "parts" / f"{number:03}.parquet", row_group_size=2500)
+    hive = dataset.partitioning(pa.schema([("year", pa.string())]), flavor="hive")
+    dataset.write_dataset(table, folder / "hive", format="parquet", partitioning=hive)
+    return {**places, "folder": folder / "parts", "hive folder": folder / "hive"}
+
+
+def prepared(source) -> bytes:
+    """The prepared rows, as bytes."""
+    import parley
+    from parley.data.parts import parts_of
+
+    preparation = parley.Owner("a", source).prepare(terms(SMALL)).setup.preparation
+    blocks = [preparation.block(rows, "a") for _, rows in parts_of(source, ["x0", "x1", "name", "y"])]
+    stacked = [np.concatenate([getattr(block, part) for block in blocks]) for part in ("X", "y", "weight")]
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in stacked)
+
+
+def compare(places: dict[str, Path | str]) -> None:
+    """Say of every place whether rows, one answer and a study are those of the first one."""
+    import parley
+    from parley.data.sources import open_table
+    from parley.privacy.mechanisms import FastNoise
+    from parley.protocol.queries import GradientQuery
+
+    agreed, first = terms(SMALL), None
+    print(f"{'table':<20} {'prepared rows':>14} {'one answer':>22} {'study, same seed':>18}")
+    for name, place in places.items():
+        source = open_table(place)
+        rows = prepared(source)
+        owner = parley.Owner("a", source, noise=FastNoise(3))
+        owner.accept(agreed)
+        width = owner.prepare(agreed).tables.train.width
+        answer = owner.answer(GradientQuery.ask(agreed.hash, "learner", 1, np.full(width, 0.1))).value
+        study = None if source.streams else parley.train(agreed, [parley.Owner("a", source)], replicates=20, seed=1)
+        theta = None if study is None else study.theta.tobytes()
+        first = first or (rows, answer, theta)
+        apart = float(np.abs(np.asarray(answer) - np.asarray(first[1])).max())
+        said = "streamed: none" if theta is None else "same bits" if theta == first[2] else "ANOTHER"
+        same = "same bits" if apart == 0 else f"apart by {apart:.0e}"
+        print(f"{name:<20} {'same bits' if rows == first[0] else 'OTHERS':>14} {same:>22} {said:>18}")
+
+
+def same_everywhere(columns: int) -> None:
+    import object_store
+
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        try:
+            store, server = stack.enter_context(object_store.moto_server()), "moto"
+        except (OSError, TypeError):  # not installed, or without what its server needs
+            store, server = stack.enter_context(object_store.small_server()), "of tests/support"
+        places = write_all(make_table(SMALL, columns), Path(folder))
+        store.put_folder("lake/tables", folder)
+        there = {f"s3 {name}": f"s3://lake/tables/{place.name}" for name, place in places.items()}
+        print(f"{SMALL} rows x {columns} columns; S3 server: {server}")
+        compare({**places, **there})
+
+
+def read(path: Path, reader: str, work: str, rows: int) -> None:
+    """What a child does; it prints its seconds of CPU and its peak in MB."""
+    import pandas as pd
+
+    import parley
+    from parley.data.parts import parts_of
+    from parley.data.sources import open_table
+    from parley.data.sources.text_file import TextFile
+
+    class Held(TextFile):
+        form = "csv"
+
+        def parsed(self):
+            return pd.read_csv(self.path, dtype=str, index_col=False)
+
+    began = time.process_time()
+    source = Held(path) if reader == "pandas" else open_table(path)
+    if work == "cells":
+        names = [name for name, _ in source.schema]
+        assert sum(len(part) for _, part in parts_of(source, names)) == rows
+    else:
+        parley.Owner("a", source).prepare(terms(rows))
+    lines = Path("/proc/self/status").read_text().splitlines()
+    peak = float(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1024
+    print(time.process_time() - began, peak)
+
+
+def csv_before_and_now(rows: int, columns: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        with path.open("wb") as file:
+            for start in range(0, rows, 100_000):
+                piece = make_table(min(100_000, rows - start), columns, start)
+                arrow_csv.write_csv(piece, file, arrow_csv.WriteOptions(include_header=start == 0))
+        print(f"\n{rows} rows x {columns} columns, {path.stat().st_size / 1e6:.0f} MB of CSV")
+        print(f"{'work':<8} {'reader':<8} {'CPU-s':>8} {'peak MB':>9} {'CPU ratio':>10} {'memory ratio':>13}")
+        for work in WORK:
+            before = None
+            for reader in READERS:
+                command = [sys.executable, __file__, "--child", reader, "--work", work, "--path", str(path)]
+                done = subprocess.run([*command, "--rows", str(rows)], check=True, capture_output=True, text=True)
+                cpu, peak = map(float, done.stdout.split())
+                before = before or (cpu, peak)
+                ratios = f"{cpu / before[0]:>10.2f} {peak / before[1]:>13.2f}"
+                print(f"{work:<8} {reader:<8} {cpu:>8.1f} {peak:>9.0f} {ratios}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--part", choices=("same", "csv"))
+    parser.add_argument("--child", choices=READERS, help=argparse.SUPPRESS)
+    parser.add_argument("--work", choices=WORK, help=argparse.SUPPRESS)
+    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        read(options.path, options.child, options.work, options.rows)
+        return
+    if options.part in (None, "same"):
+        same_everywhere(options.columns)
+    if options.part in (None, "csv"):
+        csv_before_and_now(options.rows, options.columns)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""A table in files that declare their columns' types: one file, or a folder of files as one table. Nothing of it is
+held: rows are read when they are asked for, in order.
+
+What a file declares is what its cells are read by (`arrow_cells`): types are never guessed from cells, and all files of
+a folder declare the same.
+"""
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import pandas as pd
+import pyarrow as pa
+
+from parley.data.schema import Schema, declared_by_arrow
+from parley.data.sources.arrow_frames import as_frame, example_of, usual_schema, without_index
+from parley.data.sources.files import DataFile, LocalFile, Stamp, discreet
+from parley.data.sources.source import AT_ONCE, Chunk, TableSource
+from parley.errors import DataError
+
+READERS = 4  # files of a folder that are digested or looked at at once
+# bytes read at a time for each core, shared out among the columns, where a folder is read again and again
+BUFFERS = 32 << 20
+FEW_BUFFERS = 4 << 20  # where a table is gone through once
+
+Cells = tuple[tuple[str, str | None], ...]  # (name of a column, the cell that all rows of a file have there)
+
+
+class Format(Protocol):
+    """How files hold columns: rows lie in groups that are read apart."""
+
+    form: str  # what messages call it
+
+    def schema(self, file: DataFile) -> pa.Schema:
+        """The columns that a file declares."""
+
+    def groups(self, file: DataFile) -> Sequence[int]:
+        """How many rows each of its groups has."""
+
+    def batches(
+        self, file: DataFile, groups: Sequence[int], columns: Sequence[str], most: int, each: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """(a group, some of its rows) of these groups in their order, at most so many rows at a time; `each`: bytes of
+        a column that are read at a time."""
+
+    def table(self, file: DataFile, columns: Sequence[str]) -> pa.Table:
+        """All rows at once."""
+
+
+class ColumnarTable(TableSource):
+    """Files of one format as one table. A kind of it says which files those are."""
+
+    kind: ClassVar[bytes]  # what its digest begins with
+    form: ClassVar[Format]
+
+    def __init__(self, place: Path | DataFile) -> None:
+        self.place = place if isinstance(place, DataFile) else LocalFile(place)
+        super().__init__(self.place.path if isinstance(self.place, LocalFile) else None)
+
+    @abstractmethod
+    def found(self) -> tuple[DataFile, ...]:
+        """The files that are there now, in their order."""
+
+    def cells_of(self, file: DataFile) -> Cells:
+        """What all rows of a file have in columns that it does not hold itself."""
+        return ()
+
+    @property
+    def where(self) -> str:
+        return self.place.where
+
+    @cached_property
+    def parts(self) -> tuple[DataFile, ...]:
+        return self.found()
+
+    @property
+    def placed_by(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.cells_of(self.parts[0]))
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as the first file declares them, but for those in which pandas keeps an index; then those that
+        folders are named after, as text."""
+        declared = self._declared(self.parts[0])
+        beside = [name for name, _ in self.cells_of(self.parts[0])]
+        twice = next((name for name in beside if name in declared.names or beside.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"{self.where}: column {twice!r} is named more than once, by folders or inside of files")
+        return pa.schema([*declared, *((name, pa.string()) for name in beside)])
+
+    def _declared(self, file: DataFile) -> pa.Schema:
+        with discreet(file.where, self.form.form):
+            return without_index(self.form.schema(file))
+
+    @property
+    def schema(self) -> Schema:
+        return declared_by_arrow(self.arrow_schema)
+
+    @cached_property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """All groups of rows. Files that declare other columns, or other types of them, are refused by that alone."""
+        found: list[Chunk] = []
+        self.require_unchanged()
+        for file in self.parts:
+            beside = [(name, pa.string()) for name, _ in self.cells_of(file)]
+            if not pa.schema([*self._declared(file), *beside]).equals(self.arrow_schema):
+                raise DataError(
+                    f"{file.where}: its columns or their types differ from those of {self.parts[0].name}; write all "
+                    f"files alike"
+                )
+            with discreet(file.where, self.form.form):
+                found += [Chunk(rows, (file, group)) for group, rows in enumerate(self.form.groups(file))]
+        self.require_unchanged()
+        return tuple(found)
+
+    @cached_property
+    def _stamps(self) -> tuple[Stamp, ...]:
+        return self._look()
+
+    def _look(self) -> tuple[Stamp, ...]:
+        if isinstance(self.place, LocalFile):
+            return tuple(file.stamp() for file in self.parts)
+        with ThreadPoolExecutor(READERS) as pool:  # a store is asked about every object
+            return tuple(pool.map(lambda file: file.stamp(), self.parts))
+
+    def require_unchanged(self) -> None:
+        """Refuse if a file was changed, added or taken away since the table was first looked at: places and sizes are
+        promises."""
+        if self.found() != self.parts or self._look() != self._stamps:
+            raise DataError(
+                f"{self.where}: its files changed since the table was opened; put them back, or open a table that "
+                f"stays as it is"
+            )
+
+    def __len__(self) -> int:
+        return sum(chunk.rows for chunk in self.chunks)
+
+    @property
+    def example(self) -> pd.DataFrame:
+        return example_of(self.arrow_schema)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._batches(self.chunks, columns, AT_ONCE, buffer_size(len(columns), FEW_BUFFERS))
+
+    def chunk_batches(self, chunks: Sequence[Chunk], columns: Sequence[str], at_once: int) -> Iterator[pa.RecordBatch]:
+        return self._batches(chunks, columns, at_once, buffer_size(len(columns)))
+
+    def _batches(self, some: Sequence[Chunk], columns: Sequence[str], most: int, each: int) -> Iterator[pa.RecordBatch]:
+        """The rows of these groups in order, at most so many at a time; each group whole, or an error."""
+        for file, chunks in groupby(some, key=lambda chunk: chunk.place[0]):
+            left = {chunk.place[1]: chunk.rows for chunk in chunks}
+            beside = dict(self.cells_of(file))
+            with discreet(file.where, self.form.form):
+                for group, batch in self.form.batches(file, list(left), self._own(columns, beside), most, each):
+                    left[group] -= len(batch)
+                    if left[group] < 0:
+                        raise DataError(f"{file.where}: it holds more rows than when the table was opened")
+                    yield _with_cells(batch.cast(usual_schema(batch.schema)), beside, columns)
+            if any(left.values()):
+                raise DataError(f"{file.where}: it holds fewer rows than when the table was opened")
+
+    def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        wanted = self.arrow_schema.names if columns is None else list(dict.fromkeys(columns))
+        self.require_unchanged()
+        parts = []
+        for file in self.parts:
+            beside = dict(self.cells_of(file))
+            with discreet(file.where, self.form.form):
+                own = self.form.table(file, self._own(wanted, beside))
+                parts.append(_with_cells(own.replace_schema_metadata(None), beside, wanted))
+        self.require_unchanged()
+        return as_frame(pa.concat_tables(parts))
+
+    def _own(self, columns: Sequence[str], beside: Mapping[str, str | None]) -> list[str]:
+        """Those of these columns that files hold themselves; where others are beside them one at least, which tells how
+        many rows there are."""
+        own = [column for column in dict.fromkeys(columns) if column not in beside]
+        return own or self.arrow_schema.names[: bool(beside)]
+
+    def digest(self) -> bytes:
+        """Of the bytes of its files, in their order, and of what their folders say; they are watched from then on
+        (`require_unchanged`)."""
+        self.require_unchanged()
+        with ThreadPoolExecutor(READERS) as pool:
+            parts = list(pool.map(lambda file: file.digest(), self.parts))
+        self.require_unchanged()
+        beside = [self.cells_of(file) for file in self.parts]
+        said = json.dumps(beside).encode() if any(beside) else b""
+        return hashlib.sha256(self.kind + b"".join(parts) + said).digest()
+
+
+def _with_cells(rows: Any, beside: Mapping[str, str | None], columns: Sequence[str]) -> Any:
+    """A batch or a table with those of these columns that are the same in all of its rows."""
+    if not beside:
+        return rows
+    for name, cell in beside.items():
+        rows = rows.append_column(name, pa.repeat(pa.scalar(cell, pa.string()), rows.num_rows))
+    return rows.select([name for name in rows.schema.names if name in columns])
+
+
+def buffer_size(columns: int, buffers: int = BUFFERS) -> int:
+    """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many
+    columns."""
+    return max(buffers // max(columns, 1), 1 << 16)
