@@ -59,7 +59,7 @@ def prv(error: float) -> float | None:
     try:
         from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
     except ImportError:
-        print("  prv-accountant is not installed: pip install 'parley[bench]'")
+        print("  prv-accountant is not installed: pip install 'parley-dp[bench]'")
         return None
 
     def work() -> tuple[float, float, float]:
@@ -76,7 +76,7 @@ def opacus() -> None:
     try:
         from opacus.accountants import PRVAccountant
     except ImportError:
-        print("  Opacus is not installed: pip install 'parley[torch]'")
+        print("  Opacus is not installed: pip install 'parley-dp[torch]'")
         return
     accountant = PRVAccountant()
     accountant.history = [(SIGMA, RATE, STEPS)]

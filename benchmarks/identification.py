@@ -64,7 +64,7 @@ def peer(samples: int = 2000, repeats: int = 20) -> None:
     try:
         from pydmd import DMDc as Peer
     except ModuleNotFoundError:
-        print("PyDMD is not installed: pip install 'parley[bench]'")
+        print("PyDMD is not installed: pip install 'parley-dp[bench]'")
         return
     # PyDMD's own example of DMDc: Helmert's matrix, as many inputs as states; longer, so that the data determine both
     # matrices.

@@ -2,7 +2,7 @@
 and the rest.
 
 python benchmarks/network.py            [--flower: beside rounds over a Flower federation, which takes minutes and needs
-parley[flower]]
+parley-dp[flower]]
 """
 
 import json

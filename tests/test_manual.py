@@ -23,7 +23,7 @@ SHOWN_ELSEWHERE = {
 def test_it_builds_without_a_warning(tmp_path):
     """All of it is read and every reference looked up; nothing is drawn, which would take as long again."""
     for library in ("sphinx", "myst_parser", "furo"):
-        pytest.importorskip(library, reason="the manual needs the extra parley[docs]")
+        pytest.importorskip(library, reason="the manual needs the extra parley-dp[docs]")
     words = ["-q", "-W", "--keep-going", "-b", "dummy", "-d", tmp_path / "read", DOCS, tmp_path / "built"]
     built = subprocess.run([sys.executable, "-m", "sphinx", *words], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
@@ -57,7 +57,7 @@ def documented():
 def test_every_parameter_of_the_reference_has_its_words(module, name):
     """In the docstring of a class or of one that it is made from: an estimator has those that all of them share."""
     if "networks" in module:
-        pytest.importorskip("torch", reason="networks need the extra parley[torch]")
+        pytest.importorskip("torch", reason="networks need the extra parley-dp[torch]")
     thing = getattr(import_module(module), name)
     kinds = inspect.getmro(thing) if inspect.isclass(thing) else (thing,)
     texts = [inspect.cleandoc(kind.__doc__ or "") for kind in kinds if kind.__module__.startswith("parley")]

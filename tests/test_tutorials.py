@@ -20,7 +20,7 @@ def test_there_are_four():
 def test_every_block_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.stem == "recommender":
-        pytest.importorskip("numba", reason="ratings need the extra parley[ratings]")
+        pytest.importorskip("numba", reason="ratings need the extra parley-dp[ratings]")
     names: dict[str, object] = {}
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     assert {language for language, _ in blocks} <= {"python", "sh", "toml"}

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib.metadata import distributions
@@ -72,7 +73,7 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
     """`constraints.txt` would hide a library that comes along with another today."""
     core, found = declared(PROJECT["dependencies"]), imported()
     users = ("deploy", "flower", "cluster", "ratings", "sql", "torch")
-    extras = set().union(*(declared(PROJECT["optional-dependencies"][name]) for name in users)) - {"parley"}
+    extras = set().union(*(declared(PROJECT["optional-dependencies"][name]) for name in users)) - {"parley-dp"}
     assert {name: str(file) for name, file in found.items() if name not in core | extras} == {}
     assert sorted((core | extras) - set(found)) == []
     for module, extra in _EXTRAS.items():  # what a command says is missing is what the extra brings
@@ -81,27 +82,63 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
         assert wanted not in core
 
 
+TOP = ("*.in", "*.md", "pyproject.toml", "conftest.py", "constraints.txt", "LICENSE", "Makefile")
+BUILD = """
+import os, sys, tarfile
+builder, backend, source, out = sys.argv[1:]
+sys.path.append(builder)
+built = __import__(backend, fromlist=["build_sdist"])
+os.chdir(source)
+name = built.build_sdist(out)
+with tarfile.open(f"{out}/{name}") as opened:
+    opened.extractall(out, filter="data")
+os.chdir(f"{out}/{name.removesuffix('.tar.gz')}")
+built.build_wheel(out)
+"""
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built from a copy by what the project says builds it and nothing else: nothing is left behind in the
-    sources. Skipped where pip finds nothing to build with."""
-    folder = tmp_path_factory.mktemp("wheel")
+def built(tmp_path_factory):
+    """A folder with the source distribution and the wheel that is built from it and nothing else, from a copy: nothing
+    is left behind in the sources. Skipped where pip finds nothing to build with."""
+    folder = tmp_path_factory.mktemp("built")
     system = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
     got = pip("install", "--no-compile", "--only-binary", ":all:", "--target", folder / "builder", *system["requires"])
     if got.returncode != 0:
         pytest.skip(f"pip cannot install anything here: {got.stderr.strip().splitlines()[-1:]}")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder / name)
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    build = (
-        f"import sys; sys.path.append({str(folder / 'builder')!r}); import {system['build-backend']} as backend; "
-        f"backend.build_wheel({str(folder)!r})"
+    for file in source_files():
+        (folder / "source" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, folder / "source" / file)
+    words = map(str, (folder / "builder", system["build-backend"], folder / "source", folder))
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", BUILD, *words], capture_output=True, text=True, check=False
     )
-    built = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", build], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert built.returncode == 0, built.stderr[-2000:]
-    return next(folder.glob("parley-*.whl"))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return folder
+
+
+def source_files():
+    """What the source distribution is made of, as it lies here: files at the top and those of its folders."""
+    top = [file for name in TOP for file in ROOT.glob(name)]
+    inside = [
+        file
+        for folder in ("benchmarks", "deploy", "docs", "src", "tests")
+        for file in (ROOT / folder).rglob("*")
+        if file.is_file() and not any(part.startswith((".", "__pycache__")) for part in file.relative_to(ROOT).parts)
+    ]
+    made = (".egg-info", "deploy/rehearsal/")
+    return [file.relative_to(ROOT) for file in top + inside if not any(part in str(file) for part in made)]
+
+
+def test_nobody_is_told_to_install_what_others_called_parley():
+    told = re.compile(r"pip install[^\n`#]* '?parley\b(?!-dp)|\bparley\[[a-z]")
+    files = [file for file in source_files() if file.suffix in (".md", ".py", ".service", ".toml", ".yml", "")]
+    assert [str(file) for file in files if told.search((ROOT / file).read_text(encoding="utf-8"))] == []
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    return next(built.glob("parley_dp-*.whl"))
 
 
 def pip(*words):
@@ -120,7 +157,7 @@ def install(wheel, python, report):
     for needed in json.loads(report.read_text())["install"]:
         name, version = needed["metadata"]["name"], needed["metadata"]["version"]
         here = next(iter(distributions(name=name)), None)
-        if name == "parley" or here is None or here.version != version:
+        if name == "parley-dp" or here is None or here.version != version:
             other.append(needed["download_info"]["url"])
             continue
         for part in {file.parts[0] for file in here.files} - {"..", "__pycache__"}:
@@ -139,27 +176,60 @@ def test_the_wheel_holds_every_file_of_the_package(wheel):
         assert files - set(opened.namelist()) == set()
 
 
-def test_the_wheel_starts_trains_and_releases_with_the_newest_of_what_it_needs(wheel, tmp_path):
+def test_the_source_distribution_holds_what_the_repository_does(built):
+    with tarfile.open(next(built.glob("parley_dp-*.tar.gz"))) as opened:
+        held = {name.partition("/")[2] for name in opened.getnames()}
+    assert {str(file) for file in source_files()} - held == set()
+
+
+def test_the_page_of_the_package_leads_nowhere_that_is_not_there(wheel):
+    """Whoever reads it has no repository around it."""
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
+        page = opened.read(name).decode()
+    assert "Name: parley-dp\n" in page
+    assert "# Parley\n" in page
+    assert re.findall(r"\]\((?!https://)[^)]*\)", page) == []
+    extras = set(re.findall(r"parley-dp\[(\w+)\]`", page))
+    assert extras == {name for name in PROJECT["optional-dependencies"] if name not in ("bench", "dev", "hooks")}
+    for file in re.findall(r"`((?:docs/)?\w+\.md)`", page):
+        assert (ROOT / file).is_file(), file
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
     """A new environment without pip, without byte code and without constraints: what is not declared is not there."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
-    home = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")
-    install(wheel, home / "python", tmp_path / "report.json")
-    regression_table(200).to_csv(tmp_path / "a.csv", index=False)
-    (tmp_path / "terms.toml").write_text(TERMS)
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    home = folder / ("Scripts" if os.name == "nt" else "bin")
+    install(wheel, home / "python", folder / "report.json")
+    return home
+
+
+def commands_of(home, folder):
+    """`parley WORDS...` of that environment, typed in that folder."""
+    alone = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COVERAGE"))
+    }
 
     def parley(*words):
-        alone = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COVERAGE"))
-        }
         return subprocess.run(
-            [home / "parley", *words], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=600
+            [home / "parley", *words], cwd=folder, env=alone, capture_output=True, text=True, check=False, timeout=600
         )
 
+    return parley
+
+
+def test_the_wheel_starts_trains_and_releases_with_the_newest_of_what_it_needs(environment, tmp_path):
+    parley = commands_of(environment, tmp_path)
+    regression_table(200).to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "terms.toml").write_text(TERMS)
     said = parley("--help")
     assert said.returncode == 0, said.stderr
     assert "Should we learn together" in said.stdout
+    pages = parley("man", "--to", "pages")
+    assert pages.returncode == 0, pages.stderr
+    assert (tmp_path / "pages" / "parley-owner-accept.1").read_text().startswith(".TH PARLEY")
     options = parley("train", "--help")
     assert "--ledgers" in options.stdout, options.stderr
     simulated = parley("train", "terms.toml", "--seed", "1", "--json")

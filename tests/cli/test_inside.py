@@ -61,6 +61,7 @@ DRIVE = ("--inputs", "u1,u2", "--states", "x1,x2", "--period", "2", "--max-delay
 # What they print comes from terms, public samples, settings, ledgers, or from what was released; demo's tables are made
 # up.
 NOTHING_PRIVATE = {
+    "man": "what commands say of themselves",
     "pin": "public numbers",
     "demo": "made-up tables",
     "init": "names of columns, numbers of rows, and what becomes public with the terms",

@@ -23,7 +23,7 @@ from parley.protocol.queries import GradientQuery
 from parley.terms import write_terms
 
 distributed = pytest.importorskip(
-    "distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'"
+    "distributed", reason="dask.distributed is not installed; pip install 'parley-dp[cluster]'"
 )
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
 

@@ -249,7 +249,7 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
     """A real local Dask cluster of two processes, told to joblib: the same numbers. Then a daemon whose settings name
     it."""
     distributed = pytest.importorskip(
-        "distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'"
+        "distributed", reason="dask.distributed is not installed; pip install 'parley-dp[cluster]'"
     )
     import joblib
 

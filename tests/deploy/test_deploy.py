@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from parley.cli.app import app
+from parley.cli.app import PARTS, app
 from parley.network.identity.settings import load_owner
 from parley.network.identity.trust import check_identity
+from parley.terms import load_terms
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, GUIDE = ROOT / "deploy", (ROOT / "docs" / "deployment.md").read_text()
@@ -100,6 +101,43 @@ def test_containers_run_as_nobody_and_name_no_registry():
     assert not [line for line in after if line.startswith(("USER 0", "USER root", "RUN"))]
     if shutil.which("hadolint"):
         said("hadolint", str(CONTAINER))
+
+
+def option_words(words):
+    """The options of `parley WORDS...`, or a failure where there is no such command."""
+    group, inner = PARTS[words[0]].load(), words[1]
+    return {option for param in group.commands[inner].params for option in param.opts}
+
+
+def test_the_rehearsal_has_two_owners_three_hosts_a_learner_and_a_database():
+    """Every party starts a command that there is, in a container as hardened as the guide's."""
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((DEPLOY / "compose.yml").read_text())["services"]
+    started = {name: service["command"] for name, service in services.items() if name != "postgres"}
+    kinds = sorted(" ".join(words[:2]) for words in started.values())
+    assert kinds == ["host serve"] * 3 + ["learner run"] + ["owner serve"] * 2 + ["owner snapshot"]
+    for name, words in started.items():
+        assert {word for word in words if word.startswith("--")} <= option_words(words), name
+        party = services[name]
+        assert party["read_only"] is True
+        assert (party["cap_drop"], party["security_opt"]) == (["ALL"], ["no-new-privileges:true"])
+        networks = ["bank-a"] if name == "snapshot" else ["consortium"]
+        assert party["networks"] == networks, name
+    assert services["postgres"]["networks"] == ["bank-a"]
+
+
+def test_what_prepares_the_rehearsal_is_a_script_of_commands_that_there_are(tmp_path):
+    script = DEPLOY / "rehearsal.sh"
+    said("sh", "-n", str(script))
+    words = [line.split() for line in re.findall(r"(?:^ *|\$\()party \S+ (.+)$", script.read_text(), re.M)]
+    assert len(words) >= 9
+    for line in words:
+        options = {word for word in line if word.startswith("--")}
+        assert options <= option_words(line), line
+    terms = re.search(r"terms\.toml <<END\n(.*?)\nEND", script.read_text(), re.S)[1]
+    hosts = "".join(f'\n[[hosts]]\nname = "{name}"' for name in ("h0", "h1", "h2"))
+    (tmp_path / "terms.toml").write_text(terms + hosts)
+    assert [owner.name for owner in load_terms(tmp_path / "terms.toml").owners] == ["bank-a", "bank-b"]
 
 
 def test_guide_and_readme_say_what_lies_in_deploy():

@@ -132,7 +132,7 @@ def test_ranges_are_those_of_the_whole_table():
 
 def test_accept_shows_warnings_and_says_all_of_it_as_json(tmp_path):
     """The sentences on stderr, one object on stdout; and no warning holds a record's value."""
-    pytest.importorskip("grpc", reason="grpcio is not installed; pip install 'parley[deploy]'")
+    pytest.importorskip("grpc", reason="grpcio is not installed; pip install 'parley-dp[deploy]'")
     table = regression_table(300)
     table.loc[7, "x0"] = 98765.4321
     table.to_csv(tmp_path / "a.csv", index=False)
@@ -183,7 +183,7 @@ def test_a_budget_that_promises_nothing_is_warned_of(tmp_path):
 
 
 def test_a_catalogue_that_holds_little_of_what_was_rated_is_warned_of():
-    pytest.importorskip("numba", reason="numba is not installed; pip install 'parley[ratings]'")
+    pytest.importorskip("numba", reason="numba is not installed; pip install 'parley-dp[ratings]'")
     owner, terms = parley.Owner("a", tastes(40, 0)), rating_terms({"a": 40})
     assert warned_of(owner, terms) == []
     [warning] = find_warnings(owner, owner.prepare(terms.changed(model={"items": 60})))

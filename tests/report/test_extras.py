@@ -19,7 +19,7 @@ needy = {
 for command, extra in needy.items():
     error = CliRunner().invoke(app, command.split()).exception
     assert isinstance(error, SettingError), (command, error)
-    assert str(error) == f"this command needs the extra '{extra}': pip install 'parley[{extra}]'", error
+    assert str(error) == f"this command needs the extra '{extra}': pip install 'parley-dp[{extra}]'", error
 assert CliRunner().invoke(app, ["budget", "explain", "--epsilon", "1"]).exit_code == 0
 """
 

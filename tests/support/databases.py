@@ -25,7 +25,7 @@ def server_binaries() -> Path | None:
 
 def require_postgres() -> Path:
     """PostgreSQL's programs; the test is skipped where they or the driver are missing."""
-    pytest.importorskip("adbc_driver_postgresql", reason="the driver is not installed; pip install 'parley[sql]'")
+    pytest.importorskip("adbc_driver_postgresql", reason="the driver is not installed; pip install 'parley-dp[sql]'")
     binaries = server_binaries()
     if binaries is None:
         pytest.skip("no PostgreSQL server is installed here; apt-get install postgresql")
@@ -100,7 +100,7 @@ def write_sqlite(file: Path, script: str) -> str:
 def write_duckdb(file: Path, script: str) -> str:
     """The same of a DuckDB file."""
     if find_spec("duckdb") is None or find_spec("adbc_driver_manager") is None:
-        pytest.skip("DuckDB is not installed; pip install 'parley[sql]'")
+        pytest.skip("DuckDB is not installed; pip install 'parley-dp[sql]'")
     import duckdb
 
     with duckdb.connect(str(file)) as connection:

@@ -176,6 +176,11 @@ PARTS = {
         "For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.",
     ),
     "certs": Part("cli.certs", "certs_app", "Certificates: who is who between organisations."),
+    "man": Part(
+        "cli.man",
+        "man_command",
+        "Write the manual pages of all commands, for `man parley`, `man parley-train` and so on.",
+    ),
 }
 
 
@@ -195,7 +200,8 @@ class _Later(TyperCommand):
             load_terms(files[0])
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        self._refuse_bad_terms(args)
+        if not extra.get("resilient_parsing"):  # words that a shell wants completed are no mistakes
+            self._refuse_bad_terms(args)
         return self._part.load().make_context(info_name, args, parent, **extra)
 
 
@@ -243,6 +249,11 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+def app_command() -> Command:
+    """`parley` itself, with its own options."""
+    return _without_environment(cast(Command, typer.main.get_command(app)))
 
 
 def main() -> None:

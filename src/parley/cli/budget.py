@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from parley.privacy.accounting.compose import Method
 
 budget_app = typer.Typer(
-    no_args_is_help=True, help="What an epsilon means, what releases cost together, how much noise a budget needs."
+    add_completion=False,
+    no_args_is_help=True,
+    help="What an epsilon means, what releases cost together, how much noise a budget needs.",
 )
 budget_app.command("curve")(curve_command)
 

@@ -11,6 +11,7 @@ from parley.report.terminal import console
 from parley.validate import whole
 
 certs_app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="""Certificates: who is who between organisations.
 

@@ -15,6 +15,7 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 from parley.terms import load_terms
 
 host_app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="""For one of three parties, or two, that draw one noise for everybody: keep a journal, accept terms, serve,
     look at what was opened.

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from parley.network.exchange.federation import Federation
 
 learner_app = typer.Typer(
-    no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere."
+    add_completion=False,
+    no_args_is_help=True,
+    help="For the analyst who trains: run the rounds with owners that are elsewhere.",
 )
 
 
@@ -104,7 +106,7 @@ def run_command(
 @learner_app.command("flower")
 def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the app is written.")]) -> None:
     """Write the app that runs the same terms over a Flower federation: `flwr run DIR`. Every party needs
-    parley[flower].
+    parley-dp[flower].
 
     The owners' nodes are started with the path of their daemon's socket: --node-config
     'socket="/run/parley/bank-a.sock"'.

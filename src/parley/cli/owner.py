@@ -21,6 +21,7 @@ from parley.report.terminal import console, errors_console, progress_bar, warn
 from parley.terms import load_terms
 
 owner_app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="""For an organisation that holds a private table: open its books, accept terms, serve, and look at what
     was spent.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PAUSE = 2.0  # seconds between two lines about progress
 
 peer_app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="""For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the
     graph.

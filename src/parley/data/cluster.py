@@ -130,7 +130,7 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
         import dask.config
         import distributed
     except ModuleNotFoundError:
-        raise SettingError("cluster: needs the extra 'cluster': pip install 'parley[cluster]'") from None
+        raise SettingError("cluster: needs the extra 'cluster': pip install 'parley-dp[cluster]'") from None
     try:
         client = distributed.Client(scheduler, timeout=JOINING, set_as_default=False)  # type: ignore[no-untyped-call, unused-ignore]
     except (OSError, ValueError):

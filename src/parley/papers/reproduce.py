@@ -25,7 +25,7 @@ COMMANDS: dict[Document, Callable[..., None]] = {
     pejo2018.DOCUMENT: pejo2018.pejo2018,
     zawacki2024.DOCUMENT: zawacki2024.zawacki2024,
 }
-reproduce_app = typer.Typer()
+reproduce_app = typer.Typer(add_completion=False)
 for document, command in COMMANDS.items():
     reproduce_app.command(document.name)(command)
 

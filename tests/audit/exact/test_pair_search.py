@@ -80,7 +80,7 @@ def test_mutants_are_found(mutant, terms):
 
 
 def test_noise_for_one_epoch_of_correlated_answers_is_found_too_small(monkeypatch):
-    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
     from parley.tasks.networks.correlated import MixedGradientQuestion
 
     whole = MixedGradientQuestion.reach.fget

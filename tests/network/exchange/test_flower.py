@@ -18,7 +18,7 @@ from flower_federation import Flower
 
 import parley
 
-pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley[flower]'")
+pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley-dp[flower]'")
 if os.environ.get("PARLEY_FLOWER") != "1":
     pytest.skip("a Flower federation takes a minute; PARLEY_FLOWER=1 runs it", allow_module_level=True)
 

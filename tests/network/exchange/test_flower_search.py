@@ -9,7 +9,7 @@ from consortium import Consortium, toml_terms
 
 import parley
 
-pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley[flower]'")
+pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley-dp[flower]'")
 from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity

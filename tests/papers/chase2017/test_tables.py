@@ -9,7 +9,7 @@ from parley.cli.app import app
 
 
 def test_a_table_has_published_and_recomputed_figures_beside_each_other(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
     monkeypatch.delenv("PARLEY_DATA", raising=False)
     words = ["--table", "1", "--images", "120", "--epochs", "2", "--batch", "30", "--runs", "1", "--device", "cpu"]
     done = CliRunner().invoke(app, ["reproduce", "chase2017", *words, "--out", str(tmp_path), "--json"])

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 from parley.audit.attacks.generated_images import Generator  # noqa: E402
 from parley.errors import SettingError  # noqa: E402

@@ -31,7 +31,7 @@ NEEDING = {
 def test_without_the_extra_the_command_says_which_one_to_install(without_numba, tmp_path):
     run = CliRunner().invoke(app, ["reproduce", "pejo2018", "--figure", "3", "--data", str(tmp_path)])
     assert run.exit_code != 0
-    assert "parley[ratings]" in str(run.exception)
+    assert "parley-dp[ratings]" in str(run.exception)
 
 
 def test_the_published_games_need_no_extra_and_say_what_disagrees(without_numba):

@@ -72,7 +72,7 @@ def quick(monkeypatch):
 
 
 def test_a_small_sample_is_trained_and_shown_beside_what_was_published(quick):
-    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
     words = ["--table", "4.1", "--trials", "2", "--rows", "20", "--epochs", "0.5", "--device", "cpu", "--json"]
     told = json.loads(asked(*words))["tables"]["4.1"]
     assert told["now"] | {"step": 0.1} == told["now"]
@@ -90,7 +90,7 @@ def test_a_small_sample_is_trained_and_shown_beside_what_was_published(quick):
 
 
 def test_the_network_for_colours_is_trained_on_generated_images():
-    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
     images = table_images("4.3", None, 12)
     found = trained_networks.train_table(TABLES["4.3"], images, 1, epochs=0.5)
     assert (found.images, found.data) == (12, "GENERATED images")
@@ -126,7 +126,7 @@ def test_what_was_kept_of_digits_comes_out_at_half_the_scale():
     "words", [["--trials", "0"], ["--rows", "0"], ["--epochs", "0"], ["--device", "cuda:99"]], ids=str
 )
 def test_sizes_and_devices_that_are_none_are_refused(quick, words):
-    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
     usual = ["--trials", "1"] if "--trials" not in words else []
     done = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--table", "4.1", *usual, *words])
     assert isinstance(done.exception, SettingError)

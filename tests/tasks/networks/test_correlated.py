@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from rings import rings
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 from torch import nn  # noqa: E402
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rings import rings, rings_terms
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 import parley  # noqa: E402
 from parley.data.batches import batch, shuffled  # noqa: E402

@@ -11,7 +11,7 @@ import pytest
 from consortium import SIZES, Consortium
 from rings import rings, rings_terms
 
-pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 import parley
 from parley.terms import write_terms

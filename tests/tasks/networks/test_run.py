@@ -8,7 +8,7 @@ import pytest
 from rings import rings, rings_terms
 from typer.testing import CliRunner
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 import parley  # noqa: E402
 from parley.cli.app import app  # noqa: E402
@@ -47,7 +47,7 @@ def test_rings_are_told_apart_and_the_cost_is_what_was_promised(result):
 
 
 def test_saved_and_read_it_is_the_same_model_and_changed_weights_are_refused(result, tmp_path):
-    pytest.importorskip("safetensors", reason="safetensors is not installed; pip install 'parley[torch]'")
+    pytest.importorskip("safetensors", reason="safetensors is not installed; pip install 'parley-dp[torch]'")
     file, fresh = tmp_path / "model.json", rings(50, 9)
     result.model.save(file)
     again = load_model(file)
@@ -186,7 +186,7 @@ def asked(*words):
 
 
 def test_commands_train_score_and_predict(tmp_path):
-    pytest.importorskip("safetensors", reason="safetensors is not installed; pip install 'parley[torch]'")
+    pytest.importorskip("safetensors", reason="safetensors is not installed; pip install 'parley-dp[torch]'")
     rings(800).to_csv(tmp_path / "a.csv", index=False)
     terms = rings_terms({"a": 800}, model={"holdout": 0.25}, learning=LEARNING)
     write_terms(terms.changed(owners={"a": {"data": str(tmp_path / "a.csv")}}), tmp_path / "terms.toml")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 from parley.tasks.networks.architectures import Architecture  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402

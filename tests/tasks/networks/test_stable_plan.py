@@ -7,7 +7,7 @@ import pytest
 from rings import rings
 from scipy.stats import kstest
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley[torch]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 from torch import nn  # noqa: E402
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'parley[torch]'")
+torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'parley-dp[torch]'")
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_without_the_extra_owners_are_told_before_they_promise_anything(folder, 
         monkeypatch.delitem(sys.modules, name)
     books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6"]
     done = run("train", folder / "terms.toml", *books, "--anyway")
-    assert "parley[ratings]" in str(done.exception)
+    assert "parley-dp[ratings]" in str(done.exception)
     assert not list((folder / "books").glob("*.ledger"))
 
 

@@ -80,7 +80,7 @@ def test_what_is_heard_grows_with_budgets_and_falls_with_items():
 def test_how_many_ratings_measure_the_clip_is_about_what_users_measure():
     """A user's terms before they are clipped, at items that are learned, beside the size that the rule takes for one
     rating."""
-    pytest.importorskip("numba", reason="numba is not installed; pip install 'parley[ratings]'")
+    pytest.importorskip("numba", reason="numba is not installed; pip install 'parley-dp[ratings]'")
     from parley.tasks.ratings.run import learn_items
     from parley.tasks.ratings.worth import _uncut
 

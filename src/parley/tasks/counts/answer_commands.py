@@ -9,6 +9,7 @@ import typer
 from parley.report.terminal import console, print_json, terminal_table
 
 answers_app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="Randomised answers where nobody is trusted: drawn on people's own devices, counted by whoever collects them.",
 )

@@ -136,7 +136,7 @@ class RatingPreparation(Preparation):
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[UserRatings, UserRatings]:
         """One record a user; `holdout` of everybody's ratings are kept for judging."""
         if find_spec("numba") is None:  # now, and not when the first question has come
-            raise SettingError("ratings need the extra 'ratings': pip install 'parley[ratings]'")
+            raise SettingError("ratings need the extra 'ratings': pip install 'parley-dp[ratings]'")
         ratings = self.read(table, terms, name)
         require_records(terms, name, len(ratings.user_names), " users")
         users = by_user(ratings, np.arange(len(ratings.user_names)), *self.target_bounds)

@@ -1,0 +1,55 @@
+"""The guide's way to certificates without `parley certs`: its OpenSSL commands, as typed, and a run with what they
+made."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from consortium import Consortium
+
+from parley.errors import CertificateError
+from parley.network.identity.trust import check_identity
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text()
+REVOKE = "openssl ca -config ca.cnf -cert ca.crt -keyfile ca.key"
+
+
+@pytest.fixture
+def bank(tmp_path):
+    """A consortium whose certificates are OpenSSL's."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    consortium = Consortium(tmp_path, names="a")
+    for file in [*tmp_path.glob("*.key"), *tmp_path.glob("*.c*r*")]:
+        file.unlink()
+    (block,) = [text for text in re.findall(r"```sh\n(.*?)```", GUIDE, re.S) if "openssl req" in text]
+    assert "for name in bank-a bank-b learner" in block
+    typed(block.replace("bank-a bank-b", "a"), tmp_path)
+    yield consortium
+    consortium.close()
+
+
+def typed(block, folder):
+    said = subprocess.run(["sh", "-e", "-c", block], cwd=folder, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    return said.stdout
+
+
+def listed(bank, name):
+    return bank.identity(name).model_copy(update={"revoked": bank.folder / "ca.crl"})
+
+
+def test_openssl_stands_in_for_parley_certs(bank, tmp_path):
+    terms = bank.write_terms(horizon=2)
+    bank.accept(terms)
+    bank.start()
+    for name in ("a", "learner"):
+        check_identity(listed(bank, name), name)
+    assert len(bank.learn()["theta"]) == 3
+    with pytest.raises(CertificateError, match="it is for learner, not for 'a'"):
+        check_identity(bank.identity("learner"), "a")
+    typed(f"{REVOKE} -revoke learner.crt && {REVOKE} -gencrl -out ca.crl", tmp_path)
+    with pytest.raises(CertificateError, match="the authority revoked it"):
+        check_identity(listed(bank, "learner"), "learner")
