@@ -72,6 +72,7 @@ NOTHING_PRIVATE = {
     "peer run": "what was released",
     "owner init": "settings",
     "owner serve": "a log without data",
+    "studio": "an address; what its jobs print says for itself whether it is private",
     "owner ledger": "what was promised and spent",
     "owner backup": "the end of a chain",
     "owner restore": "the end of a chain",

@@ -11,9 +11,12 @@ _EXTRAS = {
     "prometheus_client": "deploy",
     "google": "deploy",
     "flwr": "flower",
+    "jinja2": "studio",
     "numba": "ratings",
     "safetensors": "torch",
+    "starlette": "studio",
     "torch": "torch",
+    "uvicorn": "studio",
 }
 
 
