@@ -12,6 +12,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -149,7 +150,7 @@ class JobFolder:
                 start_new_session=True,
             )
         _wait_for(folder / "running", process)
-        _children.append(process)
+        threading.Thread(target=process.wait, daemon=True).start()  # so that it leaves no zombie behind
         return Job(folder)
 
     def find(self, name: str) -> Job:
@@ -161,14 +162,9 @@ class JobFolder:
 
     def listed(self, kind: str | None = None) -> list[Job]:
         """The latest jobs, the last first; of one kind of command, if one is named."""
-        for process in _children:
-            process.poll()  # so that none is kept as a zombie
         folders = sorted(self.folder.glob("*/command.json"), reverse=True) if self.folder.is_dir() else []
         found = [Job(path.parent) for path in folders[:MOST]]
         return [job for job in found if kind is None or job.command[:1] == (kind,)]
-
-
-_children: list[subprocess.Popen[bytes]] = []
 
 
 def _wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.errors import ParleyError
+from parley.errors import CertificateError, ParleyError
 from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.statement import statement
@@ -58,7 +58,11 @@ def _certificates(settings: OwnerSettings) -> list[list[str]]:
         return []
     rows = [["certificate", "for", "good until", "days left"]]
     for path in (settings.identity.certificate, settings.identity.authority):
-        found = certificates.read_certificate(path)
+        try:
+            found = certificates.read_certificate(path)
+        except CertificateError:
+            rows.append([path.name, "–", "–", "not there, or unreadable"])
+            continue
         names = ", ".join(certificates.names(found)) or "the authority itself"
         rows.append([path.name, names, f"{found.not_valid_after_utc:%Y-%m-%d}", str(certificates.days_left(found))])
     return rows

@@ -63,27 +63,26 @@ function gains(data, c) {
   };
 }
 
-function path(data, c) {
-  const line = (name, values, color, more) => ({ type: "line", name, showSymbol: false,
-    data: values.map((value, round) => [round + 1, value]), lineStyle: { color, width: 2 }, itemStyle: { color },
-    ...more });
-  const series = [line("forecast", data.forecast, c.together)];
-  if (data.interval) {
-    series.push({ type: "line", name: "interval of the forecast at the end", data: [], itemStyle: { color: c.together },
-      markArea: { silent: true, itemStyle: { color: c.together, opacity: 0.15 },
-                  data: [[{ yAxis: data.interval[0] }, { yAxis: data.interval[1] }]] } });
-  }
+function path(data, c, width) {
+  const last = data.forecast.length;
+  const line = (name, values, color, more) => ({ type: "line", name, showSymbol: false, data: values,
+    lineStyle: { color, width: 2, ...more }, itemStyle: { color } });
+  const series = [
+    line("forecast", data.forecast.map((value, round) => [round + 1, value]), c.together),
+    line("its interval at the end", data.interval.map((end) => [last, end]), c.together, { width: 14, opacity: 0.3 }),
+  ];
   if (data.outcome) {
-    const [middle, low, high] = data.outcome, round = data.forecast.length;
-    const segment = { type: "line", name: "outcome: middle half of the runs", data: [[round, low], [round, high]],
-      lineStyle: { color: c.alone, width: 5, opacity: 0.6 }, showSymbol: false, itemStyle: { color: c.alone } };
-    series.push(segment, { type: "scatter", name: "outcome: median", symbol: "diamond", symbolSize: 13,
-      data: [[round, middle]], itemStyle: { color: c.alone } });
+    const [middle, low, high] = data.outcome;
+    series.push(line("outcome: middle half of the runs", [[last, low], [last, high]], c.alone, { width: 5 }),
+      { type: "scatter", name: "outcome: median", symbol: "diamond", symbolSize: 13, data: [[last, middle]],
+        itemStyle: { color: c.alone, borderColor: c.ink, borderWidth: 1 } });
   }
-  return { height: 320, option: {
-    grid: { left: 12, right: 16, top: 40, bottom: 44, containLabel: true },
-    legend: { textStyle: { color: c.ink }, top: 0 },
-    xAxis: axis(c, "round", { type: "value", min: 1, nameGap: 28, minInterval: 1 }),
+  const narrow = width < 700;
+  return { height: narrow ? 380 : 340, option: {
+    grid: { left: 12, right: 24, top: narrow ? 110 : 44, bottom: 44, containLabel: true },
+    legend: { textStyle: { color: c.ink }, top: 0, icon: "roundRect", orient: narrow ? "vertical" : "horizontal",
+              left: narrow ? "left" : "center" },
+    xAxis: axis(c, "round", { type: "value", min: 1, max: Math.max(last, 2), nameGap: 28, minInterval: 1 }),
     yAxis: axis(c, "", { type: "log" }),
     tooltip: { renderMode: "richText", trigger: "axis" }, series } };
 }
@@ -95,7 +94,7 @@ function draw() {
     const data = JSON.parse(source.dataset.chart);
     const place = document.getElementById(source.dataset.on || "chart");
     if (!place) continue;
-    const chart = KINDS[data.kind](data, colours());
+    const chart = KINDS[data.kind](data, colours(), place.clientWidth);
     place.style.height = `${chart.height}px`;
     place.setAttribute("aria-label", data.label);
     let picture = drawn.get(place);
