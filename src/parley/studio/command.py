@@ -1,7 +1,9 @@
 """`parley studio`: a page on this machine on which one plays with a collaboration."""
 
 import socket
+import threading
 import webbrowser
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -59,6 +61,7 @@ def studio_command(
     errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
     if browser:
         webbrowser.open(address)
+    threading.Thread(target=_load_forecasting, daemon=True).start()
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
     server.run(sockets=[listener])
 
@@ -70,6 +73,12 @@ def names(host: str) -> tuple[str, ...]:
         return here
     own = (socket.gethostname().lower(),) if host in ANYWHERE else (f"[{host}]" if ":" in host else host.lower(),)
     return (*here, *own)
+
+
+def _load_forecasting() -> None:
+    """Load what a first forecast needs while the page opens."""
+    for name in ("decisions.games.negotiate", "report.negotiation", "report.what_if"):
+        import_module(f"parley.{name}")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -141,8 +141,9 @@ class JobFolder:
         said = {"command": typed, "title": title, "started": time.strftime("%Y-%m-%d %H:%M:%S")}
         replace_text(folder / "command.json", json.dumps(said), lasting=False)
         with (folder / "log").open("wb") as log, (folder / "result.json").open("wb") as result:
+            # -P: what lies in the folder of tables is data, never a module
             process = subprocess.Popen(  # noqa: S603 - this interpreter, and a folder that was just made
-                [sys.executable, "-m", "parley.studio.worker", str(folder.resolve())],
+                [sys.executable, "-P", "-m", "parley.studio.worker", str(folder.resolve())],
                 cwd=self.place,
                 stdin=subprocess.DEVNULL,
                 stdout=result,

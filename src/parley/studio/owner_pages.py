@@ -10,8 +10,6 @@ from starlette.routing import Route
 from parley.errors import CertificateError, ParleyError
 from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
-from parley.network.serving.statement import statement
-from parley.owner.ledger import Ledger
 from parley.report.ledgers import agreement_rows, chain_line, lifetime_line
 from parley.studio.pages import TERMS, page, studio_of
 
@@ -31,6 +29,8 @@ def show(request: Request) -> Response:
 
 
 def _books(settings: OwnerSettings) -> dict[str, Any]:
+    from parley.network.serving.statement import statement  # with libraries that take their time
+
     content = statement(settings, verify=True)
     return {
         "title": f"Books of {content['owner']}",
@@ -44,6 +44,8 @@ def _books(settings: OwnerSettings) -> dict[str, Any]:
 
 def _tables(settings: OwnerSettings, content: dict[str, Any]) -> list[str]:
     """The digests of the tables that agreements were accepted with."""
+    from parley.owner.ledger import Ledger
+
     ledger = Ledger(settings.ledger)
     try:
         found = [ledger.table(each["terms_hash"]) for each in content["agreements"]]

@@ -3,22 +3,20 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.decisions.forecasting.noise_kinds import kind_of
-from parley.decisions.forecasting.what_if import WhatIf
 from parley.errors import SettingError
-from parley.report import forecast as forecast_words
-from parley.report import negotiation as negotiation_words
-from parley.report import what_if as words
 from parley.studio.form import decimal, field, fields, whole
 from parley.studio.pages import TERMS, page, studio_of
 from parley.studio.playground import PAGE, Played, Playground
+
+if TYPE_CHECKING:
+    from parley.decisions.forecasting.what_if import WhatIf
 
 DRAWN = 60  # owners in the chart of gains
 
@@ -32,7 +30,7 @@ def show(request: Request) -> Response:
     view = _view(played, dict(request.query_params))
     files = {"files": studio.files(TERMS), "file": studio.name_of(played.file)}
     shown = {"view": view, "rows": [_row(played, place) for place in view.places], "count": len(played.terms.owners)}
-    how = {"kind": kind_of(played.terms), "personal": played.personal, "target": played.target}
+    how = {"noise": played.terms.noise, "personal": played.personal, "target": played.target}
     return page(request, "play.html", title=played.terms.title, **files, **shown, **how)
 
 
@@ -56,13 +54,7 @@ def _view(played: Played, asked: Mapping[str, str]) -> View:
 
 def _row(played: Played, place: int) -> dict[str, Any]:
     part = played.terms.owners[place]
-    return {
-        "place": place,
-        "name": part.name,
-        "records": part.records,
-        "epsilon": part.epsilon,
-        "meaning": words.meaning_words(float(part.epsilon), float(played.terms.privacy.delta)),
-    }
+    return {"place": place, "name": part.name, "records": part.records, "epsilon": part.epsilon}
 
 
 async def load(request: Request) -> Response:
@@ -94,7 +86,7 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
         target=decimal(target, "target") if target else None,
         sent=decimal(form.get("sent") or "0", "sent"),
     )
-    return page(request, "now.html", **_at_once(play, form), carried=words.CARRIED, whole=None)
+    return page(request, "now.html", **_at_once(play, form), whole=None)
 
 
 def _owner(played: Played, place: str) -> str:
@@ -120,11 +112,13 @@ async def everyone(request: Request) -> Response:
 def now(request: Request) -> Response:
     """What the sliders mean, at once."""
     play = studio_of(request).play
-    return page(request, "now.html", **_at_once(play, dict(request.query_params)), carried=words.CARRIED, whole=None)
+    return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=None)
 
 
 def whole_forecast(request: Request) -> Response:
     """The whole forecast of what the sliders say, with what owners would choose; nothing where they moved on."""
+    from parley.report import forecast as forecast_words
+
     play = studio_of(request).play
     turn = whole(request.query_params.get("turn", "0"), "turn")
     result = play.whole(turn)
@@ -141,11 +135,13 @@ def whole_forecast(request: Request) -> Response:
         "warnings": result.warnings,
         "caveat": forecast_words.CAVEAT,
     }
-    return page(request, "now.html", **_at_once(play, dict(request.query_params)), carried=None, whole=said)
+    return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=said)
 
 
 def deal(request: Request) -> Response:
     """The budgets that rational owners would choose, and payments."""
+    from parley.report import negotiation as negotiation_words
+
     play = studio_of(request).play
     result = play.negotiation(whole(request.query_params.get("turn", "0"), "turn"))
     if result is None:
@@ -172,11 +168,14 @@ async def save(request: Request) -> Response:
 
 def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
     """What the page shows at once, with the cells of the owners that it shows."""
+    from parley.report import what_if as words
+
     found, played = play.at_once(), play.require()
     view, delta = _view(played, asked), float(found.terms.privacy.delta)
     return {
         "headline": words.headline(found, play.coverage()),
         "sentences": words.sentences(found),
+        "carried": words.CARRIED,
         "cells": [_cell(found, place, delta) for place in view.places],
         "chart": json.dumps(_chart(found)),
         "turn": played.turn,
@@ -185,7 +184,9 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _cell(found: WhatIf, place: int, delta: float) -> dict[str, Any]:
+def _cell(found: "WhatIf", place: int, delta: float) -> dict[str, Any]:
+    from parley.report import what_if as words
+
     owner, part = found.owners[place], found.terms.owners[place]
     return {
         "place": place,
@@ -197,7 +198,7 @@ def _cell(found: WhatIf, place: int, delta: float) -> dict[str, Any]:
     }
 
 
-def _chart(found: WhatIf) -> dict[str, Any]:
+def _chart(found: "WhatIf") -> dict[str, Any]:
     """Every owner's gain with its interval, the largest first; where they are many, those at both ends."""
     ordered = sorted(found.owners, key=lambda owner: -owner.gain.mean)
     shown = ordered if len(ordered) <= DRAWN else [*ordered[: DRAWN // 2], *ordered[-DRAWN // 2 :]]

@@ -4,14 +4,15 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from parley.decisions.forecasting import Forecast, forecast
-from parley.decisions.forecasting.noise_kinds import each_owner_terms, kind_of, shared_terms
-from parley.decisions.forecasting.what_if import WhatIf, what_if
-from parley.decisions.games.negotiate import Negotiation, negotiate
 from parley.errors import ParleyError, SettingError
-from parley.protocol.task import task_of
 from parley.terms import Terms, load_terms, write_terms
+
+if TYPE_CHECKING:  # libraries that take their time, loaded when something is forecast
+    from parley.decisions.forecasting import Forecast
+    from parley.decisions.forecasting.what_if import WhatIf
+    from parley.decisions.games.negotiate import Negotiation
 
 PAGE = 20  # owners on a page
 
@@ -44,8 +45,6 @@ class Playground:
     def load(self, file: Path) -> None:
         """Play with the terms of a file."""
         terms = load_terms(file)
-        if task_of(terms).command("forecast") is not None:
-            raise SettingError(f"{file.name}: terms for {terms.task} have a forecast of their own: parley forecast")
         with self._changing:
             self._played, self._base = Played(file, terms, turn=self._turn + 1), None
 
@@ -72,8 +71,10 @@ class Playground:
             self._played = Played(played.file, terms, kept, target, self._turn + 1)
             return self._played
 
-    def at_once(self) -> WhatIf:
+    def at_once(self) -> "WhatIf":
         """The last whole forecast, carried over to what the sliders say; the first time, a whole one."""
+        from parley.decisions.forecasting.what_if import what_if
+
         played = self.require()
         return what_if(self._base or self._whole(played), played.terms, played.personal)
 
@@ -81,13 +82,15 @@ class Playground:
         """What intervals cover, in a few words."""
         return "" if self._base is None else self._base.coverage
 
-    def whole(self, turn: int) -> Forecast | None:
+    def whole(self, turn: int) -> "Forecast | None":
         """A whole forecast of what the sliders say; None: they moved on since this turn."""
         played = self.require()
         return self._whole(played) if played.turn == turn else None
 
-    def negotiation(self, turn: int) -> Negotiation | str | None:
+    def negotiation(self, turn: int) -> "Negotiation | str | None":
         """The budgets that these owners would choose, or why none can be said; None: the sliders moved on."""
+        from parley.decisions.games.negotiate import negotiate
+
         played = self.require()
         if played.turn != turn:
             return None
@@ -104,7 +107,12 @@ class Playground:
                 raise SettingError(f"{path.name} exists; choose another name, nothing is overwritten")
             write_terms(self.require().terms, path)
 
-    def _whole(self, played: Played) -> Forecast:
+    def _whole(self, played: Played) -> "Forecast":
+        from parley.decisions.forecasting import forecast
+        from parley.protocol.task import task_of
+
+        if task_of(played.terms).command("forecast") is not None:
+            raise SettingError(f"terms for {played.terms.task} have a forecast of their own: parley forecast")
         with self._forecasting:
             if self._base is None or self._base.terms is not played.terms:
                 found = forecast(played.terms)
@@ -128,6 +136,8 @@ class Playground:
 
 def _of_kind(terms: Terms, noise: str | None) -> Terms:
     """The same agreement with each owner's own noise, or with one for all."""
+    from parley.decisions.forecasting.noise_kinds import each_owner_terms, kind_of, shared_terms
+
     if noise is None or noise == kind_of(terms):
         return terms
     if noise not in ("each_owner", "shared"):

@@ -7,9 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.decisions.forecasting import forecast
 from parley.errors import ParleyError
-from parley.report.training import outcome_line
 from parley.studio.form import field, fields, whole
 from parley.studio.job_pages import WORDS
 from parley.studio.jobs import Job
@@ -39,6 +37,8 @@ async def start(request: Request) -> Response:
 
 def outcome(request: Request) -> Response:
     """A training: how far it is, and at the end its outcome over the forecast."""
+    from parley.report.training import outcome_line  # with libraries that take their time
+
     studio = studio_of(request)
     job = studio.jobs.find(request.path_params["name"])
     state = job.state
@@ -51,6 +51,8 @@ def outcome(request: Request) -> Response:
 
 def _drawn(job: Job) -> dict[str, Any] | None:
     """Relative fitness by rounds: the forecast's, its interval at the end, and the outcome's."""
+    from parley.decisions.forecasting import forecast
+
     fitness = job.result.get("relative_fitness")
     try:
         expected = forecast(load_terms(job.command[1]))
