@@ -130,6 +130,24 @@ def test_what_was_sent_earlier_changes_nothing_when_it_comes_later(client):
     assert fitness(changed(client, sent="1000", **{"epsilon.0": "0.1"}).text) == fitness(late)
 
 
+def test_a_whole_forecast_that_nobody_waits_for_is_given_up(folder, monkeypatch):
+    play = Playground()
+    play.load(folder / "terms.toml")
+    play.at_once()
+    turn = play.change({"north": {"epsilon": 0.3}}).turn
+    began = []
+
+    def moved_meanwhile(terms, progress, doing):
+        began.append(terms)
+        play.change({"north": {"epsilon": 0.4}})
+        progress(1, 2)
+        raise AssertionError("it went on")
+
+    monkeypatch.setattr("parley.decisions.forecasting.forecast", moved_meanwhile)
+    assert play.whole(turn) is None
+    assert len(began) == 1
+
+
 def test_one_noise_for_all_is_a_switch(client):
     shared = changed(client, noise="shared", **{"epsilon.0": "0.5"}).text
     own = changed(client, noise="each_owner", **{"epsilon.0": "0.5"}).text

@@ -42,6 +42,9 @@ def meaning_words(epsilon: float, delta: float) -> str:
     content = explanation(epsilon, delta)
     posterior = content["posterior"]
     if posterior["failure"] < 1:
-        return f"a belief of {percent(content['prior'])} becomes {percent(posterior['high'], 'above')} at most"
+        chance = (
+            f", but for a chance of {number(posterior['failure'], 2, side='above')}" if posterior["failure"] else ""
+        )
+        return f"a belief of {percent(content['prior'])} becomes {percent(posterior['high'], 'above')} at most{chance}"
     found = percent(content["detection_at_5_percent_false_alarms"], "above")
     return f"an attack with 5 % false alarms finds {found} at most"

@@ -1,7 +1,7 @@
 """What is being played with: terms, the last whole forecast of them, and what the sliders say since."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,10 @@ class Played:
     personal: bool = True  # members combine the joint model with their own rows
     target: float | None = None  # relative fitness that payments shall reach
     turn: int = 0  # rises with every change
+
+
+class _MovedOnError(Exception):
+    """The sliders moved on, so nobody waits for this forecast."""
 
 
 class Playground:
@@ -85,7 +89,10 @@ class Playground:
     def whole(self, turn: int) -> "Forecast | None":
         """A whole forecast of what the sliders say; None: they moved on since this turn."""
         played = self.require()
-        return self._whole(played) if played.turn == turn else None
+        try:
+            return self._whole(played) if played.turn == turn else None
+        except _MovedOnError:
+            return None
 
     def negotiation(self, turn: int) -> "Negotiation | str | None":
         """The budgets that these owners would choose, or why none can be said; None: the sliders moved on."""
@@ -115,13 +122,22 @@ class Playground:
             raise SettingError(f"terms for {played.terms.task} have a forecast of their own: parley forecast")
         with self._forecasting:
             if self._base is None or self._base.terms is not played.terms:
-                found = forecast(played.terms)
+                found = forecast(played.terms, progress=self._still(played), doing=self._still(played))
                 _ = found.joining  # what is carried over rests on it
                 with self._changing:
                     if self._played is not None and self._played.file == played.file:
                         self._base = found
                 return found
             return self._base
+
+    def _still(self, played: Played) -> Callable[..., None]:
+        """Stops a whole forecast that nobody waits for any more: the processor belongs to the slider that moves."""
+
+        def check(*_: object) -> None:
+            if self._base is not None and self._turn != played.turn:
+                raise _MovedOnError
+
+        return check
 
     @property
     def _turn(self) -> int:
