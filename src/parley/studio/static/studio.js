@@ -71,6 +71,7 @@ function path(data, c, width) {
     line("forecast", data.forecast.map((value, round) => [round + 1, value]), c.together),
     line("its interval at the end", data.interval.map((end) => [last, end]), c.together, { width: 14, opacity: 0.3 }),
   ];
+  const icons = ["path://M0,8h24v3h-24z", "roundRect", "path://M10,0h5v20h-5z", "diamond"];
   if (data.outcome) {
     const [middle, low, high] = data.outcome;
     series.push(line("outcome: middle half of the runs", [[last, low], [last, high]], c.alone, { width: 5 }),
@@ -80,8 +81,9 @@ function path(data, c, width) {
   const narrow = width < 700;
   return { height: narrow ? 380 : 340, option: {
     grid: { left: 12, right: 24, top: narrow ? 110 : 44, bottom: 44, containLabel: true },
-    legend: { textStyle: { color: c.ink }, top: 0, icon: "roundRect", orient: narrow ? "vertical" : "horizontal",
-              left: narrow ? "left" : "center" },
+    legend: { textStyle: { color: c.ink }, top: 0, orient: narrow ? "vertical" : "horizontal",
+              data: series.map(({ name }, place) => ({ name, icon: icons[place],
+                itemStyle: place === 1 ? { opacity: 0.3 } : {} })), left: narrow ? "left" : "center" },
     xAxis: axis(c, "round", { type: "value", min: 1, max: Math.max(last, 2), nameGap: 28, minInterval: 1 }),
     yAxis: axis(c, "", { type: "log" }),
     tooltip: { renderMode: "richText", trigger: "axis" }, series } };
