@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -76,7 +77,7 @@ class Job:
         try:
             with (self.folder / "running").open("r+") as lock:
                 try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: who looks is not who runs
                 except BlockingIOError:
                     return int(lock.read() or 0) or None
         except FileNotFoundError:
@@ -114,7 +115,8 @@ class Job:
         """End the process with all that it started; nothing where it ended already."""
         pid = self.pid
         if pid is not None:
-            os.killpg(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it ended meanwhile
+                os.killpg(pid, signal.SIGTERM)
 
     def _read(self, name: str) -> dict[str, Any]:
         try:

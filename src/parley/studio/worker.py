@@ -29,7 +29,7 @@ class Notes:
 def main(folder: Path) -> int:
     """Run the job of this folder; its exit code."""
     with (folder / "running").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # waits for whoever looks at it just now
         lock.write(str(os.getpid()))
         lock.flush()
         code = _run(folder)
