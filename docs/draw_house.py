@@ -18,6 +18,7 @@ HOUSE = ROOT / "src" / "parley"
 WINGS = ("papers", "tasks")
 WALL, PAPER, WING, INK = "#8a7f6d", "#f4efe6", "#e3ebf3", "#222222"
 SAYS = {
+    "studio": "what people see",
     "cli": "what people type",
     "papers": "the source documents again",
     "tasks": "whatever else owners do together",

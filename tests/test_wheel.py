@@ -72,7 +72,7 @@ def declared(requirements):
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
     """`constraints.txt` would hide a library that comes along with another today."""
     core, found = declared(PROJECT["dependencies"]), imported()
-    users = ("deploy", "flower", "cluster", "ratings", "sql", "torch")
+    users = ("deploy", "flower", "cluster", "ratings", "sql", "studio", "torch")
     extras = set().union(*(declared(PROJECT["optional-dependencies"][name]) for name in users)) - {"parley-dp"}
     assert {name: str(file) for name, file in found.items() if name not in core | extras} == {}
     assert sorted((core | extras) - set(found)) == []

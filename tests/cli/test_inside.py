@@ -74,6 +74,7 @@ NOTHING_PRIVATE = {
     "owner init": "settings",
     "owner snapshot": "names of columns, their types, and the number of rows",
     "owner serve": "a log without data",
+    "studio": "an address; what its jobs print says for itself whether it is private",
     "owner ledger": "what was promised and spent",
     "owner backup": "the end of a chain",
     "owner restore": "the end of a chain",

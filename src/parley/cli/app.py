@@ -175,6 +175,11 @@ PARTS = {
         "peer_app",
         "For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.",
     ),
+    "studio": Part(
+        "studio.command",
+        "studio_command",
+        "A page on this machine: play with owners' records and budgets, train, look at books, audit. Asks nobody else.",
+    ),
     "certs": Part("cli.certs", "certs_app", "Certificates: who is who between organisations."),
     "man": Part(
         "cli.man",

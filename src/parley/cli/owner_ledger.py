@@ -14,7 +14,7 @@ from parley.network.serving.daemon_lock import daemon_lock
 from parley.network.serving.statement import statement
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.backup import back_up, restore
-from parley.report.ledgers import agreement_rows, lifetime_line
+from parley.report.ledgers import agreement_rows, chain_line, lifetime_line
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
@@ -46,7 +46,7 @@ def ledger_command(
         return
     console.print(terminal_table(agreement_rows(content), f"Books of {content['owner']}"))
     console.print(f"\n{lifetime_line(content)}")
-    console.print(f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…", style="dim")
+    console.print(chain_line(content), style="dim")
 
 
 def backup_command(

@@ -14,9 +14,12 @@ _EXTRAS = {
     "adbc_driver_manager": "sql",
     "adbc_driver_postgresql": "sql",
     "flwr": "flower",
+    "jinja2": "studio",
     "numba": "ratings",
     "safetensors": "torch",
+    "starlette": "studio",
     "torch": "torch",
+    "uvicorn": "studio",
 }
 
 

@@ -13,10 +13,14 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from parley.errors import SettingError
 from parley.privacy.adjacency import Adjacency
+from parley.report.colours import ALONE as ALONE
+from parley.report.colours import GRID as GRID
+from parley.report.colours import INK as INK
+from parley.report.colours import LIMIT as LIMIT
+from parley.report.colours import MUTED as MUTED
+from parley.report.colours import TOGETHER as TOGETHER
 from parley.validate import Floats
 
-INK, MUTED, GRID = "#1c2733", "#66727f", "#e3e8ed"
-TOGETHER, ALONE, LIMIT = "#1f6f78", "#c8743c", "#8a94a0"
 EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis
 
 

@@ -100,13 +100,13 @@ def for_whom(result: Forecast, file: str = "TERMS") -> str:
         gain = sum(owner.gain.mean for owner in better) / len(better)
         said += f", on average by {number(gain, 3)} of {number(sum(owner.alone for owner in better) / len(better), 3)}"
     named = by["stay"] and len(by["stay"]) < count
-    said += f"; not for: {_names([owner.name for owner in by['stay']])}." if named else "."
+    said += f"; not for: {listed_names([owner.name for owner in by['stay']])}." if named else "."
     if by["unknown"]:
         hoped = int((result.joining.gains()[0] > result.joining.least).sum())
         said += f" Expected to gain, where owners differ as is thought most likely: {hoped}."
         said += (
-            f" Cannot say before training for {_names([owner.name for owner in by['unknown']])}; the inside view can: "
-            f"parley forecast {file} --inside TABLE --owner NAME."
+            f" Cannot say before training for {listed_names([owner.name for owner in by['unknown']])}; the inside view "
+            f"can: parley forecast {file} --inside TABLE --owner NAME."
         )
     return said
 
@@ -125,7 +125,8 @@ def assumption(result: Forecast) -> str:
     return f"{law.differences.words(float(np.median(law.owners.records)))}.{apart} Personal models: {rests}."
 
 
-def _names(names: list[str]) -> str:
+def listed_names(names: list[str]) -> str:
+    """Some of the names, and how many more there are."""
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -135,7 +136,7 @@ def better_without(result: Forecast) -> str | None:
     left_out = [owner.name for owner in result.owners if owner.name not in result.best_coalition]
     if not left_out:
         return None
-    names = _names(left_out)
+    names = listed_names(left_out)
     return (
         f"For the joint model's test cost better without {names}: noise of so small a budget adds more than the "
         f"records bring."

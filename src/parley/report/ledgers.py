@@ -29,6 +29,11 @@ def journal_rows(content: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
+def chain_line(content: dict[str, Any]) -> str:
+    """How many rows the books have, and where their chain, which was checked, ends."""
+    return f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…"
+
+
 def lifetime_line(content: dict[str, Any]) -> str:
     """What the table's whole life may cost, and how much of it is left."""
     lifetime, reserved, rho = content["lifetime"], content["reserved"], content["rho"]

@@ -1,7 +1,7 @@
 """Where output goes: results to stdout, progress and remarks to stderr."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,18 +20,35 @@ def warn(sentence: str) -> None:
     errors_console.print(sentence, style="yellow", markup=False, soft_wrap=True)
 
 
+Watcher = Callable[[str, int, int], None]  # is told what is worked at, how much of it is done, and of how much
+_watchers: list[Watcher] = []
+
+
+def watch_progress(watcher: Watcher) -> None:
+    """From here on, tell this too what bars show, for as long as the process lives."""
+    _watchers.append(watcher)
+
+
 class Bar:
     """How far the work is, and what it is."""
 
     def __init__(self, bar: Progress, label: str) -> None:
-        self._bar, self._task = bar, bar.add_task(label, total=1)
+        self._bar, self._task, self._label = bar, bar.add_task(label, total=1), label
+        self._tell(0, 1)
 
     def __call__(self, done: int, total: int) -> None:
         self._bar.update(self._task, completed=done, total=total)
+        self._tell(done, total)
 
     def says(self, label: str) -> None:
         """From here on this is worked at."""
         self._bar.update(self._task, description=label, completed=0, total=1)
+        self._label = label
+        self._tell(0, 1)
+
+    def _tell(self, done: int, total: int) -> None:
+        for watcher in _watchers:
+            watcher(self._label, done, total)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A run as tables: who promised and spent what, how good the model is, what the owners released about it."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from parley.learning.outcome import Result
 from parley.learning.outcome.notices import FALSE_ALARMS
@@ -96,6 +97,20 @@ def consensus_line(result: Result) -> str | None:
         return None
     far = number(result.consensus_error, 3)
     return f"No centre: owners' own points lie up to {far} from the model, their mean (the consensus error)."
+
+
+def outcome_line(content: Mapping[str, Any]) -> str:
+    """How far the model of a run came out from the one without privacy, from what `parley train --json` printed."""
+    fitness, runs = content.get("relative_fitness"), content.get("replicates", 1)
+    if fitness is None:
+        return str(content.get("relative_fitness_undefined") or "Relative fitness is not known here.")
+    said = f"Relative fitness came out at ψ = {number(fitness['mean'])}"
+    return (
+        f"{said}; of {runs} runs the middle half ended between {number(fitness['q25'])} and "
+        + (f"{number(fitness['q75'])}.")
+        if runs > 1
+        else f"{said}, in one run."
+    )
 
 
 def quality_rows(result: Result) -> Rows:

@@ -91,24 +91,25 @@ class Forecast:
         return published_bounds(expected.pilot, expected.here, float(self.path[-1]) * expected.unit)
 
     @cached_property
-    def _coalitions(self) -> tuple[CoalitionCost, CoalitionNoise]:
+    def coalitions(self) -> tuple[CoalitionCost, CoalitionNoise]:
+        """What any coalition costs, beside the noise of the terms' own budgets."""
         return coalition_cost(self.expected, float(self.path[-1]))
 
     @cached_property
     def joining(self) -> Joining:
         """What the owners' gains follow from."""
-        cost, _ = self._coalitions
+        cost, _ = self.coalitions
         return joining(self.expected, cost, self.expected.pilot.combined_variance(), self.models, self.differences)
 
     @cached_property
     def owners(self) -> tuple[OwnerForecast, ...]:
         """What joining means for each of them."""
-        return owner_forecasts(self.expected, *self._coalitions, self.joining, self.relative_fitness)
+        return owner_forecasts(self.expected, *self.coalitions, self.joining, self.relative_fitness)
 
     @cached_property
     def best_coalition(self) -> tuple[str, ...]:
         """The names of the owners whom it is best to ask."""
-        cost, noise = self._coalitions
+        cost, noise = self.coalitions
         names = self.expected.pilot.terms.owners
         return tuple(names[place].name for place in np.flatnonzero(cost.best_coalition(noise)))
 
@@ -134,7 +135,7 @@ class Forecast:
     @cached_property
     def owners_needed(self) -> int | None:
         """How many owners like these it takes until together beats alone; None: no number of them."""
-        return owners_needed(*self._coalitions)
+        return owners_needed(*self.coalitions)
 
     @property
     def target_words(self) -> str | None:

@@ -70,13 +70,17 @@ class Joining:
         """What a gain must exceed to count as one [N]."""
         return np.asarray(COUNTS * 0.5 * self.owners.curvature @ self.owners.scatter / self.owners.records)
 
-    def gains(self, worse: float = 1.0, better: float = 1.0) -> Floats:
-        """(mean, low, high) of every owner's gain [3, N]: low where owners differ most, the joint model's error is
-        `worse` times what is expected and trees of own rows are as good as they may be, high where they differ least,
-        it is `better` times that and trees are as bad."""
+    def gains(self, worse: float = 1.0, better: float = 1.0, *, personal: bool = True) -> Floats:
+        """(mean, low, high) of every owner's gain [3, N] by its `personal` model, or by the joint one as it is: low
+        where owners differ most, the joint model's error is `worse` times what is expected and trees of own rows are as
+        good as they may be, high where they differ least, it is `better` times that and trees are as bad."""
         known = self.differences
         ends = np.array(
-            [self._gain(known.mean, 1.0), self._gain(known.high, worse, -1), self._gain(known.low, better, 1)]
+            [
+                self._gain(known.mean, 1.0, 0, personal),
+                self._gain(known.high, worse, -1, personal),
+                self._gain(known.low, better, 1, personal),
+            ]
         )
         return np.array([ends[0], ends.min(axis=0), ends.max(axis=0)])
 
@@ -98,9 +102,10 @@ class Joining:
     def _counts(self, variance: Floats) -> Floats:
         return np.asarray(self.at(variance[:, None])._gain(self.differences.mean, 1.0) > self.least)
 
-    def _gain(self, difference: float, times: float, side: int = 0) -> Floats:
+    def _gain(self, difference: float, times: float, side: int = 0, personal: bool = True) -> Floats:
         between, owners = self._between(difference), replace(self.owners, error=self.owners.error * times)
-        return self._alone(owners, between, side) - owners.personal(between)
+        joined = owners.personal(between) if personal else owners.together(between)
+        return self._alone(owners, between, side) - joined
 
     def _alone(self, owners: Owners, between: Floats, side: int = 0) -> Floats:
         """The cost of the better model alone; `side` as in `LearningCurve.best`."""

@@ -160,6 +160,11 @@ class Ledger:
         with self._reader.transaction() as db:
             transactions.room(db, self.path, reservation)
 
+    def table(self, terms_hash: str) -> bytes | None:
+        """The digest of the table that terms were accepted with, for the owner's own eyes; None: none was kept."""
+        with self._reader.transaction() as db:
+            return transactions.table(db, terms_hash)
+
     def knows_table(self, terms_hash: str) -> bool:
         """Whether the table with which these terms were accepted is known."""
         with self._reader.transaction() as db:

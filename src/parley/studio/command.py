@@ -1,0 +1,93 @@
+"""`parley studio`: a page on this machine on which one plays with a collaboration."""
+
+import socket
+import threading
+import webbrowser
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.errors import SettingError
+from parley.report.extras import extras
+from parley.report.terminal import console, errors_console, warn
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound
+JOBS = ".parley-studio"
+
+
+def studio_command(
+    about: Annotated[
+        Path, typer.Argument(metavar="FOLDER|TERMS", help="The folder with tables and terms, or terms in it.")
+    ] = Path(),
+    port: Annotated[int, typer.Option(help="0: any that is free.", min=0, max=65535)] = 8711,
+    host: Annotated[str, typer.Option(help="Where it listens; elsewhere than here it is not encrypted.")] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+) -> None:
+    """A page on this machine: play with owners' records and budgets, train, look at books, audit. Asks nobody else.
+
+    Every request needs the token of the address that is printed. Jobs run in processes of their own.
+
+    Example:  parley studio parley-demo/terms.toml
+    """
+    with extras():
+        import uvicorn
+
+        from parley.studio.guard import Place, Secrets
+        from parley.studio.jobs import JobFolder
+        from parley.studio.pages import Studio
+        from parley.studio.playground import Playground
+        from parley.studio.server import make_app
+
+    folder = about if about.is_dir() else about.parent
+    if not about.exists():
+        raise SettingError(f"{about}: expected a folder, or terms that exist")
+    play = Playground()
+    if about.is_file():
+        play.load(about)
+    if host not in LOOPBACK:
+        warn(
+            f"Listening on {host}: whoever reads the network sees the token and all pages; use it behind a tunnel or "
+            "a proxy that encrypts."
+        )
+    listener = _listen(host, port)
+    found, known = listener.getsockname()[1], Secrets()
+    app = make_app(Studio(folder, play, JobFolder(folder / JOBS / "jobs", folder)), Place(found, names(host)), known)
+    shown = "127.0.0.1" if host in ANYWHERE else f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{found}/welcome#{known.token}"
+    console.print(address, soft_wrap=True, markup=False)
+    errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
+    if browser:
+        webbrowser.open(address)
+    threading.Thread(target=_load_forecasting, daemon=True).start()
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+    server.run(sockets=[listener])
+
+
+def names(host: str) -> tuple[str, ...]:
+    """By which names requests may call a studio that listens there: an attacker's own name is none of them."""
+    here = ("127.0.0.1", "localhost", "[::1]")
+    if host in LOOPBACK:
+        return here
+    own = (socket.gethostname().lower(),) if host in ANYWHERE else (f"[{host}]" if ":" in host else host.lower(),)
+    return (*here, *own)
+
+
+def _load_forecasting() -> None:
+    """Load what a first forecast needs while the page opens."""
+    for name in ("decisions.games.negotiate", "report.negotiation", "report.what_if"):
+        import_module(f"parley.{name}")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise SettingError(f"--port {port}: {error.strerror}; another one may be free (--port 0)") from None
+    return listener

@@ -1,0 +1,86 @@
+"""The Jobs tab: what runs and what ran, followed while it goes on, stopped, opened."""
+
+import asyncio
+import json
+import shlex
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from parley.errors import SettingError
+from parley.studio.jobs import Job
+from parley.studio.pages import page, studio_of
+
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+EVERY = 0.3  # seconds between two looks at a job
+WORDS = {"running": "running", "done": "done", "failed": "did not end well", "stopped": "stopped"}
+
+
+def show(request: Request) -> Response:
+    """All jobs."""
+    jobs = studio_of(request).jobs.listed()
+    return page(request, "jobs.html", jobs=[(job, WORDS[job.state]) for job in jobs])
+
+
+def job(request: Request) -> Response:
+    """One job: its command, how it stands, and what it said."""
+    found = studio_of(request).jobs.find(request.path_params["name"])
+    state = found.state
+    result = found.result
+    seen = {"state": state, "words": WORDS[state], "has_report": found.report is not None}
+    written = studio_of(request).name_of(Path(result["written"])) if "written" in result else None
+    said = result.get("said", [])
+    return page(request, "job.html", job=found, typed=typed(found), log=found.log, said=said, written=written, **seen)
+
+
+def typed(found: Job) -> str:
+    """The command as somebody would type it."""
+    return shlex.join(("parley", *found.command))
+
+
+def report(request: Request) -> Response:
+    """The page that a command wrote, as it wrote it: it has styles and figures of its own, and can do nothing."""
+    found = studio_of(request).jobs.find(request.path_params["name"]).report
+    if found is None:
+        raise SettingError("report: this job wrote none")
+    return HTMLResponse(found, headers={"content-security-policy": REPORT_POLICY})
+
+
+async def events(request: Request) -> Response:
+    """How far a job is, told as it goes on, until it ends."""
+    found = studio_of(request).jobs.find(request.path_params["name"])
+    return StreamingResponse(_progress(found, request), media_type="text/event-stream")
+
+
+async def _progress(found: Job, request: Request) -> AsyncIterator[str]:
+    said = None
+    while found.state == "running" and not await request.is_disconnected():
+        progress = found.progress
+        if progress != said:
+            yield f"event: progress\ndata: {json.dumps(vars(progress))}\n\n"
+            said = progress
+        await asyncio.sleep(EVERY)
+    yield "event: end\ndata: {}\n\n"
+
+
+async def stop(request: Request) -> Response:
+    """End a job."""
+    found = studio_of(request).jobs.find(request.path_params["name"])
+    found.stop()
+    for _ in range(50):
+        if found.pid is None:
+            break
+        await asyncio.sleep(0.05)
+    return Response(status_code=204, headers={"HX-Refresh": "true"})
+
+
+ROUTES = [
+    Route("/jobs", show),
+    Route("/jobs/{name}", job),
+    Route("/jobs/{name}/events", events),
+    Route("/jobs/{name}/report", report),
+    Route("/jobs/{name}/stop", stop, methods=["POST"]),
+]

@@ -1,0 +1,94 @@
+"""How the studio's pages are put together: templates of the package, filled and sent; nothing comes from elsewhere."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from parley.errors import SettingError
+from parley.numerals import number
+from parley.studio.guard import CSRF_HEADER
+from parley.studio.jobs import JobFolder
+from parley.studio.playground import Playground
+from parley.version import __version__
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+TABS = {
+    "/play": "Play",
+    "/files": "From files",
+    "/train": "Train",
+    "/owner": "Owner",
+    "/audit": "Audit",
+    "/jobs": "Jobs",
+}
+TABLES, TERMS = (".csv", ".parquet"), ".toml"
+MOST_FILES = 500
+
+_templates = Environment(
+    loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+)
+_templates.filters["number"] = number
+
+
+@dataclass(frozen=True)
+class Studio:
+    """What the pages are about: a folder with tables and terms, what is being played with, and jobs."""
+
+    folder: Path
+    play: Playground
+    jobs: JobFolder
+
+    def files(self, *kinds: str) -> list[str]:
+        """The names of the folder's files of these kinds, those of its own folders too."""
+        found = (path for depth in ("*", "*/*") for path in sorted(self.folder.glob(depth)) if path.suffix in kinds)
+        return [str(path.relative_to(self.folder)) for path in found][:MOST_FILES]
+
+    def name_of(self, path: Path) -> str | None:
+        """A file of the folder by the name that pages have for it; None: it lies elsewhere."""
+        here, there = self.folder.resolve(), path.resolve()
+        return str(there.relative_to(here)) if there.is_relative_to(here) else None
+
+    def inside(self, name: str, what: str = "file") -> Path:
+        """The path of a file that the folder has, or may have; refused where it leads out of it."""
+        path = (self.folder / name).resolve()
+        if not name or not path.is_relative_to(self.folder.resolve()):
+            raise SettingError(f"{what}: expected a file in the studio's folder")
+        return path
+
+    def new(self, name: str, what: str) -> Path:
+        """The path of a file that does not exist yet."""
+        path = self.inside(name, what)
+        if path.exists():
+            raise SettingError(f"{what}: {path.name} exists; choose another name, nothing is overwritten")
+        if not path.parent.is_dir():
+            raise SettingError(f"{what}: expected a folder that exists")
+        return path
+
+
+def studio_of(request: Request) -> Studio:
+    """The studio that a request is for."""
+    found = request.app.state.studio
+    assert isinstance(found, Studio)  # noqa: S101 - set where the application is made
+    return found
+
+
+def page(request: Request, template: str, **content: Any) -> Response:
+    """A page or a part of one."""
+    shared = {
+        "tabs": TABS,
+        "here": "/" + request.url.path.split("/")[1],
+        "csrf_headers": {CSRF_HEADER: request.app.state.csrf},
+        "version": __version__,
+        "folder": studio_of(request).folder.name,
+    }
+    return HTMLResponse(_templates.get_template(template).render(**shared, **content))
+
+
+def error_page(request: Request, sentence: str) -> Response:
+    """A sentence in the place of what was asked for: a part where a part was asked for, else a page."""
+    part = "hx-request" in request.headers
+    return page(request, "error_part.html" if part else "error.html", sentence=sentence)

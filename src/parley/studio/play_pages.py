@@ -1,0 +1,223 @@
+"""The Play tab: owners with sliders, and at once what their numbers would mean."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from parley.errors import SettingError
+from parley.studio.form import decimal, field, fields, whole
+from parley.studio.pages import TERMS, page, studio_of
+from parley.studio.playground import PAGE, Played, Playground
+
+if TYPE_CHECKING:
+    from parley.decisions.forecasting.what_if import WhatIf
+
+DRAWN = 60  # owners in the chart of gains
+
+
+def show(request: Request) -> Response:
+    """The whole tab; the first forecast comes after it."""
+    studio = studio_of(request)
+    played = studio.play.played
+    if played is None:
+        return page(request, "play_empty.html", files=studio.files(TERMS))
+    view = _view(played, dict(request.query_params))
+    files = {"files": studio.files(TERMS), "file": studio.name_of(played.file)}
+    shown = {"view": view, "rows": [_row(played, place) for place in view.places], "count": len(played.terms.owners)}
+    how = {"noise": played.terms.noise, "personal": played.personal, "target": played.target}
+    return page(request, "play.html", title=played.terms.title, **files, **shown, **how)
+
+
+@dataclass(frozen=True)
+class View:
+    """Which owners a page shows: those whose names hold a word, some of them at a time."""
+
+    name: str
+    at: int
+    pages: int
+    places: list[int]
+
+
+def _view(played: Played, asked: Mapping[str, str]) -> View:
+    word = asked.get("name", "")
+    places = [place for place, part in enumerate(played.terms.owners) if word.lower() in part.name.lower()]
+    pages = max(1, -(-len(places) // PAGE))
+    at = min(max(whole(asked.get("page") or "1", "page"), 1), pages)
+    return View(word, at, pages, places[(at - 1) * PAGE : at * PAGE])
+
+
+def _row(played: Played, place: int) -> dict[str, Any]:
+    part = played.terms.owners[place]
+    return {"place": place, "name": part.name, "records": part.records, "epsilon": part.epsilon}
+
+
+async def load(request: Request) -> Response:
+    """Play with another file."""
+    form = await fields(request)
+    studio = studio_of(request)
+    studio.play.load(studio.inside(field(form, "file"), "file"))
+    return Response(status_code=204, headers={"HX-Redirect": "/play"})
+
+
+async def change(request: Request) -> Response:
+    """What the sliders say, and what that means at once."""
+    return await run_in_threadpool(_changed, request, await fields(request))
+
+
+def _changed(request: Request, form: dict[str, str]) -> Response:
+    play = studio_of(request).play
+    owners: dict[str, dict[str, float]] = {}
+    for key, value in form.items():
+        kind, dot, place = key.partition(".")
+        if dot and kind in ("records", "epsilon"):
+            number = whole(value, kind) if kind == "records" else decimal(value, kind)
+            owners.setdefault(_owner(play.require(), place), {})[kind] = number
+    target = form.get("target", "").strip()
+    play.change(
+        owners,
+        noise=form.get("noise"),
+        personal=form.get("personal") == "on",
+        target=decimal(target, "target") if target else None,
+        sent=decimal(form.get("sent") or "0", "sent"),
+    )
+    return page(request, "now.html", **_at_once(play, form), whole=None)
+
+
+def _owner(played: Played, place: str) -> str:
+    at = whole(place, "owner")
+    if not 0 <= at < len(played.terms.owners):
+        raise SettingError("owner: expected one of the terms' owners")
+    return played.terms.owners[at].name
+
+
+async def everyone(request: Request) -> Response:
+    """One budget for all owners, or all records times a number."""
+    form, play = await fields(request), studio_of(request).play
+    epsilon, times = form.get("all_epsilon", "").strip(), form.get("all_records", "").strip()
+    share = decimal(times, "records times") if times else 1.0
+    played = play.require()
+    more = {part.name: {"records": max(1, round(part.records * share))} for part in played.terms.owners}
+    play.change(
+        more if times else None, {"epsilon": decimal(epsilon, "epsilon")} if epsilon else None, target=played.target
+    )
+    return Response(status_code=204, headers={"HX-Refresh": "true"})
+
+
+def now(request: Request) -> Response:
+    """What the sliders mean, at once."""
+    play = studio_of(request).play
+    return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=None)
+
+
+def whole_forecast(request: Request) -> Response:
+    """The whole forecast of what the sliders say, with what owners would choose; nothing where they moved on."""
+    from parley.report import forecast as forecast_words
+
+    play = studio_of(request).play
+    turn = whole(request.query_params.get("turn", "0"), "turn")
+    result = play.whole(turn)
+    played = play.played
+    if result is None or played is None or played.turn != turn:
+        return Response(status_code=204)
+    file = played.file.name
+    said = {
+        "headline": forecast_words.headline(result),
+        "details": [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
+        "verdicts": forecast_words.verdict_lines(result, file),
+        "for_whom": forecast_words.for_whom(result, file),
+        "assumption": forecast_words.assumption(result),
+        "warnings": result.warnings,
+        "caveat": forecast_words.CAVEAT,
+    }
+    return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=said)
+
+
+def deal(request: Request) -> Response:
+    """The budgets that rational owners would choose, and payments."""
+    from parley.report import negotiation as negotiation_words
+
+    play = studio_of(request).play
+    result = play.negotiation(whole(request.query_params.get("turn", "0"), "turn"))
+    if result is None:
+        return Response(status_code=204)
+    if isinstance(result, str):
+        return page(request, "deal.html", refused=result, headline="", title="", rows=[], sentences=[])
+    joined = bool(result.deal.members.any())
+    rows = negotiation_words.owner_rows(result) if joined else negotiation_words.wish_rows(result)
+    title = negotiation_words.title(result) if joined else negotiation_words.wishes_title(result)
+    said = negotiation_words.prices(result) if joined else negotiation_words.moves(result)
+    sentences = [*said, *(f"Note: {each}." for each in result.warnings), negotiation_words.CAVEAT]
+    shown = {"headline": negotiation_words.headline(result), "title": title, "rows": rows, "sentences": sentences}
+    return page(request, "deal.html", refused=None, **shown)
+
+
+async def save(request: Request) -> Response:
+    """Write the terms as they stand to a new file of the folder."""
+    studio = studio_of(request)
+    name = field(await fields(request), "save_as")
+    path = studio.new(name if name.endswith(TERMS) else name + TERMS, "file")
+    studio.play.save(path)
+    return page(request, "said.html", sentences=[f"Written: {path.name}. Next: parley train {path.name}"])
+
+
+def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
+    """What the page shows at once, with the cells of the owners that it shows."""
+    from parley.report import what_if as words
+
+    found, played = play.at_once(), play.require()
+    view, delta = _view(played, asked), float(found.terms.privacy.delta)
+    return {
+        "headline": words.headline(found, play.coverage()),
+        "sentences": words.sentences(found),
+        "carried": words.CARRIED,
+        "cells": [_cell(found, place, delta) for place in view.places],
+        "chart": json.dumps(_chart(found)),
+        "turn": played.turn,
+        "view": view,
+        "few": len(found.owners) <= DRAWN,
+    }
+
+
+def _cell(found: "WhatIf", place: int, delta: float) -> dict[str, Any]:
+    from parley.report import what_if as words
+
+    owner, part = found.owners[place], found.terms.owners[place]
+    return {
+        "place": place,
+        "gain": words.gain_words(owner),
+        "verdict": owner.verdict,
+        "verdict_words": words.VERDICTS[owner.verdict],
+        "asked": owner.asked,
+        "meaning": words.meaning_words(float(part.epsilon), delta),
+    }
+
+
+def _chart(found: "WhatIf") -> dict[str, Any]:
+    """Every owner's gain with its interval, the largest first; where they are many, those at both ends."""
+    ordered = sorted(found.owners, key=lambda owner: -owner.gain.mean)
+    shown = ordered if len(ordered) <= DRAWN else [*ordered[: DRAWN // 2], *ordered[-DRAWN // 2 :]]
+    return {
+        "kind": "gains",
+        "label": "Expected gain of each owner in test cost, with its interval",
+        "names": [owner.name for owner in shown],
+        "gains": [[owner.gain.mean, owner.gain.low, owner.gain.high] for owner in shown],
+        "asked": [owner.asked for owner in shown],
+    }
+
+
+ROUTES = [
+    Route("/play", show),
+    Route("/play/load", load, methods=["POST"]),
+    Route("/play/change", change, methods=["POST"]),
+    Route("/play/everyone", everyone, methods=["POST"]),
+    Route("/play/now", now),
+    Route("/play/whole", whole_forecast),
+    Route("/play/deal", deal),
+    Route("/play/save", save, methods=["POST"]),
+]

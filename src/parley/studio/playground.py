@@ -1,0 +1,161 @@
+"""What is being played with: terms, the last whole forecast of them, and what the sliders say since."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parley.errors import ParleyError, SettingError
+from parley.terms import Terms, load_terms, write_terms
+
+if TYPE_CHECKING:  # libraries that take their time, loaded when something is forecast
+    from parley.decisions.forecasting import Forecast
+    from parley.decisions.forecasting.what_if import WhatIf
+    from parley.decisions.games.negotiate import Negotiation
+
+PAGE = 20  # owners on a page
+
+
+@dataclass(frozen=True)
+class Played:
+    """Terms as they stand on the page, and how they are looked at."""
+
+    file: Path
+    terms: Terms
+    personal: bool = True  # members combine the joint model with their own rows
+    target: float | None = None  # relative fitness that payments shall reach
+    turn: int = 0  # rises with every change
+
+
+class _MovedOnError(Exception):
+    """The sliders moved on, so nobody waits for this forecast."""
+
+
+class Playground:
+    """The terms that a page plays with. One change at a time; a whole forecast is made beside them."""
+
+    def __init__(self) -> None:
+        self._changing, self._forecasting = threading.Lock(), threading.Lock()
+        self._played: Played | None = None
+        self._base: Forecast | None = None
+        self._sent = 0.0
+
+    @property
+    def played(self) -> Played | None:
+        """What is being played with; None: nothing yet."""
+        return self._played
+
+    def load(self, file: Path) -> None:
+        """Play with the terms of a file."""
+        terms = load_terms(file)
+        with self._changing:
+            self._played, self._base = Played(file, terms, turn=self._turn + 1), None
+
+    def change(
+        self,
+        owners: Mapping[str, Mapping[str, float]] | None = None,
+        everyone: Mapping[str, float] | None = None,
+        noise: str | None = None,
+        personal: bool | None = None,
+        target: float | None = None,
+        sent: float = 0.0,
+    ) -> Played:
+        """The terms with these numbers of owners; who is not named keeps its own. What was `sent` before something
+        that came earlier changes nothing."""
+        with self._changing:
+            played = self.require()
+            if sent and sent < self._sent:
+                return played
+            self._sent = sent or self._sent
+            terms = _of_kind(played.terms, noise)
+            if owners or everyone:
+                terms = terms.changed(owners=owners or {}, everyone=everyone or {})
+            kept = played.personal if personal is None else personal
+            self._played = Played(played.file, terms, kept, target, self._turn + 1)
+            return self._played
+
+    def at_once(self) -> "WhatIf":
+        """The last whole forecast, carried over to what the sliders say; the first time, a whole one."""
+        from parley.decisions.forecasting.what_if import what_if
+
+        played = self.require()
+        return what_if(self._base or self._whole(played), played.terms, played.personal)
+
+    def coverage(self) -> str:
+        """What intervals cover, in a few words."""
+        return "" if self._base is None else self._base.coverage
+
+    def whole(self, turn: int) -> "Forecast | None":
+        """A whole forecast of what the sliders say; None: they moved on since this turn."""
+        played = self.require()
+        try:
+            return self._whole(played) if played.turn == turn else None
+        except _MovedOnError:
+            return None
+
+    def negotiation(self, turn: int) -> "Negotiation | str | None":
+        """The budgets that these owners would choose, or why none can be said; None: the sliders moved on."""
+        from parley.decisions.games.negotiate import negotiate
+
+        played = self.require()
+        if played.turn != turn:
+            return None
+        with self._forecasting:
+            try:
+                return negotiate(played.terms, target=played.target, keep_own=played.personal)
+            except ParleyError as error:
+                return str(error)
+
+    def save(self, path: Path) -> None:
+        """Write the terms as they stand to a new file."""
+        with self._changing:
+            if path.exists():
+                raise SettingError(f"{path.name} exists; choose another name, nothing is overwritten")
+            write_terms(self.require().terms, path)
+
+    def _whole(self, played: Played) -> "Forecast":
+        from parley.decisions.forecasting import forecast
+        from parley.protocol.task import task_of
+
+        if task_of(played.terms).command("forecast") is not None:
+            raise SettingError(f"terms for {played.terms.task} have a forecast of their own: parley forecast")
+        with self._forecasting:
+            if self._base is None or self._base.terms is not played.terms:
+                found = forecast(played.terms, progress=self._still(played), doing=self._still(played))
+                _ = found.joining  # what is carried over rests on it
+                with self._changing:
+                    if self._played is not None and self._played.file == played.file:
+                        self._base = found
+                return found
+            return self._base
+
+    def _still(self, played: Played) -> Callable[..., None]:
+        """Stops a whole forecast that nobody waits for any more: the processor belongs to the slider that moves."""
+
+        def check(*_: object) -> None:
+            if self._base is not None and self._turn != played.turn:
+                raise _MovedOnError
+
+        return check
+
+    @property
+    def _turn(self) -> int:
+        return 0 if self._played is None else self._played.turn
+
+    def require(self) -> Played:
+        """What is being played with; refused where that is nothing."""
+        if self._played is None:
+            raise SettingError("no terms are loaded yet; choose a file of the folder")
+        return self._played
+
+
+def _of_kind(terms: Terms, noise: str | None) -> Terms:
+    """The same agreement with each owner's own noise, or with one for all."""
+    from parley.decisions.forecasting.noise_kinds import each_owner_terms, kind_of, shared_terms
+
+    if noise is None or noise == kind_of(terms):
+        return terms
+    if noise not in ("each_owner", "shared"):
+        raise SettingError("noise: expected each_owner or shared")
+    return each_owner_terms(terms) if noise == "each_owner" else shared_terms(terms)

@@ -1,0 +1,79 @@
+"""The studio's pages put together behind its guard."""
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from parley.errors import ParleyError
+from parley.report.colours import ALONE, LIMIT, TOGETHER
+from parley.studio import audit_pages, file_pages, job_pages, owner_pages, play_pages, training_pages
+from parley.studio.guard import ENTER, Guard, Place, Secrets, same
+from parley.studio.pages import STATIC, Studio, error_page, page
+
+
+def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
+    """The studio as an application; every request passes the guard first."""
+    routes = [
+        Route("/welcome", _welcome),
+        Route(ENTER, _enter, methods=["POST"]),
+        Route("/", _home),
+        Route("/static/colours.css", _colours),
+        *play_pages.ROUTES,
+        *file_pages.ROUTES,
+        *training_pages.ROUTES,
+        *owner_pages.ROUTES,
+        *audit_pages.ROUTES,
+        *job_pages.ROUTES,
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, place=place, secrets=secrets)],
+        exception_handlers={ParleyError: _explained, OSError: _unreadable},
+    )
+    app.state.studio, app.state.place, app.state.secrets = studio, place, secrets
+    app.state.csrf = secrets.csrf
+    return app
+
+
+async def _welcome(request: Request) -> Response:
+    """The page that takes the token out of its own address; it knows nothing else."""
+    return page(request, "welcome.html")
+
+
+async def _enter(request: Request) -> Response:
+    """The cookie, for whoever knows the token."""
+    place, known = request.app.state.place, request.app.state.secrets
+    given = (await request.body())[:200].decode("ascii", "replace")
+    if not same(given, known.token):
+        return PlainTextResponse("Refused: this is not the token that `parley studio` printed.", 401)
+    response = PlainTextResponse("", 204)
+    response.set_cookie(place.cookie, known.session, httponly=True, samesite="strict", path="/")
+    return response
+
+
+async def _home(request: Request) -> Response:
+    return RedirectResponse("/play", 303)
+
+
+async def _colours(request: Request) -> Response:
+    """The colours of figures, for pages."""
+    names = {"together": TOGETHER, "alone": ALONE, "limit": LIMIT}
+    lines = "".join(f"--{name}: {colour};" for name, colour in names.items())
+    return PlainTextResponse(f":root {{ {lines} }}", media_type="text/css")
+
+
+async def _explained(request: Request, error: Exception) -> Response:
+    """A user's mistake, in one sentence."""
+    return error_page(request, str(error))
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    """A file that cannot be read or written."""
+    name = Path(error.filename).name if isinstance(error, OSError) and error.filename else "a file"
+    return error_page(request, f"{name}: {getattr(error, 'strerror', None) or 'cannot be read'}")

@@ -1,0 +1,266 @@
+"""The studio's tabs: a slider moves the forecast, terms are saved, jobs run, stop and outlive the studio, books are
+shown."""
+
+import json
+import re
+import time
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+from samples import regression_table
+from studio_client import PROOF, enter, stranger_at, studio_at
+from typer.testing import CliRunner
+
+from parley.cli.app import app as parley
+from parley.decisions.forecasting import forecast
+from parley.decisions.forecasting.what_if import what_if
+from parley.studio.jobs import JobFolder
+from parley.studio.playground import Playground
+from parley.terms import load_terms
+
+TERMS = """
+title = "Two clinics"
+[model]
+kind = "linear-regression"
+target = "y"
+features = ["x0", "x1", "x2"]
+public = "public.csv"
+[learning]
+algorithm = "gradient-descent"
+horizon = 5
+step = 0.3
+[privacy]
+mechanism = "laplace"
+clip = CLIP
+[[owners]]
+name = "north"
+records = 400
+epsilon = 1.0
+data = "north.csv"
+value = 100.0
+privacy_cost = { kind = "linear", weight = 0.01 }
+[[owners]]
+name = "south"
+records = 300
+epsilon = 0.5
+data = "south.csv"
+value = 100.0
+privacy_cost = { kind = "linear", weight = 0.01 }
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("studio")
+    for name, rows, seed in (("north", 400, 1), ("south", 300, 2), ("public", 200, 3)):
+        regression_table(rows, seed=seed).to_csv(place / f"{name}.csv", index=False)
+    (place / "terms.toml").write_text(TERMS.replace("CLIP", "1000.0"))
+    (place / "tight.toml").write_text(TERMS.replace("CLIP", "0.5"))
+    return place
+
+
+@pytest.fixture(scope="module")
+def base(folder):
+    return forecast(load_terms(folder / "terms.toml"))
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    play = Playground()
+    play.load(folder / "terms.toml")
+    return enter(stranger_at(studio_at(folder, play)))
+
+
+def changed(client, **fields):
+    form = {"noise": "each_owner", "personal": "on", "records.0": "400", "epsilon.0": "1.0", **fields}
+    return client.post("/play/change", data=form, headers=PROOF)
+
+
+def fitness(text):
+    return float(re.search(r"ψ = ([0-9.e-]+)", text).group(1))
+
+
+def test_a_forecast_by_moments_is_carried_over_exactly(base):
+    assert base.method == "exact-moments"
+    numbers = {"north": {"records": 900, "epsilon": 0.7}, "south": {"records": 80, "epsilon": 3.0}}
+    terms = base.terms.changed(owners=numbers)
+    carried, whole = what_if(base, terms), forecast(terms)
+    assert carried.relative_fitness.mean == pytest.approx(whole.relative_fitness.mean, rel=1e-9)
+    assert carried.best_coalition == whole.best_coalition
+    for quick, slow in zip(carried.owners, whole.owners, strict=True):
+        assert (quick.name, quick.verdict) == (slow.name, slow.verdict)
+        assert quick.alone == pytest.approx(slow.alone, rel=1e-9)
+        assert quick.joined == pytest.approx(slow.personal, rel=1e-9)
+        assert quick.gain.mean == pytest.approx(slow.gain.mean, rel=1e-6, abs=1e-12)
+
+
+def test_at_its_own_terms_a_forecast_is_carried_over_to_itself(folder):
+    """By a pilot run, too, whose clip binds."""
+    found = forecast(load_terms(folder / "tight.toml"))
+    assert found.method == "pilot-run"
+    carried = what_if(found, found.terms)
+    assert vars(carried.relative_fitness) == pytest.approx(vars(found.relative_fitness))
+    assert [each.gain.mean for each in carried.owners] == pytest.approx([each.gain.mean for each in found.owners])
+    joint = what_if(found, found.terms, personal=False)
+    for own, shared in zip(carried.owners, joint.owners, strict=True):
+        assert shared.gain.mean <= own.gain.mean
+
+
+def test_a_slider_moves_the_forecast_at_once_and_a_whole_one_follows(client, folder):
+    page = client.get("/play").text
+    assert "Two clinics" in page
+    assert 'name="epsilon.1"' in page
+    loud, quiet = changed(client, **{"epsilon.0": "0.1"}).text, changed(client, **{"epsilon.0": "5"}).text
+    assert fitness(loud) > fitness(quiet)
+    assert 'id="gain-0"' in quiet
+    assert "becomes" in quiet
+    whole = client.get(re.search(r"/play/whole\?turn=\d+", quiet).group(0)).text
+    assert fitness(whole) == pytest.approx(fitness(quiet), rel=1e-3)
+    assert "The whole forecast" in whole
+    deal = client.get(re.search(r"/play/deal\?turn=\d+", whole).group(0)).text
+    assert "Which budgets would they choose?" in deal
+    assert "north" in deal
+    assert client.get("/play/whole?turn=1").status_code == 204  # the sliders moved on
+
+
+def test_what_was_sent_earlier_changes_nothing_when_it_comes_later(client):
+    late = changed(client, sent="2000", **{"epsilon.0": "2"}).text
+    assert fitness(changed(client, sent="1000", **{"epsilon.0": "0.1"}).text) == fitness(late)
+
+
+def test_a_whole_forecast_that_nobody_waits_for_is_given_up(folder, monkeypatch):
+    play = Playground()
+    play.load(folder / "terms.toml")
+    play.at_once()
+    turn = play.change({"north": {"epsilon": 0.3}}).turn
+    began = []
+
+    def moved_meanwhile(terms, progress, doing):
+        began.append(terms)
+        play.change({"north": {"epsilon": 0.4}})
+        progress(1, 2)
+        raise AssertionError("it went on")
+
+    monkeypatch.setattr("parley.decisions.forecasting.forecast", moved_meanwhile)
+    assert play.whole(turn) is None
+    assert len(began) == 1
+
+
+def test_one_noise_for_all_is_a_switch(client):
+    shared = changed(client, noise="shared", **{"epsilon.0": "0.5"}).text
+    own = changed(client, noise="each_owner", **{"epsilon.0": "0.5"}).text
+    assert fitness(shared) != fitness(own)
+
+
+@pytest.mark.parametrize("fields", [{"epsilon.0": "x"}, {"records.0": "1.5"}, {"records.9": "5"}, {"epsilon.0": "-1"}])
+def test_a_wrong_number_is_one_sentence(client, fields):
+    answer = changed(client, **fields)
+    assert answer.status_code == 200
+    assert "refused" in answer.text or "did not work" in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_terms_are_saved_to_a_new_file_and_nothing_is_overwritten(client, folder):
+    changed(client, **{"epsilon.0": "0.75"})
+    answer = client.post("/play/save", data={"save_as": "agreed"}, headers=PROOF)
+    assert "Written: agreed.toml" in answer.text
+    assert float(load_terms(folder / "agreed.toml").owners[0].epsilon) == 0.75
+    before = (folder / "terms.toml").read_bytes()
+    for name in ("terms.toml", "agreed"):
+        assert "exists" in client.post("/play/save", data={"save_as": name}, headers=PROOF).text
+    assert (folder / "terms.toml").read_bytes() == before
+
+
+def test_a_thousand_owners_are_shown_some_at_a_time(folder, base):
+    text = TERMS.replace("CLIP", "1000.0").split("[[owners]]")[0]
+    text += "".join(f'[[owners]]\nname = "o{n}"\nrecords = {100 + n}\nepsilon = 1.0\n' for n in range(1000))
+    (folder / "many.toml").write_text(text)
+    play = Playground()
+    play.load(folder / "many.toml")
+    many = enter(stranger_at(studio_at(folder, play)))
+    page = many.get("/play?page=2").text
+    assert page.count('class="owner"') == 20
+    assert many.get("/play?name=o99").text.count('class="owner"') == 11
+    first = many.get("/play/now?page=2").text
+    assert first.count('id="gain-') == 20
+    assert many.post("/play/everyone", data={"all_epsilon": "0.2"}, headers=PROOF).status_code == 204
+    assert fitness(many.get("/play/now").text) > fitness(first)
+    (folder / "many.toml").unlink()
+
+
+def finished(job, seconds=60):
+    until = time.monotonic() + seconds
+    while job.state == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    return job
+
+
+def test_a_training_is_a_job_whose_outcome_lies_over_the_forecast(client, folder):
+    answer = client.post("/train/start", data={"file": "terms.toml", "replicates": "5", "seed": "1"}, headers=PROOF)
+    address = answer.headers["hx-redirect"]
+    jobs = JobFolder(folder / ".jobs", folder)  # as after a restart
+    job = finished(jobs.find(address.rpartition("/")[2]))
+    assert job.state == "done", job.log
+    assert job.result["replicates"] == 5
+    page = client.get(address).text
+    assert "Relative fitness came out at" in page
+    chart = json.loads(re.search(r'data-chart="([^"]+)"', page).group(1).replace("&#34;", '"'))
+    assert len(chart["forecast"]) == 5
+    assert chart["outcome"][1] <= chart["outcome"][0] <= chart["outcome"][2]
+    report = client.get(f"/jobs/{job.id}/report")
+    assert "sandbox" in report.headers["content-security-policy"]
+    assert "script" not in report.text
+    events = client.get(f"/jobs/{job.id}/events").text
+    assert "event: end" in events
+    assert job.title in client.get("/jobs").text
+
+
+def test_a_job_can_be_stopped(client, folder):
+    form = {"file": "tight.toml", "replicates": "10000"}
+    address = client.post("/train/start", data=form, headers=PROOF).headers["hx-redirect"]
+    job = JobFolder(folder / ".jobs", folder).find(address.rpartition("/")[2])
+    assert job.state == "running"
+    assert "Stop it" in client.get(address).text
+    client.post(f"/jobs/{job.id}/stop", headers=PROOF)
+    assert finished(job, 10).state == "stopped"
+    job.stop()  # nothing is left to end
+    assert "stopped" in client.get(f"/jobs/{job.id}").text
+
+
+def test_terms_from_files_are_the_command_that_one_would_type(client, folder):
+    form = {"table": ["north.csv", "south.csv"], "public": "public.csv", "target": "y", "epsilon": "1",
+            "write": "made"}  # fmt: skip
+    for wrong in ({"table": ["north.csv"]}, {"public": "north.csv"}, {"write": "terms.toml"}, {"target": ""}):
+        answer = client.post("/files/make", data={**form, **wrong}, headers=PROOF)
+        assert "hx-redirect" not in answer.headers, wrong
+    from parley.studio.file_pages import init_command
+
+    pairs = [(key, each) for key, value in form.items() for each in ([value] if isinstance(value, str) else value)]
+    command = init_command(studio_at(folder), pairs)
+    assert command[0] == "init"
+    assert command[1:3] == [str((folder / name).resolve()) for name in ("north.csv", "south.csv")]
+    assert command[command.index("--write") + 1].endswith("made.toml")
+    assert command[-1] == "--json"
+
+
+def test_books_are_shown_with_their_chain_and_nothing_of_the_table(client, folder):
+    assert "no <code>owner.toml" in client.get("/owner").text
+    words = ["owner", "init", str(folder / "books"), "--name", "north", "--table", str(folder / "north.csv")]
+    done = CliRunner().invoke(parley, [*words, "--lifetime", "3"])
+    assert done.exit_code == 0, done.output
+    page = client.get("/owner").text
+    assert "Books of north" in page
+    assert "chain unbroken" in page
+    assert "lifetime ε = 3" in page
+    first = (folder / "north.csv").read_text().splitlines()[1].split(",")
+    assert not [cell for cell in first if len(cell) > 5 and cell in page]
+
+
+def test_every_tab_opens_without_anything_in_the_folder(tmp_path):
+    empty = enter(stranger_at(studio_at(tmp_path)))
+    for tab in ("/play", "/files", "/train", "/owner", "/audit", "/jobs"):
+        answer = empty.get(tab)
+        assert answer.status_code == 200
+        assert 'aria-current="page"' in answer.text
