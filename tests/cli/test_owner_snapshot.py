@@ -1,6 +1,7 @@
 """From a database to a release: the command, what acceptance says, and one ledger for all snapshots of a table."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.cli.owner_snapshot import take
 from parley.data.sources import find_source
 from parley.errors import BudgetExhausted, LedgerError, ParleyError, SettingError
 from parley.network.identity.settings import load_owner
@@ -81,6 +83,18 @@ def test_the_command_says_what_it_took_and_what_to_do(home):
     assert "digest" not in content
     joined = "SELECT a.id, b.y FROM loans a JOIN loans b ON a.id = b.id - 1"
     assert "one person may stand in several rows" in snapshot(home, "may", joined).stderr.replace("\n", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_stop_it_leaves_nothing(home, monkeypatch, number):
+    real = signal.getsignal(number)
+    files = sorted(home.iterdir())
+    monkeypatch.setattr("parley.data.databases.snapshot.files_digest", lambda *_: signal.raise_signal(number))
+    with pytest.raises(SystemExit) as ended:
+        take(f"sqlite:{home / 'bank.db'}", QUERY, ["id"], home / "march", ask_password=False)
+    assert ended.value.code == 128 + number
+    assert sorted(home.iterdir()) == files
+    assert signal.getsignal(number) == real
 
 
 def test_a_password_on_the_command_line_is_refused_before_anything_is_asked(home):

@@ -1,13 +1,15 @@
 """Snapshots of a DuckDB file; skipped where DuckDB is not installed."""
 
 import datetime as dt
+import os
+import signal
 from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
 from databases import write_duckdb
 
-from parley.data.databases import Request, open_database, take_snapshot
+from parley.data.databases import Request, duckdb_file, open_database, take_snapshot
 from parley.errors import ParleyError
 
 PEOPLE = """
@@ -104,3 +106,36 @@ def test_other_files_are_no_part_of_it(people, tmp_path):
     (tmp_path / "other.csv").write_text("id\n1\n")
     with pytest.raises(ParleyError, match="cannot be answered"):
         take(people, f"SELECT id FROM read_csv('{tmp_path / 'other.csv'}')", tmp_path / "table")
+
+
+MANY = "CREATE TABLE t AS SELECT (i * 7919) % 400009 AS id, repeat(md5(i::VARCHAR), 4) AS s FROM range(300000) r(i)"
+
+
+def test_what_it_sorts_on_disk_is_for_its_account_alone_and_gone_after_a_kill_with_the_next(tmp_path, monkeypatch):
+    monkeypatch.setitem(duckdb_file.SETTINGS, "memory_limit", "48MB")
+    monkeypatch.setitem(duckdb_file.SETTINGS, "threads", "2")
+    uri = write_duckdb(tmp_path / "t.duckdb", MANY)
+    (tmp_path / "t.duckdb").chmod(0o600)
+    request = Request("SELECT * FROM t", ("id",))
+    child = os.fork()
+    if not child:
+        try:
+            with open_database(uri) as database:
+                for _ in database.batches(request, database.columns(request)):
+                    os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    os.waitpid(child, 0)
+    left = [each for each in tmp_path.rglob("*") if each.name != "t.duckdb"]
+    assert any(each.stat().st_size > 1 << 20 for each in left)  # rows were put on the disk
+    assert all(each.stat().st_mode & 0o077 == 0 for each in tmp_path.iterdir())
+    with open_database(uri) as database:
+        assert not any(each.exists() for each in left)
+        assert len(list(tmp_path.iterdir())) == 2
+    assert [each.name for each in tmp_path.iterdir()] == ["t.duckdb"]
+
+
+def test_where_nothing_may_be_written_beside_the_file_rows_stay_in_memory(people, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with open_database(people) as database:
+        assert database.rows("SELECT current_setting('temp_directory')") == [("",)]

@@ -1,5 +1,6 @@
 """A snapshot of a SQLite file: the order, the types, the manifest, and what is left when it ends early."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from samples import make_terms, regression_table
 import parley
 from parley.data.databases import Request, open_database, snapshot, take_snapshot
 from parley.data.databases.database import Column
+from parley.data.databases.unfinished import unfinished_folder
 from parley.data.sources import find_source
 from parley.data.table import numbers
 from parley.errors import DataError, ParleyError, SettingError
@@ -286,6 +288,36 @@ def test_what_a_killed_one_left_is_gone_after_the_next_and_two_at_once_are_refus
         go_on.set()
         first.join()
     assert len(find_source(tmp_path / "other")) == 3
+
+
+def test_what_a_killed_one_left_is_gone_whatever_the_next_is_called_unless_another_is_at_it(loans, tmp_path):
+    left, held = (tmp_path / f".{name}.parley-unfinished" for name in ("march", "april"))
+    for folder in (left, held):
+        (folder / "below").mkdir(parents=True)
+        (folder / "part-000000.parquet.unfinished").write_bytes(b"half")
+    lock = os.open(held, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        take(loans, ALL, tmp_path / "may")
+    finally:
+        os.close(lock)
+    assert (left.exists(), (held / "part-000000.parquet.unfinished").exists()) == (False, True)
+    take(loans, ALL, tmp_path / "april")
+    assert not held.exists()
+
+
+def test_a_folder_of_another_account_is_not_taken_over(loans, tmp_path, monkeypatch):
+    hidden = tmp_path / ".table.parley-unfinished"
+    hidden.mkdir()
+    hidden.chmod(0o777)
+    uid = os.geteuid()
+    with monkeypatch.context() as other:
+        other.setattr("os.geteuid", lambda: uid + 1)
+        with pytest.raises(SettingError, match="belongs to another account"):
+            take(loans, ALL, tmp_path / "table")
+    assert hidden.exists()
+    with unfinished_folder(tmp_path / "table") as fresh:
+        assert (fresh, fresh.stat().st_mode & 0o777) == (hidden, 0o700)
 
 
 def test_a_link_in_the_place_of_the_unfinished_folder_is_not_followed(loans, tmp_path):

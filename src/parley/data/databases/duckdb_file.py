@@ -1,7 +1,12 @@
-"""DuckDB: a file, opened to read; what it reads lies in that file alone, and what it sorts on disk lies there too."""
+"""DuckDB: a file, opened to read; what it reads lies in that file alone, and what it sorts on disk lies beside it, in a
+folder for this account alone."""
 
 import json
+import os
+import secrets
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +14,7 @@ import pyarrow as pa
 from parley.data.databases.adbc import AdbcDatabase
 from parley.data.databases.database import Column, Plan, Request, discreet, quoted
 from parley.data.databases.plain_types import plain_type
+from parley.data.databases.unfinished import unfinished_folder
 from parley.data.databases.uri import Address
 
 SETTINGS = {
@@ -48,19 +54,21 @@ class DuckDb(AdbcDatabase):
         from adbc_driver_manager import dbapi
 
         file = address.file
-        options = {**SETTINGS, "path": str(file)}
-        with discreet(f"duckdb:{file}", "it cannot be opened to read; does another program write to it?"):
-            connection = dbapi.connect(
-                driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=False
-            )
-        super().__init__(f"duckdb:{file}", connection)
-        try:
+        with ExitStack() as ending:
+            options = {**SETTINGS, "path": str(file), "temp_directory": _sorting_folder(file, ending)}
+            with discreet(f"duckdb:{file}", "it cannot be opened to read; does another program write to it?"):
+                connection = dbapi.connect(
+                    driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=False
+                )
+            super().__init__(f"duckdb:{file}", connection)
+            ending.callback(super().close)
             self.run("SET TimeZone = 'UTC'")
             ((version,),) = self.rows("SELECT version()")
-        except BaseException:
-            self.close()
-            raise
-        self.version = f"DuckDB {version}"
+            self.version = f"DuckDB {version}"
+            self._ending = ending.pop_all()
+
+    def close(self) -> None:
+        self._ending.close()
 
     def columns(self, request: Request) -> tuple[Column, ...]:
         fields = self.declared(f"SELECT * FROM {request.source} AS source")
@@ -79,6 +87,14 @@ class DuckDb(AdbcDatabase):
         ((_, text),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source")
         steps = {name for step in json.loads(text) for name in _names(step)}
         return Plan(None, tuple(sorted({_WORDS.get(name, name) for name in steps - _APART})))
+
+
+def _sorting_folder(file: Path, ending: ExitStack) -> str:
+    """Where rows lie while they are sorted, for this account alone and gone at the end; nowhere (DuckDB's "") where
+    nothing may be written beside the file: then they have to fit into memory."""
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        return ""
+    return str(ending.enter_context(unfinished_folder(file.with_name(f"{file.name}.{secrets.token_hex(4)}"))))
 
 
 def _column(field: pa.Field, declared: str) -> Column:
