@@ -136,6 +136,47 @@ def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home)
         accept(home, "third", epsilon=0.5, horizon=6)
 
 
+def test_no_fresh_lifetime_however_the_query_is_written_and_whatever_became_of_the_old_snapshot(home):
+    snapshot(home, "march")
+    run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)
+    snapshot(home, "april", f"{QUERY.lower()} ;\n")
+
+    def init():
+        return run("owner", "init", home / "b", "--name", "b", "--table", home / "april", "--lifetime", 2)
+
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        init()
+    manifest = home / "march" / "parley-snapshot.json"
+    whole = manifest.read_text()
+    manifest.write_text("{}")
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        init()
+    manifest.write_text(whole)
+    (home / "march").rename(home / "march-old")
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        init()
+    settings = home / "a" / "owner.toml"
+    kept = [line for line in settings.read_text().splitlines(True) if not line.startswith("origin")]
+    settings.write_text("".join(kept))  # as an earlier version wrote it
+    with pytest.raises(SettingError, match="its table cannot be looked at, so nobody can tell"):
+        init()
+    (home / "march-old").rename(home / "march")
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        init()
+    assert not (home / "b").exists()
+
+
+def test_another_query_for_the_same_columns_is_warned_of(home):
+    for name, query, warned in [
+        ("march", f"{QUERY} WHERE id < 30", False),
+        ("april", f"{QUERY} WHERE id < 40", True),
+        ("may", "SELECT id, y FROM loans", False),
+    ]:
+        snapshot(home, name, query)
+        said = run("owner", "init", home / f"{name}-books", "--name", "a", "--table", home / name, "--lifetime", 2)
+        assert ("a second budget for them" in said.stderr.replace("\n", " ")) == warned
+
+
 def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
     snapshot(home, "march")
     run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)

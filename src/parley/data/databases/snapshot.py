@@ -69,6 +69,7 @@ def take_snapshot(
             rows=rows,
             files=tuple(name.name for name in names),
             digest=files_digest(ParquetFolder.kind, files).hex(),
+            identity=database.identity,
         )
         _finish(fresh, dict(zip(files, names, strict=True)), manifest, folder)
     return manifest

@@ -26,7 +26,7 @@ class Address:
         """The machine, by name and port, or the folder of a socket there."""
         parts = urlsplit(self.uri)
         given = dict(parse_qsl(parts.query))
-        host = parts.netloc.rpartition("@")[2] or given.get("host") or given.get("service")
+        host = given.get("host") or parts.netloc.rpartition("@")[2] or given.get("service")
         host = host or os.environ.get("PGHOST") or os.environ.get("PGSERVICE") or "localhost"
         port = given.get("port") or os.environ.get("PGPORT") or "5432"
         return host if _PORT.search(host) else f"{host}:{port}"

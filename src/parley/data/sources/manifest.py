@@ -4,11 +4,13 @@ gave.
 It is written last. A folder that has one and not all of its files, or other ones, is no table.
 """
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from parley.data.sources.source import Origin
 from parley.errors import DataError
 
 MANIFEST = "parley-snapshot.json"
@@ -29,11 +31,18 @@ class Manifest:
     rows: int
     files: tuple[str, ...]
     digest: str
+    identity: str = (
+        ""  # what the server calls itself, by whatever address it is reached; empty where it has no such name
+    )
 
     @property
-    def origin(self) -> tuple[str, str]:
-        """Server and query, however the latter is spaced: a later snapshot of the same has the same."""
-        return self.server, " ".join(self.query.split())
+    def origin(self) -> Origin:
+        """Server and query, however the latter is spaced, ended and capitalised: a later snapshot of the same has the
+        same."""
+        query = " ".join(self.query.rstrip("; \t\r\n").split()).casefold()
+        queries = frozenset(_digest(name, query) for name in (self.server, self.identity) if name)
+        named = sorted((name, declared) for name, declared, _ in self.columns)
+        return Origin(queries, _digest(self.server.partition(":")[0], self.keys, named))
 
     def to_json(self) -> dict[str, Any]:
         """What lies in the file."""
@@ -48,6 +57,10 @@ class Manifest:
             f"held out, and which are in one batch, follows from that order: {keys} counts as public, stays with its "
             "place when a person is replaced, and must tell nothing about anybody (a number given once, at random)."
         )
+
+
+def _digest(*facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -1,12 +1,12 @@
 """A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`blocks.joined`)."""
 
-from collections.abc import Hashable
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 from parley.data.sources.manifest import MANIFEST, Manifest, read_manifest
 from parley.data.sources.parquet_rows import ParquetTable
+from parley.data.sources.source import Origin
 from parley.errors import DataError
 
 
@@ -34,7 +34,7 @@ class ParquetFolder(ParquetTable):
         return files
 
     @property
-    def origin(self) -> Hashable | None:
+    def origin(self) -> Origin | None:
         return None if self.manifest is None else self.manifest.origin
 
     @property
