@@ -199,6 +199,20 @@ def test_rows_in_a_row_group_hang_on_the_declared_columns_alone():
     assert snapshot.group_rows(few) == snapshot.MOST_ROWS
     assert snapshot.group_rows([Column(str(k), "text", pa.string()) for k in range(100)]) == 10485
     assert snapshot.group_rows(few * 10**5) == 1024
+    assert snapshot.group_rows([*few, Column("document", "text", pa.string())]) == snapshot.MOST_WITH_TEXT < 20_000
+
+
+def test_a_row_group_is_held_while_it_is_written_and_no_longer(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "GROUP_BYTES", 0)  # row groups of 1024
+    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 512)
+    numbers = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 6000)"
+    script = f"CREATE TABLE t (id INTEGER, s TEXT); {numbers} INSERT INTO t SELECT i, hex(zeroblob(2000)) FROM c"
+    uri, before, held = write_sqlite(tmp_path / "t.db", script), pa.total_allocated_bytes(), []
+    with open_database(uri) as database:
+        request = Request("SELECT * FROM t", ("id",))
+        take_snapshot(database, request, tmp_path / "t", lambda *_: held.append(pa.total_allocated_bytes() - before))
+    assert len(held) == 6
+    assert max(held) < 1024 * 4000  # bytes of one
 
 
 def test_many_files_hold_every_row_once(tmp_path, monkeypatch):
@@ -339,9 +353,32 @@ def test_a_folder_is_refused_that_holds_other_files_than_its_manifest_lists(loan
     pq.write_table(pq.read_table(part).slice(1), part)
     with pytest.raises(DataError, match="its files are not those that"):
         find_source(tmp_path / "table").digest()
+    with pytest.raises(DataError, match="its files are not those that"):
+        find_source(tmp_path / "table").frame()
+    take(loans, ALL, tmp_path / "columns")
+    part = tmp_path / "columns" / "part-000000.parquet"
+    pq.write_table(pq.read_table(part).drop_columns("paid"), part)
+    with pytest.raises(DataError, match="its files are not those that"):
+        len(find_source(tmp_path / "columns"))
+    part.write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        len(find_source(tmp_path / "columns"))
     (tmp_path / "table" / "parley-snapshot.json").write_text("{}")
     with pytest.raises(DataError, match="take a new one"):
         len(find_source(tmp_path / "table"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"query": 5}, {"server": None}, {"keys": [1]}, {"files": None}, {"rows": "x"}, {"digest": None}, {"columns": [1]}],
+)
+def test_a_manifest_whose_entries_are_of_another_kind_is_refused(loans, tmp_path, change):
+    take(loans, ALL, tmp_path / "table")
+    manifest = tmp_path / "table" / "parley-snapshot.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}))
+    for look in (lambda table: table.origin, lambda table: table.remarks, len):
+        with pytest.raises(DataError, match="take a new one"):
+            look(find_source(tmp_path / "table"))
 
 
 def test_all_rows_are_of_one_moment(loans, tmp_path):
@@ -368,6 +405,11 @@ def test_all_rows_are_of_one_moment(loans, tmp_path):
         ("SELECT id, sum(amount) OVER (ORDER BY id) AS s FROM loans", ["an aggregate or a window"]),
         ("SELECT DISTINCT name AS id FROM loans", ["rows made one (DISTINCT or GROUP BY)"]),
         ("SELECT id FROM loans LIMIT 2", ["a limit"]),
+        ("SELECT id, amount FROM loans ORDER BY amount DESC LIMIT 2", ["a limit"]),
+        ("SELECT id, amount FROM loans ORDER BY amount LIMIT 2 OFFSET 1", ["a limit"]),
+        ("SELECT id FROM loans LIMIT -1 OFFSET 1", ["a limit"]),
+        ("SELECT id FROM loans LIMIT (SELECT 2)", ["a limit"]),
+        ("SELECT id FROM (SELECT * FROM loans ORDER BY amount LIMIT 2) ORDER BY name", ["a limit"]),
     ],
 )
 def test_what_brings_people_together_is_seen_in_the_plan(loans, query, found):

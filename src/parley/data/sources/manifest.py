@@ -7,6 +7,7 @@ It is written last. A folder that has one and not all of its files, or other one
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,9 @@ class Manifest:
         return (
             f"The table is a snapshot of {self.server}, taken {self.taken}, in the order of {keys}. Which rows are "
             f"held out, and which are in one batch, follows from that order: {keys} counts as public, stays with its "
-            "place when a person is replaced, and must tell nothing about anybody (a number given once, at random)."
+            "place when a person is replaced, and must tell nothing about anybody (a number given once, at random). "
+            "Who is in the result of the query, and so the number of rows, counts as public too: a person is replaced "
+            "by one who would be in it."
         )
 
 
@@ -72,6 +75,11 @@ def read_manifest(folder: Path) -> Manifest | None:
             raise ValueError
         columns = tuple((each["name"], each["declared"], each["type"]) for each in content.pop("columns"))
         keys, files = tuple(content.pop("keys")), tuple(content.pop("files"))
+        texts = (content.get(name, "") for name in ("query", "server", "version", "taken", "digest", "identity"))
+        if not all(isinstance(text, str) for text in (*texts, *keys, *files, *chain(*columns))):
+            raise TypeError
+        if not isinstance(content["rows"], int):
+            raise TypeError
         return Manifest(**content, keys=keys, files=files, columns=columns)
     except FileNotFoundError:
         return None

@@ -4,16 +4,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow.parquet as pq
+
+from parley.data.sources.files import discreet
 from parley.data.sources.manifest import MANIFEST, Manifest, read_manifest
-from parley.data.sources.parquet_rows import ParquetTable
+from parley.data.sources.parquet_rows import FORM, ParquetTable
 from parley.data.sources.source import Origin
 from parley.errors import DataError
+
+
+def _declared(file: Path) -> tuple[int, tuple[str, ...]]:
+    """(rows, names of the columns) of a file, as it says itself."""
+    with discreet(file, FORM):
+        about = pq.read_metadata(file)
+        return about.num_rows, tuple(about.schema.to_arrow_schema().names)
 
 
 class ParquetFolder(ParquetTable):
     """The .parquet files of a folder in the order of their names. Its rows are never held all at once.
 
-    A folder that was taken from a database says so (`manifest`), and is refused if it holds other files than it did.
+    A folder that was taken from a database says so (`manifest`), and is refused if it holds other files, rows
+    or columns than it did; other bytes are found by its digest, when terms are accepted.
     """
 
     kind: ClassVar[bytes] = b"folder"
@@ -30,7 +41,11 @@ class ParquetFolder(ParquetTable):
     @cached_property
     def files(self) -> tuple[Path, ...]:
         files = super().files
-        self._require(self.manifest is None or tuple(file.name for file in files) == self.manifest.files)
+        if self.manifest is not None:
+            self._require(tuple(file.name for file in files) == self.manifest.files)
+            held = [_declared(file) for file in files]
+            self._require(sum(rows for rows, _ in held) == self.manifest.rows)
+            self._require({names for _, names in held} == {tuple(name for name, _, _ in self.manifest.columns)})
         return files
 
     @property

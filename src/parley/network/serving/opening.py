@@ -89,7 +89,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     origin = _origin(table)
     for known, content in _books(folder):
         place = known.parent / str(content["table"])
-        if (place.exists() and place.samefile(table)) or (
+        if _same_file(place, table) or (
             origin is not None and any(origin.same_query(other) for other in _origins(known, content, place, table))
         ):
             raise SettingError(
@@ -123,6 +123,13 @@ def _books(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield known, content
 
 
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # gone, or out of reach
+        return False
+
+
 def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> "Iterator[Origin]":
     """Where the table of these settings was taken from: as they say themselves, and as the table there now says."""
     from parley.data.sources import Origin  # slow to load, and most commands have no use for it
@@ -136,7 +143,7 @@ def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> 
         now = _origin(place)
         if now is not None:
             yield now
-    except (OSError, DataError, KeyError, TypeError):
+    except (OSError, ValueError, DataError, KeyError, TypeError):
         raise SettingError(
             f"{known}: its table cannot be looked at, so nobody can tell whether it is of the same people as {table}; "
             "put it back, or go on with those books. Only books of other people may lie beside them"
