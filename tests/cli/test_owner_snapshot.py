@@ -74,8 +74,8 @@ def release(home, terms, rounds=1):
 
 
 def test_the_command_says_what_it_took_and_what_to_do(home):
-    said = snapshot(home, "march").output.replace("\n", "")
-    assert f"{ROWS} rows of 5 columns" in said
+    said = snapshot(home, "x[red]y").output.replace("\n", "")
+    assert f"x[red]y  {ROWS} rows of 5 columns" in said
     assert "id counts as public" in said
     assert "table = " in said
     content = json.loads(snapshot(home, "april", QUERY, "--json").stdout)

@@ -52,7 +52,7 @@ def snapshot_command(
         told = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
         print_json({**told, "spreads": list(spreads)}, inside=False)
         return
-    console.print(f"{to}  {manifest.rows:,} rows of {len(manifest.columns)} columns", soft_wrap=True)
+    console.print(f"{to}  {manifest.rows:,} rows of {len(manifest.columns)} columns", markup=False, soft_wrap=True)
     console.print(manifest.sentence(), markup=False, soft_wrap=True)
     console.print(
         f"Next: a table that has books goes on with them, table = {str(to.resolve())!r} in its owner.toml, and new "

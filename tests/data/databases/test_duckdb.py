@@ -73,6 +73,9 @@ def test_every_cell_comes_out_as_it_was_declared(people, tmp_path):
         ("id, list", "is declared as INTEGER[]"),
         ("id, NULL AS gap", "is declared as"),
         ("id, ever", "in no calendar"),
+        ("id, TIMETZ '10:00:00+02' AS there", "is declared as TIME WITH TIME ZONE"),
+        ("id, '101'::BIT AS bits", "is declared as BIT"),
+        ("id, TIME '24:00:00' AS midnight", "in no calendar"),
         ("id // 3 AS id, name", "a place of its own"),
         ("name AS id", "is missing in some row"),
         ("id, CAST(word AS INTEGER) AS number", "not all rows"),
@@ -100,6 +103,14 @@ def test_what_brings_people_together_is_seen_in_the_plan(people, query, found):
         spreads = set(database.plan(Request(query, ("id",))).spreads)
     assert found <= spreads
     assert bool(found) == bool(spreads)
+
+
+def test_several_statements_are_refused_in_one_sentence(people, tmp_path):
+    several = "SELECT 1 AS id) AS source; SET memory_limit = '1GB'; SELECT * FROM (SELECT 1 AS id"
+    with open_database(people) as database, pytest.raises(ParleyError, match="holds several statements"):
+        database.plan(Request(several, ("id",)))
+    with pytest.raises(ParleyError, match="holds several statements"):
+        take(people, several, tmp_path / "table")
 
 
 def test_other_files_are_no_part_of_it(people, tmp_path):

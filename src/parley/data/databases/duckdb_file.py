@@ -16,6 +16,7 @@ from parley.data.databases.database import Column, Plan, Request, discreet, quot
 from parley.data.databases.plain_types import plain_type
 from parley.data.databases.unfinished import unfinished_folder
 from parley.data.databases.uri import Address
+from parley.errors import DatabaseError
 
 SETTINGS = {
     "access_mode": "READ_ONLY",
@@ -23,7 +24,8 @@ SETTINGS = {
     "autoinstall_known_extensions": "false",
     "memory_limit": "256MB",
 }
-_WIDE = {"HUGEINT", "UHUGEINT", "BIGNUM", '"NULL"'}  # what Arrow has no type for, or rounds
+# what Arrow has no type for, rounds, or hands out as something else
+_WIDE = {"HUGEINT", "UHUGEINT", "BIGNUM", '"NULL"', "TIME WITH TIME ZONE", "BIT"}
 
 _APART = {"PROJECTION", "FILTER", "SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "ORDER_BY"}
 _WORDS = {
@@ -71,6 +73,7 @@ class DuckDb(AdbcDatabase):
         self._ending.close()
 
     def columns(self, request: Request) -> tuple[Column, ...]:
+        self._require_one_statement(request)
         fields = self.declared(f"SELECT * FROM {request.source} AS source")
         types = [row[1] for row in self.rows(f"DESCRIBE SELECT * FROM {request.source} AS source")]
         return tuple(_column(field, declared) for field, declared in zip(fields, types, strict=True))
@@ -84,9 +87,20 @@ class DuckDb(AdbcDatabase):
         return f"encode({cell})" if key.declared == "VARCHAR" else cell  # by its bytes, whatever its collation
 
     def plan(self, request: Request) -> Plan:
+        self._require_one_statement(request)
         ((_, text),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source")
         steps = {name for step in json.loads(text) for name in _names(step)}
         return Plan(None, tuple(sorted({_WORDS.get(name, name) for name in steps - _APART})))
+
+
+    def _require_one_statement(self, request: Request) -> None:
+        """Refuse a query that would end ours and begin others; one with a mistake of syntax DuckDB refuses itself."""
+        import duckdb
+
+        with discreet(self.server):
+            found = len(duckdb.extract_statements(f"SELECT * FROM {request.source} AS source"))
+        if found != 1:
+            raise DatabaseError(f"{self.server}: the query holds several statements; expected one that reads")
 
 
 def _sorting_folder(file: Path, ending: ExitStack) -> str:

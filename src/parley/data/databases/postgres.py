@@ -9,7 +9,7 @@ from parley.data.databases.adbc import AdbcDatabase
 from parley.data.databases.database import Column, Plan, Request, discreet, quoted
 from parley.data.databases.plain_types import decimal_type, plain_type
 from parley.data.databases.uri import Address, with_password
-from parley.errors import DatabaseError
+from parley.errors import DatabaseError, SettingError
 
 COPY = {"adbc.postgresql.use_copy": "false"}  # for statements that COPY does not know
 SETTINGS = {  # what cells are printed and computed by, whatever this account and machine would have
@@ -100,6 +100,11 @@ class Postgres(AdbcDatabase):
     def collation(self, request: Request, column: Column) -> str | None:
         if not pa.types.is_string(column.kind):
             return None
+        if column.declared == "numeric":
+            raise SettingError(
+                f"--order-by {column.name}: is of numeric without a number of digits, which is text in the table; write "
+                f"{column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
+            )
         if column.declared not in _TEXT:
             return f"of {column.declared}"
         cell = f"SELECT {quoted(column.name)} FROM {request.source} AS source LIMIT 0"  # its type alone: no row is read
