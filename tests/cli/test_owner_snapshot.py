@@ -196,6 +196,10 @@ def test_terms_are_drafted_from_a_query_and_forecast_inside_from_its_folder(home
     assert find_source(terms.owners[0].data).manifest.keys == ("id",)
     inside = run("forecast", home / "terms.toml", "--inside", home / "bank-a", "--owner", "bank-a", "--json")
     assert json.loads(inside.stdout)["inside"] is True
+    wrong = ("--target", "nosuch", "--write", home / "other.toml", "--yes")
+    with pytest.raises(ParleyError, match="nosuch"):
+        run("init", *wrong, *database[:-1], home / "bank-b")
+    assert not (home / "bank-b").exists()
     for few in (("--uri", "sqlite:x"), ()):
         with pytest.raises(SettingError, match=r"expected all of them or none|or --uri"):
             run("init", *how, *few)

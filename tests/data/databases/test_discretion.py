@@ -133,11 +133,9 @@ def test_postgres_itself_would_have_told(planted):
     from adbc_driver_postgresql import dbapi
 
     with closing(dbapi.connect(planted)) as connection, connection.cursor() as cursor:
-        for query, cell in ((POSTGRES[0][0], WORD), (POSTGRES[10][0], WORD)):
-            with pytest.raises(Exception, match=cell):  # of no common kind
-                cursor.execute(query)
-                cursor.fetchall()
-            connection.rollback()
+        cursor.execute(POSTGRES[0][0])
+        with pytest.raises(dbapi.Error, match=WORD):
+            cursor.fetchall()
 
 
 def test_text_that_is_not_utf_8_is_refused_whichever_driver_lets_it_through():

@@ -108,6 +108,23 @@ def test_what_has_no_meaning_here_is_refused(people, tmp_path, columns, why):
     assert why in refused(people.uri, f"SELECT id, {columns} FROM amounts", tmp_path / "table")
 
 
+def test_numbers_of_the_server_s_own_keep_all_their_bits(people, tmp_path):
+    table = take(people.uri, "SELECT 1 AS id, 4000000000::oid AS o, '3000000000'::xid AS x", tmp_path / "table")
+    assert table.to_pylist() == [{"id": 1, "o": "4000000000", "x": "3000000000"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT id, 1 / (id - 500) AS c FROM generate_series(1, 1000) AS id", "22012: a cell cannot be computed"),
+        ("SELECT id, pg_sleep(9)::text AS c FROM generate_series(1, 9) AS id", "57014: it was stopped"),
+    ],
+)
+def test_what_goes_wrong_while_rows_come_is_said_by_its_code(people, tmp_path, monkeypatch, query, why):
+    monkeypatch.setenv("PGOPTIONS", "-c statement_timeout=300")
+    assert why in refused(people.uri, query, tmp_path / "table")
+
+
 def test_only_an_order_that_everybody_finds_is_taken(people, tmp_path):
     source = '"Bank A".people'
     said = refused(people.uri, f"SELECT id, word FROM {source}", tmp_path / "table", "word")

@@ -92,7 +92,6 @@ class DuckDb(AdbcDatabase):
         steps = {name for step in json.loads(text) for name in _names(step)}
         return Plan(None, tuple(sorted({_WORDS.get(name, name) for name in steps - _APART})))
 
-
     def _require_one_statement(self, request: Request) -> None:
         """Refuse a query that would end ours and begin others; one with a mistake of syntax DuckDB refuses itself."""
         import duckdb

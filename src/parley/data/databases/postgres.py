@@ -90,7 +90,8 @@ class Postgres(AdbcDatabase):
             return Column(field.name, declared, kind)
         if declared == _AMOUNT:
             return Column(field.name, declared, pa.null())
-        opaque = isinstance(field.type, pa.OpaqueType)  # enums, networks, ranges: nothing that Arrow has a type for
+        # enums, networks, ranges: nothing that Arrow has a type for; an oid would be cut to 31 bits
+        opaque = isinstance(field.type, pa.OpaqueType) or declared == "oid"
         return Column(field.name, declared, pa.string() if opaque else plain_type(field.type), printed=opaque)
 
     def selected(self, column: Column) -> str:
@@ -102,8 +103,8 @@ class Postgres(AdbcDatabase):
             return None
         if column.declared == "numeric":
             raise SettingError(
-                f"--order-by {column.name}: is of numeric without a number of digits, which is text in the table; write "
-                f"{column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
+                f"--order-by {column.name}: is of numeric without a number of digits, which is text in the table; "
+                f"write {column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
             )
         if column.declared not in _TEXT:
             return f"of {column.declared}"
