@@ -1,6 +1,7 @@
 """From a database to a release: the command, what acceptance says, and one ledger for all snapshots of a table."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.cli.owner_snapshot import take
 from parley.data.sources import find_source
 from parley.errors import BudgetExhausted, LedgerError, ParleyError, SettingError
 from parley.network.identity.settings import load_owner
@@ -72,8 +74,8 @@ def release(home, terms, rounds=1):
 
 
 def test_the_command_says_what_it_took_and_what_to_do(home):
-    said = snapshot(home, "march").output.replace("\n", "")
-    assert f"{ROWS} rows of 5 columns" in said
+    said = snapshot(home, "x[red]y").output.replace("\n", "")
+    assert f"x[red]y  {ROWS} rows of 5 columns" in said
     assert "id counts as public" in said
     assert "table = " in said
     content = json.loads(snapshot(home, "april", QUERY, "--json").stdout)
@@ -81,6 +83,18 @@ def test_the_command_says_what_it_took_and_what_to_do(home):
     assert "digest" not in content
     joined = "SELECT a.id, b.y FROM loans a JOIN loans b ON a.id = b.id - 1"
     assert "one person may stand in several rows" in snapshot(home, "may", joined).stderr.replace("\n", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_stop_it_leaves_nothing(home, monkeypatch, number):
+    real = signal.getsignal(number)
+    files = sorted(home.iterdir())
+    monkeypatch.setattr("parley.data.databases.snapshot.files_digest", lambda *_: signal.raise_signal(number))
+    with pytest.raises(SystemExit) as ended:
+        take(f"sqlite:{home / 'bank.db'}", QUERY, ["id"], home / "march", ask_password=False)
+    assert ended.value.code == 128 + number
+    assert sorted(home.iterdir()) == files
+    assert signal.getsignal(number) == real
 
 
 def test_a_password_on_the_command_line_is_refused_before_anything_is_asked(home):
@@ -102,6 +116,7 @@ def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home)
     first, said = accept(home, "first")
     assert "The table is a snapshot of sqlite:" in said
     assert "id counts as public" in said
+    assert "Who is in the result of the query, and so the number of rows, counts as public too" in said
     release(home, first, rounds=2)
     assert books(home)["reserved"]["epsilon"] == 1.0
 
@@ -122,6 +137,47 @@ def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home)
         accept(home, "third", epsilon=0.5, horizon=6)
 
 
+def test_no_fresh_lifetime_however_the_query_is_written_and_whatever_became_of_the_old_snapshot(home):
+    snapshot(home, "march")
+    run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)
+    snapshot(home, "april", f"{QUERY.lower()} ;\n")
+
+    def init():
+        return run("owner", "init", home / "b", "--name", "b", "--table", home / "april", "--lifetime", 2)
+
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        init()
+    manifest = home / "march" / "parley-snapshot.json"
+    whole = manifest.read_text()
+    manifest.write_text("{}")
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        init()
+    manifest.write_text(whole)
+    (home / "march").rename(home / "march-old")
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        init()
+    settings = home / "a" / "owner.toml"
+    kept = [line for line in settings.read_text().splitlines(True) if not line.startswith("origin")]
+    settings.write_text("".join(kept))  # as an earlier version wrote it
+    with pytest.raises(SettingError, match="its table cannot be looked at, so nobody can tell"):
+        init()
+    (home / "march-old").rename(home / "march")
+    with pytest.raises(SettingError, match="a table has one lifetime budget"):
+        init()
+    assert not (home / "b").exists()
+
+
+def test_another_query_for_the_same_columns_is_warned_of(home):
+    for name, query, warned in [
+        ("march", f"{QUERY} WHERE id < 30", False),
+        ("april", f"{QUERY} WHERE id < 40", True),
+        ("may", "SELECT id, y FROM loans", False),
+    ]:
+        snapshot(home, name, query)
+        said = run("owner", "init", home / f"{name}-books", "--name", "a", "--table", home / name, "--lifetime", 2)
+        assert ("a second budget for them" in said.stderr.replace("\n", " ")) == warned
+
+
 def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
     snapshot(home, "march")
     run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)
@@ -140,6 +196,10 @@ def test_terms_are_drafted_from_a_query_and_forecast_inside_from_its_folder(home
     assert find_source(terms.owners[0].data).manifest.keys == ("id",)
     inside = run("forecast", home / "terms.toml", "--inside", home / "bank-a", "--owner", "bank-a", "--json")
     assert json.loads(inside.stdout)["inside"] is True
+    wrong = ("--target", "nosuch", "--write", home / "other.toml", "--yes")
+    with pytest.raises(ParleyError, match="nosuch"):
+        run("init", *wrong, *database[:-1], home / "bank-b")
+    assert not (home / "bank-b").exists()
     for few in (("--uri", "sqlite:x"), ()):
         with pytest.raises(SettingError, match=r"expected all of them or none|or --uri"):
             run("init", *how, *few)

@@ -1,6 +1,8 @@
 """`parley init`: from files as they are to planned terms."""
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +13,7 @@ from parley.cli.forecast import show_plan
 from parley.cli.owner_snapshot import URI, AskPassword, take
 from parley.cli.pin import pins_beside
 from parley.durable import require_folder
-from parley.errors import SettingError
+from parley.errors import ParleyError, SettingError
 from parley.report.terminal import console, errors_console, print_json, progress_bar
 from parley.terms import write_terms
 from parley.terms.notes import NOTES
@@ -142,7 +144,8 @@ def init_command(
     from parley.report.terms_comments import head_lines, next_steps, with_hosts
 
     require_folder(write)
-    files = [*(files or ()), *_from_database(uri, query, order_by or (), to, ask_password)]
+    taken = _from_database(uri, query, order_by or (), to, ask_password)
+    files = [*(files or ()), *taken]
     if write.exists() and any(
         write.samefile(file) for file in (*files, *([public] if public else [])) if file.exists()
     ):
@@ -192,7 +195,9 @@ def init_command(
         title=title,
     )
     with progress_bar("planning") as progress:
-        made = planned(draft(files, wishes), seed, progress)
+        with _gone_unless_drafted(taken):
+            drafted = draft(files, wishes)
+        made = planned(drafted, seed, progress)
         plan = None if made.proposal is None else made.proposal.to_json()
     made, pins = _pinned(made, write)
     write_terms(made.terms, write, head_lines(made), NOTES)
@@ -228,6 +233,17 @@ def _from_database(
         raise SettingError("--uri, --query, --order-by, --to: expected all of them or none")
     take(uri, query, keys, to, ask_password)
     return [to]
+
+
+@contextmanager
+def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
+    """Folders that this command took from a database are gone if no terms come of them, so that it may be repeated."""
+    try:
+        yield
+    except ParleyError:
+        for folder in taken:
+            shutil.rmtree(folder)
+        raise
 
 
 def _pinned(made: "Draft", write: Path) -> "tuple[Draft, Path | None]":

@@ -13,7 +13,7 @@ from parley.cli import acceptance
 from parley.cli.owner_ledger import backup_command, close_command, ledger_command, restore_command
 from parley.cli.owner_snapshot import snapshot_command
 from parley.network.identity.settings import load_owner
-from parley.network.serving.opening import open_ledger
+from parley.network.serving.opening import books_alike, open_ledger
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
@@ -70,7 +70,14 @@ def init_command(
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
+    alike = books_alike(folder, table)
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
+    if alike is not None:
+        warn(
+            f"{alike} has the books of a table with the same keys and columns. If that is of the same people, these "
+            f"here are a second budget for them, which nobody promised: move {folder} away now, while it is unused, "
+            "and go on with those."
+        )
     if not lifetime_delta > 0:
         warn(
             "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or "

@@ -1,7 +1,10 @@
 """`parley owner snapshot`: from a database to a table that stays as it is."""
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,7 +52,7 @@ def snapshot_command(
         told = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
         print_json({**told, "spreads": list(spreads)}, inside=False)
         return
-    console.print(f"{to}  {manifest.rows:,} rows of {len(manifest.columns)} columns", soft_wrap=True)
+    console.print(f"{to}  {manifest.rows:,} rows of {len(manifest.columns)} columns", markup=False, soft_wrap=True)
     console.print(manifest.sentence(), markup=False, soft_wrap=True)
     console.print(
         f"Next: a table that has books goes on with them, table = {str(to.resolve())!r} in its owner.toml, and new "
@@ -71,7 +74,7 @@ def take(
     require_no_password(uri)
     password = typer.prompt("Password", hide_input=True, err=True) if ask_password else None
     request = Request(query, tuple(keys))
-    with extras(), open_database(uri, password) as database, progress_bar("taking rows") as progress:
+    with extras(), stopped_tidily(), open_database(uri, password) as database, progress_bar("taking rows") as progress:
         if not database.tried:
             warn("This kind of database fits here, but nobody has tried it: look at what came out.")
         plan = database.plan(request)
@@ -82,3 +85,18 @@ def take(
             "several people; what is promised is about one person's rows, as many as the terms say. Look twice."
         )
     return manifest, plan.spreads
+
+
+@contextmanager
+def stopped_tidily() -> Iterator[None]:
+    """Being told to stop (SIGTERM, SIGHUP) ends this block as Ctrl-C does, so that nothing of it is left."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

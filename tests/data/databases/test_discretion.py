@@ -5,11 +5,14 @@ import sqlite3
 import traceback
 from contextlib import closing, redirect_stderr, redirect_stdout
 
+import pyarrow as pa
 import pytest
 from databases import NUMBER, WORD, write_duckdb, write_sqlite
 
 from parley.cli.app import main
 from parley.data.databases import Request, open_database, take_snapshot
+from parley.data.databases.database import Column
+from parley.data.databases.plain_types import plain_batch
 from parley.errors import ParleyError
 
 TABLE = f"""
@@ -124,6 +127,22 @@ def test_the_command_says_one_sentence(lite, tmp_path, monkeypatch):
     assert ended.value.code == 2
     assert "declared as INTEGER, holds a cell that is not" in out.getvalue()
     require_discreet(out.getvalue())
+
+
+def test_postgres_itself_would_have_told(planted):
+    from adbc_driver_postgresql import dbapi
+
+    with closing(dbapi.connect(planted)) as connection, connection.cursor() as cursor:
+        cursor.execute(POSTGRES[0][0])
+        with pytest.raises(dbapi.Error, match=WORD):
+            cursor.fetchall()
+
+
+def test_text_that_is_not_utf_8_is_refused_whichever_driver_lets_it_through():
+    raw = pa.array([f"{WORD}".encode() + b"\xff"]).view(pa.string())
+    with pytest.raises(ParleyError, match="column 'word'") as error:
+        plain_batch(pa.record_batch([raw], ["word"]), [Column("word", "text", pa.string())], "here")
+    require_discreet("".join(traceback.format_exception(error.value)))
 
 
 def test_the_drivers_themselves_would_have_told(lite, duck):

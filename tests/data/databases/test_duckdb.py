@@ -1,13 +1,15 @@
 """Snapshots of a DuckDB file; skipped where DuckDB is not installed."""
 
 import datetime as dt
+import os
+import signal
 from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
 from databases import write_duckdb
 
-from parley.data.databases import Request, open_database, take_snapshot
+from parley.data.databases import Request, duckdb_file, open_database, take_snapshot
 from parley.errors import ParleyError
 
 PEOPLE = """
@@ -71,6 +73,9 @@ def test_every_cell_comes_out_as_it_was_declared(people, tmp_path):
         ("id, list", "is declared as INTEGER[]"),
         ("id, NULL AS gap", "is declared as"),
         ("id, ever", "in no calendar"),
+        ("id, TIMETZ '10:00:00+02' AS there", "is declared as TIME WITH TIME ZONE"),
+        ("id, '101'::BIT AS bits", "is declared as BIT"),
+        ("id, TIME '24:00:00' AS midnight", "in no calendar"),
         ("id // 3 AS id, name", "a place of its own"),
         ("name AS id", "is missing in some row"),
         ("id, CAST(word AS INTEGER) AS number", "not all rows"),
@@ -100,7 +105,48 @@ def test_what_brings_people_together_is_seen_in_the_plan(people, query, found):
     assert bool(found) == bool(spreads)
 
 
+def test_several_statements_are_refused_in_one_sentence(people, tmp_path):
+    several = "SELECT 1 AS id) AS source; SET memory_limit = '1GB'; SELECT * FROM (SELECT 1 AS id"
+    with open_database(people) as database, pytest.raises(ParleyError, match="holds several statements"):
+        database.plan(Request(several, ("id",)))
+    with pytest.raises(ParleyError, match="holds several statements"):
+        take(people, several, tmp_path / "table")
+
+
 def test_other_files_are_no_part_of_it(people, tmp_path):
     (tmp_path / "other.csv").write_text("id\n1\n")
     with pytest.raises(ParleyError, match="cannot be answered"):
         take(people, f"SELECT id FROM read_csv('{tmp_path / 'other.csv'}')", tmp_path / "table")
+
+
+MANY = "CREATE TABLE t AS SELECT (i * 7919) % 400009 AS id, repeat(md5(i::VARCHAR), 4) AS s FROM range(300000) r(i)"
+
+
+def test_what_it_sorts_on_disk_is_for_its_account_alone_and_gone_after_a_kill_with_the_next(tmp_path, monkeypatch):
+    monkeypatch.setitem(duckdb_file.SETTINGS, "memory_limit", "48MB")
+    monkeypatch.setitem(duckdb_file.SETTINGS, "threads", "2")
+    uri = write_duckdb(tmp_path / "t.duckdb", MANY)
+    (tmp_path / "t.duckdb").chmod(0o600)
+    request = Request("SELECT * FROM t", ("id",))
+    child = os.fork()
+    if not child:
+        try:
+            with open_database(uri) as database:
+                for _ in database.batches(request, database.columns(request)):
+                    os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    os.waitpid(child, 0)
+    left = [each for each in tmp_path.rglob("*") if each.name != "t.duckdb"]
+    assert any(each.stat().st_size > 1 << 20 for each in left)  # rows were put on the disk
+    assert all(each.stat().st_mode & 0o077 == 0 for each in tmp_path.iterdir())
+    with open_database(uri) as database:
+        assert not any(each.exists() for each in left)
+        assert len(list(tmp_path.iterdir())) == 2
+    assert [each.name for each in tmp_path.iterdir()] == ["t.duckdb"]
+
+
+def test_where_nothing_may_be_written_beside_the_file_rows_stay_in_memory(people, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with open_database(people) as database:
+        assert database.rows("SELECT current_setting('temp_directory')") == [("",)]

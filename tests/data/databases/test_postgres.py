@@ -1,6 +1,7 @@
 """Snapshots of a PostgreSQL server that these tests start; they are skipped where none is installed."""
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.data.databases import Request, open_database, take_snapshot
+from parley.data.sources import find_source
 from parley.errors import DatabaseError, DataError, ParleyError, SettingError
 
 PEOPLE = """
@@ -98,11 +100,29 @@ def test_every_cell_comes_out_as_it_was_declared(people, tmp_path):
         ("list", "is declared as _int4"),
         ("never", "in no calendar"),
         ("ever", "in no calendar"),
+        ("'24:00:00'::time AS midnight", "in no calendar"),
         ("id", "two columns one name"),
     ],
 )
 def test_what_has_no_meaning_here_is_refused(people, tmp_path, columns, why):
     assert why in refused(people.uri, f"SELECT id, {columns} FROM amounts", tmp_path / "table")
+
+
+def test_numbers_of_the_server_s_own_keep_all_their_bits(people, tmp_path):
+    table = take(people.uri, "SELECT 1 AS id, 4000000000::oid AS o, '3000000000'::xid AS x", tmp_path / "table")
+    assert table.to_pylist() == [{"id": 1, "o": "4000000000", "x": "3000000000"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT id, 1 / (id - 500) AS c FROM generate_series(1, 1000) AS id", "22012: a cell cannot be computed"),
+        ("SELECT id, pg_sleep(9)::text AS c FROM generate_series(1, 9) AS id", "57014: it was stopped"),
+    ],
+)
+def test_what_goes_wrong_while_rows_come_is_said_by_its_code(people, tmp_path, monkeypatch, query, why):
+    monkeypatch.setenv("PGOPTIONS", "-c statement_timeout=300")
+    assert why in refused(people.uri, query, tmp_path / "table")
 
 
 def test_only_an_order_that_everybody_finds_is_taken(people, tmp_path):
@@ -115,7 +135,9 @@ def test_only_an_order_that_everybody_finds_is_taken(people, tmp_path):
     moods = f"SELECT id, mood, any_number FROM {source} WHERE id > 1"
     (tmp_path / "other").mkdir()
     assert "in the order of mood" in refused(people.uri, moods, tmp_path / "other" / "table", "mood")
-    assert "of numeric" in refused(people.uri, moods, tmp_path / "other" / "table", "any_number")
+    said = refused(people.uri, moods, tmp_path / "other" / "table", "any_number")
+    assert "of numeric" in said
+    assert "any_number::bigint AS any_number" in said
     assert "is missing in some row" in refused(
         people.uri, f"SELECT key, name FROM {source}", tmp_path / "other" / "table", "key"
     )
@@ -190,6 +212,46 @@ def test_a_password_comes_from_the_environment_a_file_or_the_prompt(people, tmp_
     assert "sesame" not in str(wrong.value)
     with pytest.raises(SettingError, match="PGPASSFILE, PGPASSWORD"):
         take(people.network_uri.replace("anna@", "anna:sesame@"), query, tmp_path / "uri")
+
+
+def test_one_server_is_one_origin_by_whatever_address(people, tmp_path, monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", "open sesame &/?")
+    uris = [people.uri, people.network_uri, f"postgresql://anna@nowhere/postgres?host=127.0.0.1&port={people.port}"]
+    for name, uri in enumerate(uris):
+        take(uri, 'SELECT id, name FROM "Bank A".people', tmp_path / str(name))
+    first, *others = (find_source(tmp_path / str(name)) for name in range(3))
+    assert {other.manifest.identity for other in others} == {first.manifest.identity}
+    assert all(first.origin.same_query(other.origin) for other in others)
+    assert others[1].manifest.server == f"postgresql://127.0.0.1:{people.port}/postgres"
+    elsewhere = replace(first.manifest, server="postgresql://db:5432/postgres", identity="postgresql:1/postgres")
+    assert not first.origin.same_query(elsewhere.origin)
+    earlier = replace(first.manifest, identity="")  # as an earlier version wrote it
+    assert first.origin.same_query(earlier.origin)
+
+
+def test_a_server_without_a_number_of_its_own_is_known_by_its_address(people, tmp_path):
+    people.sql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+    try:
+        with open_database(people.network_uri, "open sesame &/?") as database:
+            assert database.identity == ""
+            take_snapshot(database, Request('SELECT id FROM "Bank A".people', ("id",)), tmp_path / "table")
+    finally:
+        people.sql("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+    assert len(find_source(tmp_path / "table")) == 2
+
+
+def test_cells_do_not_hang_on_the_clock_and_language_of_this_machine(people, tmp_path, monkeypatch):
+    moment = "'2020-06-30 23:00+00'::timestamptz"
+    query = (
+        f"SELECT 1 AS id, {moment}::date AS day, {moment}::text AS moment, tstzrange({moment}, NULL) AS range, "
+        "'1 day 2 hours'::interval::text AS wait, 0.1::float8::text AS number"
+    )
+    here = take(people.uri, query, tmp_path / "here")
+    monkeypatch.setenv("PGTZ", "Europe/Berlin")
+    monkeypatch.setenv("PGDATESTYLE", "German")
+    monkeypatch.setenv("PGOPTIONS", "-c intervalstyle=postgres_verbose -c extra_float_digits=-5")
+    assert take(people.uri, query, tmp_path / "there") == here
+    assert here["day"].to_pylist() == [dt.date(2020, 6, 30)]
 
 
 def test_what_an_account_may_not_read_is_said(people, tmp_path, monkeypatch):

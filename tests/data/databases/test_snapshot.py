@@ -1,5 +1,6 @@
 """A snapshot of a SQLite file: the order, the types, the manifest, and what is left when it ends early."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from samples import make_terms, regression_table
 import parley
 from parley.data.databases import Request, open_database, snapshot, take_snapshot
 from parley.data.databases.database import Column
+from parley.data.databases.unfinished import unfinished_folder
 from parley.data.sources import find_source
 from parley.data.table import numbers
 from parley.errors import DataError, ParleyError, SettingError
@@ -197,6 +199,20 @@ def test_rows_in_a_row_group_hang_on_the_declared_columns_alone():
     assert snapshot.group_rows(few) == snapshot.MOST_ROWS
     assert snapshot.group_rows([Column(str(k), "text", pa.string()) for k in range(100)]) == 10485
     assert snapshot.group_rows(few * 10**5) == 1024
+    assert snapshot.group_rows([*few, Column("document", "text", pa.string())]) == snapshot.MOST_WITH_TEXT < 20_000
+
+
+def test_a_row_group_is_held_while_it_is_written_and_no_longer(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "GROUP_BYTES", 0)  # row groups of 1024
+    monkeypatch.setattr("parley.data.databases.sqlite_file.AT_ONCE", 512)
+    numbers = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 6000)"
+    script = f"CREATE TABLE t (id INTEGER, s TEXT); {numbers} INSERT INTO t SELECT i, hex(zeroblob(2000)) FROM c"
+    uri, before, held = write_sqlite(tmp_path / "t.db", script), pa.total_allocated_bytes(), []
+    with open_database(uri) as database:
+        request = Request("SELECT * FROM t", ("id",))
+        take_snapshot(database, request, tmp_path / "t", lambda *_: held.append(pa.total_allocated_bytes() - before))
+    assert len(held) == 6
+    assert max(held) < 1024 * 4000  # bytes of one
 
 
 def test_many_files_hold_every_row_once(tmp_path, monkeypatch):
@@ -288,6 +304,36 @@ def test_what_a_killed_one_left_is_gone_after_the_next_and_two_at_once_are_refus
     assert len(find_source(tmp_path / "other")) == 3
 
 
+def test_what_a_killed_one_left_is_gone_whatever_the_next_is_called_unless_another_is_at_it(loans, tmp_path):
+    left, held = (tmp_path / f".{name}.parley-unfinished" for name in ("march", "april"))
+    for folder in (left, held):
+        (folder / "below").mkdir(parents=True)
+        (folder / "part-000000.parquet.unfinished").write_bytes(b"half")
+    lock = os.open(held, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        take(loans, ALL, tmp_path / "may")
+    finally:
+        os.close(lock)
+    assert (left.exists(), (held / "part-000000.parquet.unfinished").exists()) == (False, True)
+    take(loans, ALL, tmp_path / "april")
+    assert not held.exists()
+
+
+def test_a_folder_of_another_account_is_not_taken_over(loans, tmp_path, monkeypatch):
+    hidden = tmp_path / ".table.parley-unfinished"
+    hidden.mkdir()
+    hidden.chmod(0o777)
+    uid = os.geteuid()
+    with monkeypatch.context() as other:
+        other.setattr("os.geteuid", lambda: uid + 1)
+        with pytest.raises(SettingError, match="belongs to another account"):
+            take(loans, ALL, tmp_path / "table")
+    assert hidden.exists()
+    with unfinished_folder(tmp_path / "table") as fresh:
+        assert (fresh, fresh.stat().st_mode & 0o777) == (hidden, 0o700)
+
+
 def test_a_link_in_the_place_of_the_unfinished_folder_is_not_followed(loans, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
@@ -307,9 +353,32 @@ def test_a_folder_is_refused_that_holds_other_files_than_its_manifest_lists(loan
     pq.write_table(pq.read_table(part).slice(1), part)
     with pytest.raises(DataError, match="its files are not those that"):
         find_source(tmp_path / "table").digest()
+    with pytest.raises(DataError, match="its files are not those that"):
+        find_source(tmp_path / "table").frame()
+    take(loans, ALL, tmp_path / "columns")
+    part = tmp_path / "columns" / "part-000000.parquet"
+    pq.write_table(pq.read_table(part).drop_columns("paid"), part)
+    with pytest.raises(DataError, match="its files are not those that"):
+        len(find_source(tmp_path / "columns"))
+    part.write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        len(find_source(tmp_path / "columns"))
     (tmp_path / "table" / "parley-snapshot.json").write_text("{}")
     with pytest.raises(DataError, match="take a new one"):
         len(find_source(tmp_path / "table"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"query": 5}, {"server": None}, {"keys": [1]}, {"files": None}, {"rows": "x"}, {"digest": None}, {"columns": [1]}],
+)
+def test_a_manifest_whose_entries_are_of_another_kind_is_refused(loans, tmp_path, change):
+    take(loans, ALL, tmp_path / "table")
+    manifest = tmp_path / "table" / "parley-snapshot.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}))
+    for look in (lambda table: table.origin, lambda table: table.remarks, len):
+        with pytest.raises(DataError, match="take a new one"):
+            look(find_source(tmp_path / "table"))
 
 
 def test_all_rows_are_of_one_moment(loans, tmp_path):
@@ -336,6 +405,11 @@ def test_all_rows_are_of_one_moment(loans, tmp_path):
         ("SELECT id, sum(amount) OVER (ORDER BY id) AS s FROM loans", ["an aggregate or a window"]),
         ("SELECT DISTINCT name AS id FROM loans", ["rows made one (DISTINCT or GROUP BY)"]),
         ("SELECT id FROM loans LIMIT 2", ["a limit"]),
+        ("SELECT id, amount FROM loans ORDER BY amount DESC LIMIT 2", ["a limit"]),
+        ("SELECT id, amount FROM loans ORDER BY amount LIMIT 2 OFFSET 1", ["a limit"]),
+        ("SELECT id FROM loans LIMIT -1 OFFSET 1", ["a limit"]),
+        ("SELECT id FROM loans LIMIT (SELECT 2)", ["a limit"]),
+        ("SELECT id FROM (SELECT * FROM loans ORDER BY amount LIMIT 2) ORDER BY name", ["a limit"]),
     ],
 )
 def test_what_brings_people_together_is_seen_in_the_plan(loans, query, found):

@@ -22,12 +22,49 @@ from parley.errors import SettingError
         "host=db user=anna password = 'Sesame'",
         "snowflake://anna:Sesame@account/loans",
         "grpc+tls://db?token=Sesame",
+        "postgresql://anna@db/loans?passw%6Frd=Sesame",
+        "postgresql://anna@db/loans?sslmode=require&%50assword=Sesame",
+        "snowflake://anna@account/loans?privateKey=Sesame",
+        "snowflake://anna@account/loans?passcode=Sesame",
+        "grpc+tls://db?api_key=Sesame",
+        "grpc+tls://db?authorization=Bearer%20Sesame",
     ],
 )
 def test_a_uri_that_holds_a_password_is_refused_by_one_sentence(uri):
     with pytest.raises(SettingError, match="PGPASSFILE, PGPASSWORD or, with --ask-password, the prompt") as error:
         parse_uri(uri)
     assert "ame" not in str(error.value).replace("same", "")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://anna@db/loans?key=Sesame",
+        "postgresql://anna:1?Sesame@db/loans",
+        "postgresql://anna?:Sesame@db/loans",
+        "postgresql://anna@db/loans#?scram_client_key=Sesame",
+        "snowflake://anna@account/loans?jwt=Sesame",
+        "grpc://db?cookie=Sesame",
+    ],
+)
+def test_what_is_not_known_behind_a_uri_is_refused(uri):
+    with pytest.raises(SettingError, match="is not known here and might be a password") as error:
+        parse_uri(uri)
+    assert "Sesame" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://db:5432/loans?user=anna@bank.example",
+        "postgresql://anna@db/loans?require_auth=password",
+        "postgresql://anna@db/loans?application_name=tokenizer",
+        "postgresql://anna@db/loans?options=-c%20statement_timeout%3D5min",
+        "snowflake://anna@account/loans?warehouse=token",
+    ],
+)
+def test_what_only_looks_like_a_password_is_taken(uri):
+    assert parse_uri(uri).uri == uri
 
 
 @pytest.mark.parametrize(

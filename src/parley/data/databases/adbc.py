@@ -40,7 +40,7 @@ class AdbcDatabase(Database):
         statement = ordered(request, columns, self.selected, self.sorted)
         with discreet(self.server, UNREAD), self._connection.cursor() as cursor:
             cursor.execute(statement)
-            yield from cursor.fetch_record_batch()
+            yield from cursor._results.reader  # the driver's own: pyarrow's loses the codes of errors
 
     def selected(self, column: Column) -> str:
         """A column in the list behind SELECT."""

@@ -70,6 +70,7 @@ class Database(ABC):
 
     server: str  # where it is, without account and password
     version: str
+    identity: str = ""  # what it calls itself, by whatever address it is reached; empty where it has no such name
     tried: ClassVar[bool] = True  # whether this kind is part of Parley's own tests
 
     @abstractmethod

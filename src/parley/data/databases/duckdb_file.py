@@ -1,7 +1,12 @@
-"""DuckDB: a file, opened to read; what it reads lies in that file alone, and what it sorts on disk lies there too."""
+"""DuckDB: a file, opened to read; what it reads lies in that file alone, and what it sorts on disk lies beside it, in a
+folder for this account alone."""
 
 import json
+import os
+import secrets
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +14,9 @@ import pyarrow as pa
 from parley.data.databases.adbc import AdbcDatabase
 from parley.data.databases.database import Column, Plan, Request, discreet, quoted
 from parley.data.databases.plain_types import plain_type
+from parley.data.databases.unfinished import unfinished_folder
 from parley.data.databases.uri import Address
+from parley.errors import DatabaseError
 
 SETTINGS = {
     "access_mode": "READ_ONLY",
@@ -17,7 +24,8 @@ SETTINGS = {
     "autoinstall_known_extensions": "false",
     "memory_limit": "256MB",
 }
-_WIDE = {"HUGEINT", "UHUGEINT", "BIGNUM", '"NULL"'}  # what Arrow has no type for, or rounds
+# what Arrow has no type for, rounds, or hands out as something else
+_WIDE = {"HUGEINT", "UHUGEINT", "BIGNUM", '"NULL"', "TIME WITH TIME ZONE", "BIT"}
 
 _APART = {"PROJECTION", "FILTER", "SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "ORDER_BY"}
 _WORDS = {
@@ -48,21 +56,24 @@ class DuckDb(AdbcDatabase):
         from adbc_driver_manager import dbapi
 
         file = address.file
-        options = {**SETTINGS, "path": str(file)}
-        with discreet(f"duckdb:{file}", "it cannot be opened to read; does another program write to it?"):
-            connection = dbapi.connect(
-                driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=False
-            )
-        super().__init__(f"duckdb:{file}", connection)
-        try:
+        with ExitStack() as ending:
+            options = {**SETTINGS, "path": str(file), "temp_directory": _sorting_folder(file, ending)}
+            with discreet(f"duckdb:{file}", "it cannot be opened to read; does another program write to it?"):
+                connection = dbapi.connect(
+                    driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=False
+                )
+            super().__init__(f"duckdb:{file}", connection)
+            ending.callback(super().close)
             self.run("SET TimeZone = 'UTC'")
             ((version,),) = self.rows("SELECT version()")
-        except BaseException:
-            self.close()
-            raise
-        self.version = f"DuckDB {version}"
+            self.version = f"DuckDB {version}"
+            self._ending = ending.pop_all()
+
+    def close(self) -> None:
+        self._ending.close()
 
     def columns(self, request: Request) -> tuple[Column, ...]:
+        self._require_one_statement(request)
         fields = self.declared(f"SELECT * FROM {request.source} AS source")
         types = [row[1] for row in self.rows(f"DESCRIBE SELECT * FROM {request.source} AS source")]
         return tuple(_column(field, declared) for field, declared in zip(fields, types, strict=True))
@@ -76,9 +87,27 @@ class DuckDb(AdbcDatabase):
         return f"encode({cell})" if key.declared == "VARCHAR" else cell  # by its bytes, whatever its collation
 
     def plan(self, request: Request) -> Plan:
+        self._require_one_statement(request)
         ((_, text),) = self.rows(f"EXPLAIN (FORMAT JSON) SELECT * FROM {request.source} AS source")
         steps = {name for step in json.loads(text) for name in _names(step)}
         return Plan(None, tuple(sorted({_WORDS.get(name, name) for name in steps - _APART})))
+
+    def _require_one_statement(self, request: Request) -> None:
+        """Refuse a query that would end ours and begin others; one with a mistake of syntax DuckDB refuses itself."""
+        import duckdb
+
+        with discreet(self.server):
+            found = len(duckdb.extract_statements(f"SELECT * FROM {request.source} AS source"))
+        if found != 1:
+            raise DatabaseError(f"{self.server}: the query holds several statements; expected one that reads")
+
+
+def _sorting_folder(file: Path, ending: ExitStack) -> str:
+    """Where rows lie while they are sorted, for this account alone and gone at the end; nowhere (DuckDB's "") where
+    nothing may be written beside the file: then they have to fit into memory."""
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        return ""
+    return str(ending.enter_context(unfinished_folder(file.with_name(f"{file.name}.{secrets.token_hex(4)}"))))
 
 
 def _column(field: pa.Field, declared: str) -> Column:

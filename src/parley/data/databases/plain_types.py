@@ -74,13 +74,15 @@ def _plain_cells(cells: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _in_calendar(cells: pa.Array) -> bool:
-    """Whether all days and times lie in the years 1 to 9999."""
+    """Whether all days and times lie in the years 1 to 9999, and all times of a day before its end."""
     if pa.types.is_date32(cells.type):
         first, last = FIRST_DAY, LAST_DAY
     elif pa.types.is_timestamp(cells.type):
         day = 86400 * _TICKS[cells.type.unit]
         first, last = FIRST_DAY * day, (LAST_DAY + 1) * day - 1
+    elif pa.types.is_time(cells.type):
+        first, last = 0, 86400 * _TICKS[cells.type.unit] - 1
     else:
         return True
-    ends = pc.min_max(cells.view(pa.int32() if pa.types.is_date32(cells.type) else pa.int64())).as_py()
+    ends = pc.min_max(cells.view(pa.int32() if cells.type.bit_width == 32 else pa.int64())).as_py()
     return ends["min"] is None or (first <= ends["min"] and ends["max"] <= last)

@@ -9,9 +9,17 @@ from parley.data.databases.adbc import AdbcDatabase
 from parley.data.databases.database import Column, Plan, Request, discreet, quoted
 from parley.data.databases.plain_types import decimal_type, plain_type
 from parley.data.databases.uri import Address, with_password
-from parley.errors import DatabaseError
+from parley.errors import DatabaseError, SettingError
 
 COPY = {"adbc.postgresql.use_copy": "false"}  # for statements that COPY does not know
+SETTINGS = {  # what cells are printed and computed by, whatever this account and machine would have
+    "client_encoding": "'UTF8'",
+    "TimeZone": "'UTC'",
+    "DateStyle": "'ISO, YMD'",
+    "IntervalStyle": "'iso_8601'",
+    "extra_float_digits": "3",
+    "bytea_output": "'hex'",
+}
 _TEXT = {"text", "varchar", "bpchar", "name", "char"}
 _BYTES_ORDER = {'"C"', '"POSIX"', "ucs_basic"}
 _AMOUNT = "money"  # whole numbers of a unit that hangs on the server's language
@@ -46,8 +54,10 @@ class Postgres(AdbcDatabase):
             connection = dbapi.connect(with_password(address.uri, password), autocommit=False)
         super().__init__(place, connection)
         try:
+            number = self._number()
             self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            self.run("SET client_encoding TO 'UTF8'")
+            for setting, value in SETTINGS.items():
+                self.run(f"SET {setting} TO {value}")
             facts = "current_database(), current_setting('server_version'), current_setting('transaction_isolation')"
             ((name, version, level),) = self.rows(f"SELECT {facts}")
             if level != "repeatable read":
@@ -56,6 +66,21 @@ class Postgres(AdbcDatabase):
             self.close()
             raise
         self.server, self.version = f"{place}/{name}", f"PostgreSQL {version}"
+        self.identity = number and f"postgresql:{number}/{name}"
+
+    def _number(self) -> str:
+        """A server's own number, which its replicas share; empty where it tells none.
+
+        In a transaction of its own, which is over if the server does not know the question.
+        """
+        try:
+            ((number,),) = self.rows("SELECT system_identifier::text FROM pg_control_system()")
+        except DatabaseError:
+            return ""
+        finally:
+            with discreet(self.server):
+                self._connection.rollback()
+        return str(number)
 
     def column(self, field: pa.Field) -> Column:
         about = field.metadata or {}
@@ -65,7 +90,8 @@ class Postgres(AdbcDatabase):
             return Column(field.name, declared, kind)
         if declared == _AMOUNT:
             return Column(field.name, declared, pa.null())
-        opaque = isinstance(field.type, pa.OpaqueType)  # enums, networks, ranges: nothing that Arrow has a type for
+        # enums, networks, ranges: nothing that Arrow has a type for; an oid would be cut to 31 bits
+        opaque = isinstance(field.type, pa.OpaqueType) or declared == "oid"
         return Column(field.name, declared, pa.string() if opaque else plain_type(field.type), printed=opaque)
 
     def selected(self, column: Column) -> str:
@@ -75,6 +101,11 @@ class Postgres(AdbcDatabase):
     def collation(self, request: Request, column: Column) -> str | None:
         if not pa.types.is_string(column.kind):
             return None
+        if column.declared == "numeric":
+            raise SettingError(
+                f"--order-by {column.name}: is of numeric without a number of digits, which is text in the table; "
+                f"write {column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
+            )
         if column.declared not in _TEXT:
             return f"of {column.declared}"
         cell = f"SELECT {quoted(column.name)} FROM {request.source} AS source LIMIT 0"  # its type alone: no row is read

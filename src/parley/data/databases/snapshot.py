@@ -33,6 +33,7 @@ from parley.errors import DataError, SettingError
 
 GROUP_BYTES = 32 << 20  # of a row group, about
 MOST_ROWS = 1 << 17  # of a row group
+MOST_WITH_TEXT = 1 << 14  # where a cell may be of any length
 GROUPS = 16  # row groups in a file
 _NUMBER, _TEXT = 8, 32  # bytes that a cell is taken to have
 
@@ -70,6 +71,7 @@ def take_snapshot(
             rows=rows,
             files=tuple(name.name for name in names),
             digest=_digest(files),
+            identity=database.identity,
         )
         _finish(fresh, dict(zip(files, names, strict=True)), manifest, folder)
     return manifest
@@ -110,7 +112,13 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
 def group_rows(columns: Sequence[Column]) -> int:
     """Rows of a row group, by the declared types alone: where it ends must not hang on what rows hold."""
     width = sum(_NUMBER if pa.types.is_primitive(column.kind) else _TEXT for column in columns)
-    return max(min(GROUP_BYTES // width, MOST_ROWS), 1024)
+    most = MOST_ROWS if all(_bounded(column.kind) for column in columns) else MOST_WITH_TEXT
+    return max(min(GROUP_BYTES // width, most), 1024)
+
+
+def _bounded(kind: pa.DataType) -> bool:
+    """Whether all cells of a type are of one length."""
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _row_groups(
@@ -125,9 +133,9 @@ def _row_groups(
         waiting += len(batch)
         while waiting >= size:
             table = pa.Table.from_batches(held)
+            held, waiting, done = table.slice(size).to_batches(), waiting - size, done + size
             yield table.slice(0, size)
-            rest = table.slice(size)
-            held, waiting, done = rest.to_batches(), len(rest), done + size
+            del table  # it is written: nothing holds it while the next one comes
             progress(done, max(expected or 0, done))
     if waiting:
         yield pa.Table.from_batches(held)
@@ -145,9 +153,12 @@ def _write(tables: Iterator[pa.Table], schema: pa.Schema, folder: Path) -> tuple
             os.fdopen(os.open(files[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb") as file,
         ):
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                for table in chain([first], islice(tables, GROUPS - 1)):
+                groups = chain(iter([first]), islice(tables, GROUPS - 1))
+                del first  # a group is held while it is written, and no longer
+                for table in groups:
                     writer.write_table(table, row_group_size=len(table))
                     rows += len(table)
+                    del table
             file.flush()
             os.fsync(file.fileno())
     return rows, files

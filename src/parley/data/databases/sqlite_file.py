@@ -17,7 +17,7 @@ from parley.data.databases.database import UNREAD, Column, Database, Plan, Reque
 from parley.data.databases.plain_types import not_as_declared
 from parley.data.databases.uri import Address
 
-AT_ONCE = 16384  # rows that are held as Python has them
+AT_ONCE = 4096  # rows that are held as Python has them
 VIEW, EMPTY = 'temp."parley view"', 'temp."parley types"'
 
 # By words in a declared type, as SQLite itself finds a column's affinity; the first that fits.
@@ -49,6 +49,8 @@ _TOGETHER = {
     "AggValue": "an aggregate or a window",
     "Count": "an aggregate or a window",
     "DecrJumpZero": "a limit",
+    "IfNotZero": "a limit",  # within a sort
+    "OffsetLimit": "a limit",
 }
 
 

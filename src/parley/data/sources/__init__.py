@@ -2,11 +2,12 @@
 
 from parley.data.sources.catalogue import SOURCES, Table, find_source, held_table, open_table, read_table
 from parley.data.sources.rows import Rows
-from parley.data.sources.source import Chunk, TableSource, same_table
+from parley.data.sources.source import Chunk, Origin, TableSource, same_table
 
 __all__ = [
     "SOURCES",
     "Chunk",
+    "Origin",
     "Rows",
     "Table",
     "TableSource",

@@ -4,11 +4,14 @@ gave.
 It is written last. A folder that has one and not all of its files, or other ones, is no table.
 """
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from parley.data.sources.source import Origin
 from parley.errors import DataError
 
 MANIFEST = "parley-snapshot.json"
@@ -29,11 +32,18 @@ class Manifest:
     rows: int
     files: tuple[str, ...]
     digest: str
+    identity: str = (
+        ""  # what the server calls itself, by whatever address it is reached; empty where it has no such name
+    )
 
     @property
-    def origin(self) -> tuple[str, str]:
-        """Server and query, however the latter is spaced: a later snapshot of the same has the same."""
-        return self.server, " ".join(self.query.split())
+    def origin(self) -> Origin:
+        """Server and query, however the latter is spaced, ended and capitalised: a later snapshot of the same has the
+        same."""
+        query = " ".join(self.query.rstrip("; \t\r\n").split()).casefold()
+        queries = frozenset(_digest(name, query) for name in (self.server, self.identity) if name)
+        named = sorted((name, declared) for name, declared, _ in self.columns)
+        return Origin(queries, _digest(self.server.partition(":")[0], self.keys, named))
 
     def to_json(self) -> dict[str, Any]:
         """What lies in the file."""
@@ -46,8 +56,14 @@ class Manifest:
         return (
             f"The table is a snapshot of {self.server}, taken {self.taken}, in the order of {keys}. Which rows are "
             f"held out, and which are in one batch, follows from that order: {keys} counts as public, stays with its "
-            "place when a person is replaced, and must tell nothing about anybody (a number given once, at random)."
+            "place when a person is replaced, and must tell nothing about anybody (a number given once, at random). "
+            "Who is in the result of the query, and so the number of rows, counts as public too: a person is replaced "
+            "by one who would be in it."
         )
+
+
+def _digest(*facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -59,6 +75,11 @@ def read_manifest(folder: Path) -> Manifest | None:
             raise ValueError
         columns = tuple((each["name"], each["declared"], each["type"]) for each in content.pop("columns"))
         keys, files = tuple(content.pop("keys")), tuple(content.pop("files"))
+        texts = (content.get(name, "") for name in ("query", "server", "version", "taken", "digest", "identity"))
+        if not all(isinstance(text, str) for text in (*texts, *keys, *files, *chain(*columns))):
+            raise TypeError
+        if not isinstance(content["rows"], int):
+            raise TypeError
         return Manifest(**content, keys=keys, files=files, columns=columns)
     except FileNotFoundError:
         return None

@@ -6,15 +6,17 @@ their paths, byte by byte. Subfolders that are named year=2024 say that all rows
 """
 
 import re
-from collections.abc import Hashable
 from functools import cached_property
 from typing import ClassVar
 from urllib.parse import unquote
 
+import pyarrow.parquet as pq
+
 from parley.data.sources.columnar import Cells, ColumnarTable, Format
-from parley.data.sources.files import DataFile, LocalFile
+from parley.data.sources.files import DataFile, LocalFile, discreet
 from parley.data.sources.manifest import MANIFEST, Manifest, read_manifest
 from parley.data.sources.parquet_rows import Parquet
+from parley.data.sources.source import Origin
 from parley.errors import DataError
 
 ENDING = ".parquet"
@@ -25,7 +27,8 @@ LOG = re.compile(r"_delta_log/.*\.json|\.hoodie/.*|metadata/.*\.metadata\.json")
 class ParquetFolder(ColumnarTable):
     """The .parquet files of a folder as one table. Its rows are never held all at once.
 
-    A folder that was taken from a database says so (`manifest`), and is refused if it holds other files than it did.
+    A folder that was taken from a database says so (`manifest`), and is refused if it holds other files, rows
+    or columns than it did; other bytes are found by its digest, when terms are accepted.
     """
 
     kind: ClassVar[bytes] = b"folder"
@@ -58,11 +61,15 @@ class ParquetFolder(ColumnarTable):
     @cached_property
     def parts(self) -> tuple[DataFile, ...]:
         files = self.found()
-        self._require(self.manifest is None or tuple(file.name for file in files) == self.manifest.files)
+        if self.manifest is not None:
+            self._require(tuple(file.name for file in files) == self.manifest.files)
+            held = [_declared(file) for file in files]
+            self._require(sum(rows for rows, _ in held) == self.manifest.rows)
+            self._require({names for _, names in held} == {tuple(name for name, _, _ in self.manifest.columns)})
         return files
 
     @property
-    def origin(self) -> Hashable | None:
+    def origin(self) -> Origin | None:
         return None if self.manifest is None else self.manifest.origin
 
     @property
@@ -81,6 +88,13 @@ class ParquetFolder(ColumnarTable):
     def _path(self, file: DataFile) -> str:
         """As seen from the folder."""
         return file.where[len(self.where.rstrip("/")) :].lstrip("/")
+
+
+def _declared(file: DataFile) -> tuple[int, tuple[str, ...]]:
+    """(rows, names of the columns) of a file, as it says itself."""
+    with discreet(file.where, Parquet.form), file.opened() as source:
+        about = pq.read_metadata(source)
+        return about.num_rows, tuple(about.schema.to_arrow_schema().names)
 
 
 def _hidden(name: str) -> bool:

@@ -31,6 +31,19 @@ class Chunk:
     place: Any = None
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where rows were taken from, in digests that tell nothing of it: `queries` of the query and of each name of its
+    server, `columns` of the keys and columns that it gave."""
+
+    queries: frozenset[str]
+    columns: str
+
+    def same_query(self, other: "Origin") -> bool:
+        """Whether both are of one query to one server, by any of its names."""
+        return not self.queries.isdisjoint(other.queries)
+
+
 class TableSource(ABC):
     """A table. A new kind says `example`, its length, `frame`, `digest` and `require_unchanged`; `SOURCES` lists it."""
 
@@ -120,8 +133,9 @@ class TableSource(ABC):
         return "table" if self.path is None else str(self.path)
 
     @property
-    def origin(self) -> Hashable | None:
-        """Where its rows were taken from, the same for every later table of the same people; None if nothing tells."""
+    def origin(self) -> Origin | None:
+        """Where its rows were taken from, of one query with every later table of the same people; None if nothing
+        tells."""
         return None
 
     @property

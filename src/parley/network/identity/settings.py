@@ -89,6 +89,13 @@ class PeerSettings(_Settings):
     daemon: HostPort | None = None
 
 
+class TableOrigin(_Settings):
+    """Where an owner's table was taken from, in digests (`data.sources.Origin`)."""
+
+    queries: tuple[str, ...]
+    columns: str
+
+
 class OwnerSettings(_Settings):
     """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine,
     who show none.
@@ -103,6 +110,7 @@ class OwnerSettings(_Settings):
     table: Path
     separator: Text | None = None
     encoding: Text | None = None
+    origin: TableOrigin | None = None
     ledger: Path
     accepted: Path
     listen: HostPort | None = None

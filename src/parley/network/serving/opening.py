@@ -2,13 +2,18 @@
 
 import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from parley.durable import create, make_folder, store_address
 from parley.errors import DataError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.interface import Rule
+
+if TYPE_CHECKING:
+    from parley.data.sources import Origin
 
 SETTINGS = """\
 # An owner's things. Paths are relative to this file.
@@ -67,6 +72,7 @@ def open_ledger(
     make_folder(folder)
     place = table.resolve().relative_to(folder.resolve()) if movable else table.resolve()
     quoted, where, at = (json.dumps(text) for text in (name, address or str(place), listen))
+    where += _origin_lines(_origin(table))
     create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=at).encode())
     try:
         settings = load_owner(path)
@@ -87,13 +93,12 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     ledger = next((known for known in folder.glob("*.ledger") if known.name != f"{name}.ledger"), None)
     if ledger is not None:
         raise SettingError(f"{ledger}: the folder holds other books already; every table has its own folder")
-    for known in (*folder.glob("*.toml"), *folder.parent.glob("owner.toml"), *folder.parent.glob("*/owner.toml")):
-        try:
-            content = tomllib.loads(known.read_text(encoding="utf-8"))
-            same = "ledger" in content and _same_people(known.parent, str(content["table"]), table)
-        except (OSError, ValueError, KeyError, DataError):
-            continue  # not an owner's settings, or of a table that is gone
-        if same:
+    origin = _origin(table)
+    for known, content in _books(folder):
+        place = known.parent / str(content["table"])
+        if _same_place(known.parent, str(content["table"]), table) or (
+            origin is not None and any(origin.same_query(other) for other in _origins(known, content, place, table))
+        ):
             raise SettingError(
                 f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with "
                 f"those. Only if they never accepted any terms (parley owner ledger {known}) may they be given up: "
@@ -101,14 +106,76 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
             )
 
 
-def _same_people(folder: Path, known: str, table: Path) -> bool:
-    """Whether both are one file, one folder or one address, or snapshots of one query."""
-    from parley.data.sources import find_source  # slow to load, and most commands have no use for it
+def books_alike(folder: Path, table: Path) -> Path | None:
+    """Settings in the neighbourhood whose table came from a database with the same keys and columns; None if there are
+    none."""
+    origin = _origin(table)
+    if origin is None:
+        return None
+    for known, content in _books(folder.resolve()):
+        place = known.parent / str(content["table"])
+        if any(origin.columns == other.columns for other in _origins(known, content, place, table)):
+            return known
+    return None
 
+
+def _books(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """(file, content) of the owners' settings in a folder and in its neighbours."""
+    for known in (*folder.glob("*.toml"), *folder.parent.glob("owner.toml"), *folder.parent.glob("*/owner.toml")):
+        try:
+            content = tomllib.loads(known.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if "ledger" in content and "table" in content:
+            yield known, content
+
+
+def _same_place(folder: Path, known: str, table: Path) -> bool:
+    """Whether both are one file, one folder or one address."""
     addresses = store_address(known), store_address(table)
     if any(addresses):
         return addresses[0] == addresses[1]
-    if (folder / known).samefile(table):
-        return True
-    origin = find_source(table).origin
-    return origin is not None and origin == find_source(folder / known).origin
+    try:
+        return (folder / known).samefile(table)
+    except (OSError, ValueError):  # gone, or out of reach
+        return False
+
+
+def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> "Iterator[Origin]":
+    """Where the table of these settings was taken from: as they say themselves, and as the table there now says."""
+    from parley.data.sources import Origin  # slow to load, and most commands have no use for it
+
+    recorded = content.get("origin")
+    if recorded is None and store_address(str(content["table"])):
+        return  # nothing in a store was taken from a database by Parley
+    try:
+        if recorded is not None:
+            yield Origin(frozenset(recorded["queries"]), str(recorded["columns"]))
+        elif not place.exists():
+            raise FileNotFoundError
+        now = _origin(place)
+        if now is not None:
+            yield now
+    except (OSError, ValueError, DataError, KeyError, TypeError):
+        raise SettingError(
+            f"{known}: its table cannot be looked at, so nobody can tell whether it is of the same people as {table}; "
+            "put it back, or go on with those books. Only books of other people may lie beside them"
+        ) from None
+
+
+def _origin(table: Path) -> "Origin | None":
+    """Where a table was taken from; None if nothing tells, as of every table in one file."""
+    from parley.data.sources import find_source  # slow to load, and most commands have no use for it
+
+    return find_source(table).origin if table.is_dir() else None
+
+
+def _origin_lines(origin: "Origin | None") -> str:
+    """The lines below the table's that keep it, whatever becomes of the table; nothing if there is none."""
+    if origin is None:
+        return ""
+    queries = ", ".join(f'"{each}"' for each in sorted(origin.queries))
+    return (
+        "\n# of the query that gave the table: it stays when a new snapshot takes the table's place"
+        f'\norigin = {{ queries = [{queries}], columns = "{origin.columns}" }}'
+    )
