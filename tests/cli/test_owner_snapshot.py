@@ -89,7 +89,7 @@ def test_the_command_says_what_it_took_and_what_to_do(home):
 def test_told_to_stop_it_leaves_nothing(home, monkeypatch, number):
     real = signal.getsignal(number)
     files = sorted(home.iterdir())
-    monkeypatch.setattr("parley.data.databases.snapshot.files_digest", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr("parley.data.databases.snapshot.file_digest", lambda *_: signal.raise_signal(number))
     with pytest.raises(SystemExit) as ended:
         take(f"sqlite:{home / 'bank.db'}", QUERY, ["id"], home / "march", ask_password=False)
     assert ended.value.code == 128 + number
