@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pickle
+import sys
 import threading
 import time
 
@@ -26,6 +27,7 @@ distributed = pytest.importorskip(
     "distributed", reason="dask.distributed is not installed; pip install 'parley-dp[cluster]'"
 )
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not know where tests lie
 
 ROWS = 7 * BLOCK + 321
 THETA = np.array([0.3, -0.2, 0.1])

@@ -172,7 +172,8 @@ class TableSource(ABC):
             return False
         if table.is_dir() and file.resolve().is_relative_to(table):
             return True
-        own = [table] if table.is_file() else [part for part in table.rglob("*") if part.is_file()]
+        beside = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
+        own = {*beside, *self.files}
         return any(file.samefile(part) or _same_bytes(file, part) for part in own)
 
 
