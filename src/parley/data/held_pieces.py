@@ -6,6 +6,7 @@ spills sums is told not to before it reads a row (`stay_in_memory`), or refused.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from weakref import WeakSet
@@ -32,7 +33,7 @@ class Reader(Protocol[P_contra, B_co]):
     def size(self, piece: P_contra, /) -> int: ...
 
 
-class Held:
+class Held(ABC):
     """Held by one worker, and never written down."""
 
     def __init__(self) -> None:
@@ -52,8 +53,9 @@ class Held:
                     break
         return found
 
+    @abstractmethod
     def _sums(self, part: Callable[[Any], Floats], first: int) -> Iterator[Floats]:
-        raise NotImplementedError
+        """Those sums, one after the other, as they are asked for."""
 
 
 class HeldBlocks(Held, Generic[B]):

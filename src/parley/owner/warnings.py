@@ -174,8 +174,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     ]
     loud = budget_warning(terms, [owner.name])
     found += [] if loud is None else [loud]
-    found += place_warnings(table.placed_by)
-    found += weight_warnings(terms.model.class_weight)
+    found += [*place_warnings(table.placed_by), *weight_warnings(terms.model.class_weight)]
     found += class_warnings(agreement)
     found += clip_warnings(agreement)
     found += role_warnings(terms)

@@ -111,3 +111,9 @@ def test_nothing_is_released_with_it_and_nobody_else_draws_it():
     with pytest.raises(SettingError, match="alpha: expected"):
         make_series("stable", Fraction(1), DELTA, 1, 1.0)
     assert "stable" not in SERIES
+
+
+def test_alpha_beside_another_mechanism_is_refused():
+    """Else noise of one law would be charged by the rules of another."""
+    with pytest.raises(SettingError, match="alpha: expected beside stable noise, and there alone"):
+        make_series("gaussian", Fraction(1), DELTA, 1, 1.0, alpha=1.9)

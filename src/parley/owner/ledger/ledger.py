@@ -46,9 +46,8 @@ class Ledger:
     the table with which it was accepted. What was promised and released stays in it for ever; of the answers themselves
     all, or for learners that keep their own state (`prune`) the latest, up to `transactions.KEPT` bytes for each
     agreement. What no file can notice is being put back together with all that lies beside it: a learner that keeps the
-    chain's end does.
-
-    A file of an earlier version is upgraded (`schema`); every opening verifies the chain (`verification`).
+    chain's end does. A file of an earlier version is upgraded (`schema`); every opening verifies the chain
+    (`verification`).
 
     Parameters
     ----------

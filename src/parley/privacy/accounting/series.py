@@ -263,6 +263,8 @@ def make_series(
     """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa).
     `alpha`: of stable noise, which alone has one."""
     share, kind = Fraction(1, whole(shared_records, "shared_records")), KINDS[mechanism]
+    if (alpha is not None) is not (kind is StableSeries):
+        raise SettingError(f"alpha: expected beside stable noise, and there alone; the mechanism is {mechanism!r}")
     what = epsilon * share, delta * share, count, sensitivity, rate, coordinates
     noise = kind.calibrated(*what) if alpha is None else StableSeries.calibrated(*what, alpha)
     return kind(noise, epsilon, delta, count, shared_records, rate)
