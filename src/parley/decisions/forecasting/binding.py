@@ -9,7 +9,7 @@ from parley.decisions.forecasting.pilot_runs import pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Landscape
 from parley.numerals import number
 from parley.protocol.aggregation import Robust
-from parley.protocol.queries import StatisticsQuery
+from parley.protocol.queries import StatisticsQuestion
 from parley.validate import Floats
 
 RARELY = 1e-3  # a share of records, or a probability, too small to change the moments
@@ -96,9 +96,8 @@ def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
     clip = pilot.question.answer_clip
     if clip is None or not pilot.has_rows:
         return None
-    if pilot.terms.learning.rules.asks == "statistics":
-        asked = StatisticsQuery.ask(pilot.terms.hash, pilot.terms.learning.learner, 1)
-        what, mean = "the pilot's second moments measure", pilot.question.exact(asked, pilot.tables)
+    if isinstance(pilot.question, StatisticsQuestion):
+        what, mean = "the pilot's second moments measure", pilot.question.moments(pilot.tables.train)
     elif pilot.question.size == pilot.question.parameters:
         what = "where training begins the pilot's mean gradient measures"
         mean = pilot.objective.mean_gradient(pilot.design, here.begin[None], pilot.bound)[0]

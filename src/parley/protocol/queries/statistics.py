@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from parley.data import Design
+from parley.data import Design, Summable
 from parley.data.design import summation_slack
 from parley.errors import TermsError
 from parley.losses import RecordBound
@@ -62,7 +62,11 @@ class StatisticsQuestion(Question):
         )
 
     def exact(self, query: StatisticsQuery, tables: Tables) -> Floats:
-        return mean_moments(tables.train, self.bound, self.outcomes)
+        return self.moments(tables.train)
+
+    def moments(self, design: Summable) -> Floats:
+        """The packed mean of the bounded z z' over these records."""
+        return mean_moments(design, self.bound, self.outcomes)
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
         return moment_norms(design, self.norm, self.outcomes)
