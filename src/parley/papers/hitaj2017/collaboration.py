@@ -16,7 +16,7 @@ from parley.audit.attacks.generated_images import Generator
 from parley.papers.hitaj2017.parties import ARTIFICIAL, Parties, Protection, Settings, classifier
 from parley.privacy.accounting import exact, make_series
 from parley.privacy.mechanisms import Bounded, FastNoise
-from parley.protocol.queries import Tables
+from parley.protocol.queries import ReleasePlan, Tables
 from parley.tasks.networks.algorithm import NetworkSGD
 from parley.tasks.networks.clipping import RecordGradients
 from parley.tasks.networks.modules import parameters_of, set_parameters, sole_copy
@@ -80,7 +80,7 @@ def _victim(
         return lambda query: exact_answer(query).value
     budget = exact(protection.epsilon), Fraction(str(settings.delta)), settings.rounds
     if protection.unit == "record":
-        mechanism = question.series("gaussian", *budget).mechanism
+        mechanism = question.series(ReleasePlan("gaussian", *budget)).mechanism
         return lambda query: mechanism.release(exact_answer(query), noise)
     of_owner = make_series("gaussian", *budget, 2 * settings.clip, coordinates=question.size).mechanism
     return lambda query: of_owner.release(_as_one(exact_answer(query).value, settings.clip), noise)

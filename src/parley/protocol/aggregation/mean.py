@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.privacy.accounting import Series
-from parley.protocol.queries import Answer, Question
+from parley.protocol.queries import Answer, Question, ReleasePlan
 from parley.protocol.schedule import uses
 from parley.protocol.stages import Resolver, Stage, StagePlan, make_stage
 from parley.terms import Terms
@@ -126,8 +126,9 @@ def own_series(terms: Terms, plan: StagePlan, question: Question) -> Series:
     """The releases of a stage with the noise that an owner draws itself."""
     count = 1 if plan.kind == "score" else uses(terms.learning, plan.rounds)
     copies = terms.privacy.shared_records
-    what = plan.mechanism, plan.epsilon, plan.delta, count, copies, pieces(terms, question)
-    return question.series(*what) if plan.alpha is None else question.series(*what, plan.alpha)
+    return question.series(
+        ReleasePlan(plan.mechanism, plan.epsilon, plan.delta, count, copies, pieces(terms, question), plan.alpha)
+    )
 
 
 def pieces(terms: Terms, question: Question) -> int:

@@ -4,7 +4,7 @@ from parley.protocol.queries.gradient import GradientQuery, GradientQuestion
 from parley.protocol.queries.minibatch import MinibatchQuery, MinibatchQuestion
 from parley.protocol.queries.minimum import MinimumQuery, MinimumQuestion
 from parley.protocol.queries.query import Answer, Query
-from parley.protocol.queries.question import Context, Question, Tables
+from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.protocol.queries.score import ScoreQuery, ScoreQuestion
 from parley.protocol.queries.statistics import StatisticsQuery, StatisticsQuestion
 from parley.protocol.queries.update import CorrectedQuery, CorrectedQuestion, UpdateQuery, UpdateQuestion
@@ -23,6 +23,7 @@ __all__ = [
     "MinimumQuestion",
     "Query",
     "Question",
+    "ReleasePlan",
     "ScoreQuery",
     "ScoreQuestion",
     "StatisticsQuery",

@@ -24,6 +24,19 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 
+@dataclass(frozen=True)
+class ReleasePlan:
+    """`count` releases by one mechanism under one budget."""
+
+    mechanism: str
+    epsilon: Fraction
+    delta: Fraction
+    count: int
+    copies: int = 1  # owners who may hold a record
+    pieces: int = 1  # answers of one epoch over which a person's rows may be spread
+    alpha: float | None = None  # of stable noise
+
+
 @dataclass(frozen=True, eq=False)
 class Context:
     """What every party computes alike: the terms, how columns become features, and what is minimised."""
@@ -168,25 +181,14 @@ class Question(ABC):
         """What parties must have resolved alike for this owner's answers to mean what the learner thinks."""
         return {} if self.bound is None else {"bound": self.bound.value}
 
-    def series(
-        self,
-        mechanism: str,
-        epsilon: Fraction,
-        delta: Fraction,
-        count: int,
-        copies: int = 1,
-        pieces: int = 1,
-        alpha: float | None = None,
-    ) -> Series:
-        """`count` releases of its answers under one budget, with the noise that an owner draws itself. `copies`: how
-        many owners may hold a record; `pieces`: over how many answers of one epoch a person's rows may be spread;
-        `alpha`: of stable noise."""
+    def series(self, plan: ReleasePlan) -> Series:
+        """The releases of its answers, with the noise that an owner draws itself."""
         if self.own_noise is not None:
-            return SERIES[mechanism](self.own_noise, epsilon, delta, count)
-        what = (mechanism, epsilon, delta, count, self.sensitivity, copies)
-        if pieces == 1:
-            return make_series(*what, self.rate, self.size, alpha)
-        return in_pieces(*what, self.size, pieces, alpha)
+            return SERIES[plan.mechanism](self.own_noise, plan.epsilon, plan.delta, plan.count)
+        what = (plan.mechanism, plan.epsilon, plan.delta, plan.count, self.sensitivity, plan.copies)
+        if plan.pieces == 1:
+            return make_series(*what, self.rate, self.size, plan.alpha)
+        return in_pieces(*what, self.size, plan.pieces, plan.alpha)
 
     @classmethod
     @abstractmethod

@@ -19,7 +19,7 @@ from parley.privacy.accounting import Series, make_series
 from parley.privacy.mechanisms import Bounded, Extent
 from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, NamedCounts, Stability
 from parley.protocol.queries.query import Query, check_parameter
-from parley.protocol.queries.question import Context, Question, Tables
+from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable, may_name
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats
@@ -85,23 +85,14 @@ class ColumnStatisticsQuestion(Question):
             names_in=terms.learning.horizon if named else None,
         )
 
-    def series(
-        self,
-        mechanism: str,
-        epsilon: Fraction,
-        delta: Fraction,
-        count: int,
-        copies: int = 1,
-        pieces: int = 1,
-        alpha: float | None = None,
-    ) -> Series:
+    def series(self, plan: ReleasePlan) -> Series:
         """With a threshold below which no name leaves. Of delta the noise has half if it needs any, the names have the
         rest."""
-        noise = delta / 2 if MECHANISMS[mechanism].approximate else Fraction(0)
-        series = make_series(mechanism, epsilon, noise, count, self.sensitivity, copies)
+        noise = plan.delta / 2 if MECHANISMS[plan.mechanism].approximate else Fraction(0)
+        series = make_series(plan.mechanism, plan.epsilon, noise, plan.count, self.sensitivity, plan.copies)
         if self.names_in is None:
             return series
-        promised = epsilon / copies, (delta - noise) / copies
+        promised = plan.epsilon / plan.copies, (plan.delta - noise) / plan.copies
         sizes = self.records, self.per_person, self.columns, WIDTH
         return replace(series, mechanism=Stability.calibrate(series.mechanism, *promised, *sizes))
 

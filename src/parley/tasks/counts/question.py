@@ -1,7 +1,6 @@
 """How many records lie in each of the cells that the terms declare: one question, asked once."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Self
 
 from parley.errors import DataError
@@ -12,7 +11,7 @@ from parley.privacy.mechanisms import Extent
 from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.privacy.mechanisms.whole_geometric import WholeGeometric
 from parley.protocol.queries.query import Query
-from parley.protocol.queries.question import Context, Question, Tables
+from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.tasks.counts.cell_counts import CellCounts
 from parley.tasks.counts.terms import RESPONSE, cell_names
 from parley.validate import Floats
@@ -63,28 +62,20 @@ class CountsQuestion(Question):
     def public_numbers(self) -> dict[str, float]:
         return {"cells": float(self.size)}
 
-    def series(
-        self,
-        mechanism: str,
-        epsilon: Fraction,
-        delta: Fraction,
-        count: int,
-        copies: int = 1,
-        pieces: int = 1,
-        alpha: float | None = None,
-    ) -> Series:
+    def series(self, plan: ReleasePlan) -> Series:
         """Noise on whole numbers of records, or randomised response; Gaussian noise as for any answer."""
-        once = per_round(epsilon / copies, count)
-        if mechanism == RESPONSE:
+        once = per_round(plan.epsilon / plan.copies, plan.count)
+        promised = plan.epsilon, plan.delta, plan.count, plan.copies
+        if plan.mechanism == RESPONSE:
             response = RandomisedResponse.calibrate(
                 once, max(self.size, 2), self.records, self.per_person, self.sensitivity
             )
-            return PureSeries(response, epsilon, delta, count, copies)
-        if mechanism == "geometric":
+            return PureSeries(response, *promised)
+        if plan.mechanism == "geometric":
             moved = self.per_person * (2 if self.whole else 1)
             noise = WholeGeometric.calibrate(once, self.sensitivity, moved, self.records)
-            return GeometricSeries(noise, epsilon, delta, count, copies)
-        return super().series(mechanism, epsilon, delta, count, copies, pieces, alpha)
+            return GeometricSeries(noise, *promised)
+        return super().series(plan)
 
     def exact(self, query: CountsQuery, tables: Tables) -> Floats:
         if not isinstance(tables.train, CellCounts):

@@ -5,7 +5,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from threading import Lock
 from typing import Any, ClassVar, Self
 
@@ -20,7 +19,7 @@ from parley.privacy.mechanisms import Extent
 from parley.privacy.mechanisms.banded import WIDEST, Band, best_band
 from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
-from parley.protocol.queries.question import Context, Question, Tables
+from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.protocol.setup import Setup
 from parley.tasks.networks.algorithm import NetworkSGD
 from parley.tasks.networks.clipping import RecordGradients
@@ -123,20 +122,11 @@ class MixedGradientQuestion(Question):
         own = {"bound": self.gradients.clip, "parameters": self.parameters, "diagonals": self.band.width}
         return {name: float(value) for name, value in own.items()}
 
-    def series(
-        self,
-        mechanism: str,
-        epsilon: Fraction,
-        delta: Fraction,
-        count: int,
-        copies: int = 1,
-        pieces: int = 1,
-        alpha: float | None = None,
-    ) -> JointSeries:
+    def series(self, plan: ReleasePlan) -> JointSeries:
         """All answers under one budget, which the first one spends."""
-        if mechanism != "gaussian" or pieces > 1:
+        if plan.mechanism != "gaussian" or plan.pieces > 1:
             raise GuaranteeError("mixed-network-gradient: expected Gaussian noise, and one record of a person")
-        return JointSeries.of(epsilon, delta, self.together, self.reach, copies)
+        return JointSeries.of(plan.epsilon, plan.delta, self.together, self.reach, plan.copies)
 
     def words(self) -> str:
         return (

@@ -29,7 +29,7 @@ from parley.privacy.events import Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.privacy.mechanisms.banded import MOST_STEPS, Band, best_band
 from parley.privacy.mechanisms.bounded import require
-from parley.protocol.queries import Tables
+from parley.protocol.queries import ReleasePlan, Tables
 from parley.tasks.networks.algorithm import NetworkSGD, check_steps
 from parley.tasks.networks.clipping import Losses, RecordGradients
 from parley.tasks.networks.correlated import CorrelatedSGD, MixedGradientQuestion, usual_momentum
@@ -116,7 +116,7 @@ class NetworkPlan:
 
     def series(self, question: NetworkGradientQuestion | MixedGradientQuestion) -> Series:
         """All its answers, with the noise that makes them cost what is promised."""
-        return question.series(self.mechanism, exact(self.epsilon), Fraction(str(self.delta)), self.steps)
+        return question.series(ReleasePlan(self.mechanism, exact(self.epsilon), Fraction(str(self.delta)), self.steps))
 
 
 @dataclass(frozen=True)
