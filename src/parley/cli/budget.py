@@ -42,7 +42,7 @@ def explain(
     delta: Delta = 0.0,
     terms: Annotated[
         Path | None,
-        typer.Option(metavar="TERMS", help="In its place: what these terms promise of each owner's people."),
+        typer.Option("--terms", metavar="TERMS", help="In its place: what these terms promise of each owner's people."),
     ] = None,
     prior: Annotated[
         float | None, typer.Option(help="What an adversary believes beforehand about a fact; left out: 0.5.")

@@ -112,7 +112,9 @@ def init_command(
         typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model."),
     ] = None,
     title: Annotated[str, typer.Option(help="What this is about.")] = "",
-    uri: Annotated[str | None, typer.Option(metavar="URI", help=f"Take one more table from a database. {URI}")] = None,
+    uri: Annotated[
+        str | None, typer.Option("--uri", metavar="URI", help=f"Take one more table from a database. {URI}")
+    ] = None,
     query: Annotated[str | None, typer.Option(metavar="SQL", help="With --uri: one row for one record.")] = None,
     order_by: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="With --uri: the column that gives every row its place.")

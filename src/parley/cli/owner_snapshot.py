@@ -23,7 +23,7 @@ AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the d
 
 
 def snapshot_command(
-    uri: Annotated[str, typer.Option(metavar="URI", help=URI)],
+    uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
     query: Annotated[str, typer.Option(metavar="SQL", help="What to take: one row for one record.")],
     order_by: Annotated[
         list[str],

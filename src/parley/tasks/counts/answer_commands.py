@@ -38,7 +38,7 @@ def draw_command(name: Names, epsilon: Epsilon) -> None:
 @answers_app.command("count")
 def count_answers_command(
     table: Annotated[Path, typer.Argument(metavar="FILE", help="A table of collected answers, a row for each person.")],
-    column: Annotated[str, typer.Option(metavar="COLUMN", help="The column that has them.")],
+    column: Annotated[str, typer.Option("--column", metavar="COLUMN", help="The column that has them.")],
     name: Names,
     epsilon: Epsilon,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
