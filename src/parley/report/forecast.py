@@ -103,7 +103,7 @@ def for_whom(result: Forecast, file: str = "TERMS") -> str:
     said += f"; not for: {listed_names([owner.name for owner in by['stay']])}." if named else "."
     if by["unknown"]:
         hoped = int((result.joining.gains()[0] > result.joining.least).sum())
-        said += f" Expected to gain, where owners differ as is thought most likely: {hoped}."
+        said += f" Expected to gain, surely or not: {hoped}, if owners differ as is thought most likely."
         said += (
             f" Cannot say before training for {listed_names([owner.name for owner in by['unknown']])}; the inside view "
             f"can: parley forecast {file} --inside TABLE --owner NAME."
@@ -255,12 +255,18 @@ def inside_sentences(view: "InsideView") -> list[str]:
         f"{f' of the {asks}' if view.least else ''}.",
     }["nothing" if view.nothing else view.verdict]
     level = f"a test that errs in {LEVEL:.0%} of owners that do not"
-    law = (
-        f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for "
-        "all is not about them, and this advice rests on own rows alone."
-        if view.law.differs
-        else f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
-    )
+    if view.law is None:
+        law = (
+            "There is no public sample: this is as if the others' rows followed the law of these. If they do not, "
+            "joining brings less; scores after training tell (parley score)."
+        )
+    elif view.law.differs:
+        law = (
+            f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for "
+            "all is not about them, and this advice rests on own rows alone."
+        )
+    else:
+        law = f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
     trees = (
         "Boosted trees of own rows are ahead of a linear model alone: joining is judged beside them, by own rows alone."
     )

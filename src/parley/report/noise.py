@@ -59,7 +59,8 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
             f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all: join with "
             f"that{hosts}."
         )
-    return f"Joining pays either way, and one noise for all makes ψ {number(times, 3)} times smaller{hosts}."
+    gaining = f"{after} of {len(one['gains'])} {'is' if after == 1 else 'are'} expected to gain either way"
+    return f"One noise for all makes ψ {number(times, 3)} times smaller; {gaining}{hosts}."
 
 
 def _gaining(kind: Mapping[str, Any]) -> int:

@@ -15,7 +15,7 @@ ROWS = 3000
 
 
 def terms(kind="linear-regression", **model):
-    numbers = {"a": (-4.0, 4.0), "b": (80.0, 120.0)} | ({"y": (0.0, 20.0)} if kind == "linear-regression" else {})
+    numbers = {"a": (-4.0, 4.0), "b": (70.0, 130.0)} | ({"y": (0.0, 20.0)} if kind == "linear-regression" else {})
     given = {
         "kind": kind,
         "target": "y",
@@ -48,11 +48,36 @@ def table(strength, seed):
 @pytest.mark.parametrize("strength", [0.1, 0.5, 0.8])
 def test_the_interval_covers_what_training_gives_whatever_the_relation(strength):
     agreed = terms()
-    said = forecast(agreed, seed=1, resamples=20)
+    said = forecast(agreed, seed=1, resamples=10)
     owners = [parley.Owner(name, table(strength, seed)) for seed, name in enumerate("pq")]
     measured = parley.train(agreed, owners, replicates=40, seed=3, whole_path=False).relative_fitness["mean"]
     assert said.relative_fitness.low < measured < said.relative_fitness.high
     assert said.relative_fitness.high > 3 * said.relative_fitness.low  # wide, because little is known
+
+
+def declared(**privacy):
+    """Terms of which ranges alone are known: scales are a quarter of them."""
+    ranges = {"a": (-20.0, 20.0), "b": (0.0, 1000.0), "y": (-20.0, 60.0)}
+    return terms(
+        bounds=ranges,
+        centres={column: (low + high) / 2 for column, (low, high) in ranges.items()},
+        scales={column: (high - low) / 4 for column, (low, high) in ranges.items()},
+    ).changed(privacy=privacy, learning={"algorithm": "gradient-descent", "horizon": 60, "step": 0.3})
+
+
+def test_the_interval_covers_rows_in_a_corner_of_their_declared_range(monkeypatch):
+    agreed = declared(clip=6.0)
+    said = forecast(agreed, seed=1, resamples=10)
+    tables = [table(0.5, seed).assign(a=lambda t: 4 * t.a - 8, b=lambda t: 10 * t.b - 850) for seed in (0, 1)]
+    owners = [parley.Owner(name, each) for name, each in zip("pq", tables, strict=True)]
+    measured = parley.train(agreed, owners, replicates=40, seed=3, whole_path=False).relative_fitness["mean"]
+    assert said.relative_fitness.low < measured < said.relative_fitness.high
+    assert any("a, b, y the declared range alone is known" in warning for warning in said.warnings)
+    monkeypatch.setattr("parley.decisions.forecasting.assumed.SPREADS", (1.0, 1.0))
+    monkeypatch.setattr("parley.decisions.forecasting.assumed.USUAL_SPREAD", 1.0)
+    assert (
+        not measured < forecast(agreed, seed=1, resamples=10).relative_fitness.high
+    )  # the mutant whose rows fill every range
 
 
 def test_it_says_what_it_assumes_and_forecasts_no_metric():

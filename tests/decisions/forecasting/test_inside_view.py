@@ -19,6 +19,7 @@ from parley.decisions.games.price import price_note
 from parley.errors import DataError, SettingError, UnknownTerms
 from parley.learning.outcome.verdict import Estimate
 from parley.losses import LinearRegression
+from parley.protocol.setup import resolve
 
 SETTINGS = {"learning__horizon": 30, "learning__step": 0.7, "privacy__clip": 8.0}
 
@@ -54,6 +55,27 @@ def test_a_small_owner_among_large_ones_is_told_to_join_and_nothing_is_spent(tmp
     assert view.gain.low < view.gain.mean < view.gain.high
     with pytest.raises(UnknownTerms):
         owner.ledger.account(terms.hash)
+
+
+def test_without_a_public_sample_own_rows_stand_for_everybody():
+    """Terms that only declare ranges; what the joint model costs is what training gives, if the others are alike. The
+    rows that are invented for the public forecast know nothing of that."""
+    columns = ("x0", "x1", "x2", "y")
+    terms = make_terms(
+        4000, 4000, 60, epsilon=5.0, model__intercept=True, model__bounds=dict.fromkeys(columns, (-4.0, 4.0)),
+        model__centres=dict.fromkeys(columns, 0.0), model__scales=dict.fromkeys(columns, 2.0), **SETTINGS,
+    )  # fmt: skip
+    view = inside_view(terms, parley.Owner("c", regression_table(60, seed=4)))
+    assert (view.law, view.gain_of_rows) == (None, None)
+    assert view.verdict == "join"
+    owners = [
+        parley.Owner(name, regression_table(rows, seed=9)) for name, rows in zip("abc", (4000, 4000, 60), strict=True)
+    ]
+    theta = parley.train(terms, owners, replicates=20, seed=1, whole_path=False).theta
+    setup = resolve(terms)
+    fresh = setup.risk.record_losses(setup.preparation.design(regression_table(4000, seed=77), "rows"), theta)
+    assert view.together.low < 4 * float(fresh.mean()) < view.together.high
+    assert view.together.high < 2 * view.together.low
 
 
 def test_an_owner_whose_customers_run_the_other_way_is_seen_to_differ_and_is_not_promised_the_same(tmp_path):

@@ -112,7 +112,7 @@ def test_the_sentence_says_for_whom(expected):
     assert "Cannot say before training for c; the inside view can: parley forecast TERMS --inside" in sentence
     hoped = int((guessed.joining.gains()[0] > guessed.joining.least).sum())
     assert hoped == 4  # c too: it is what the table of kinds of noise counts, under the same name
-    assert f"Expected to gain, where owners differ as is thought most likely: {hoped}." in sentence
+    assert f"Expected to gain, surely or not: {hoped}, if owners differ as is thought most likely." in sentence
     kinds = compare_noise(guessed, PUBLIC).to_json()
     (row,) = [row for row in noise.kind_rows(kinds) if row[0] == noise.KINDS["each_owner"]]
     assert noise.kind_rows(kinds)[0][-1] == "expected to gain"

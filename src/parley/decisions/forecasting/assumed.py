@@ -1,9 +1,11 @@
-"""A pilot without a public sample: rows drawn from scales that owners released, with a relation to the target that is
-only assumed.
+"""A pilot without a public sample: rows drawn from scales that owners released or from ranges that were declared, with
+a relation to the target that is only assumed.
 
 Released scales say how each column is spread and nothing of how columns go together. So columns are drawn
 independently, and the relation is drawn too: from one that explains next to nothing to one that explains nearly all.
-The interval is the hull of them.
+A declared range says even less: values may fill it or lie together in a corner of it, where the column hardly differs
+from a constant and much noise comes into the model. So which part is filled is drawn as well. The interval is the hull
+of all of them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,10 +19,14 @@ from parley.decisions.forecasting.sources import Landscape, Sample, Source
 from parley.errors import DataError
 from parley.losses import EmpiricalRisk
 from parley.protocol.setup import Setup
+from parley.terms import Model
 from parley.validate import Floats
 
 STRENGTHS = (0.02, 0.1, 0.3, 0.6, 0.9)  # shares of the target's variance that the columns may explain
 USUAL = 0.3
+SPREADS = (0.25, 1.0)  # of a column of which the range alone is known, in quarters of that range
+USUAL_SPREAD = 0.5
+HALF_RANGE = 2.0  # in the same unit
 ROWS, ROWS_A_COLUMN, MOST_ROWS = 2000, 60, 20_000
 GAPS = 0.05  # share of missing cells, where they are filled: released with noise, and not in the terms
 MOST_SPREAD, MOST_COUNTED = 1.5, 1e15  # of logarithms of rates; of expected counts, as far as they can be drawn
@@ -32,6 +38,12 @@ SENTENCE = (
     f"strong the relation to the target is; the forecast assumes that it explains {USUAL:.0%}, the interval covers "
     f"{STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}"
 )
+RANGES = (
+    "of {columns} the declared range alone is known: the forecast assumes that values spread over half of it, the "
+    "interval goes from all of it to a quarter; the wider a range beside the values in it, the worse the model, so "
+    "declare what is usual, simulate (parley train), or ask for scales (parley scales)"
+)
+NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +57,20 @@ class AssumedSample(Sample):
     @classmethod
     def of(cls, setup: Setup) -> "AssumedSample":
         """The rows that the terms' own scales suggest."""
-        return cls(_draw(setup.preparation, USUAL, 0).for_studies(), preparation=setup.preparation)
+        return cls(_draw(setup.preparation, USUAL, 0, usual=True).for_studies(), preparation=setup.preparation)
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return min(forecast, float(others.min())), max(forecast, float(others.max()))
 
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
         here = super().landscape(objective, radius, origin)
-        return replace(here, warnings=(SENTENCE, *here.warnings))
+        return replace(here, warnings=(SENTENCE, *self._ranges(), *here.warnings))
+
+    def _ranges(self) -> list[str]:
+        """A sentence about the columns of which no more than a range is known, if there are any."""
+        columns = [each for each in self.preparation.model.scales if range_alone(self.preparation.model, each)]
+        more = f" and {len(columns) - NAMED} more columns" if len(columns) > NAMED else ""
+        return [RANGES.format(columns=", ".join(columns[:NAMED]) + more)] if columns else []
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """Every strength, a few relations of each."""
@@ -61,11 +79,30 @@ class AssumedSample(Sample):
         return [AssumedSample(design.for_studies(), preparation=self.preparation) for design in drawn]
 
 
-def _draw(preparation: Preparation, strength: float, seed: int) -> Design:
-    """Prepared rows: numbers of mean 0 and deviation 1 as their scales make them, names as often as each other."""
+def range_alone(model: Model, column: str) -> bool:
+    """Whether a column's scale says nothing beside its bounds: it is a quarter of their range, around the middle."""
+    if column not in model.scales or column not in model.bounds:
+        return False
+    low, high = model.bounds[column]
+    of_range = (low + high) / 2, (high - low) / 4
+    return bool(np.allclose((model.centres.get(column, 0.0), model.scales[column]), of_range, rtol=1e-5))
+
+
+def _spread(model: Model, column: str, usual: bool, rng: np.random.Generator) -> tuple[float, float]:
+    """(centre, deviation) of a scaled column, in units of its scale."""
+    if not range_alone(model, column):
+        return 0.0, 1.0
+    low, high = np.log(SPREADS)
+    spread = USUAL_SPREAD if usual else float(np.exp(rng.uniform(low, high)))
+    return float(rng.uniform(-1, 1)) * HALF_RANGE * (1 - spread), spread
+
+
+def _draw(preparation: Preparation, strength: float, seed: int, usual: bool = False) -> Design:
+    """Prepared rows: numbers of mean 0 and deviation 1 as their scales make them, or in some part of their range, which
+    is the usual one or any; names as often as each other."""
     rng = np.random.default_rng([seed, round(100 * strength)])
     rows = min(max(ROWS, ROWS_A_COLUMN * preparation.width), MOST_ROWS)
-    X = _features(preparation, rows, rng)
+    X = _features(preparation, rows, usual, rng)
     away = X - X.mean(axis=0)
     spread = away.std(axis=0)
     varies = spread > 0
@@ -81,7 +118,9 @@ def _draw(preparation: Preparation, strength: float, seed: int) -> Design:
     model = preparation.model
     if model.predicts == "number":
         low, high = preparation.target_interval
-        centre, scale = (0.0, 1.0) if model.target in model.scales else ((low + high) / 2, (high - low) / 4)
+        centre, scale = (low + high) / 2, (high - low) / 4
+        if model.target in model.scales:
+            centre, scale = _spread(model, model.target, usual, rng)
         y = np.clip(centre + scale * (explained * relation() + rest * rng.standard_normal(rows)), low, high)
     elif model.predicts == "count":
         return _counts(preparation, X, relation(), strength, rng)
@@ -117,7 +156,7 @@ def _lifetimes(periods: int, relation: Floats, rng: np.random.Generator) -> Floa
     return np.where(first < lost, 2.0 * first + 1, 2.0 * np.minimum(first, lost))
 
 
-def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> Floats:
+def _features(preparation: Preparation, rows: int, usual: bool, rng: np.random.Generator) -> Floats:
     columns: list[Floats] = []
     low, high = preparation.prepared_bounds
     for encoding in preparation.encodings:
@@ -134,7 +173,11 @@ def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> 
                 f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column "
                 "(parley scales), or a pilot"
             )
-        numbers = rng.standard_normal(rows) if scaled else rng.uniform(*ends, rows)
+        if scaled:
+            centre, spread = _spread(preparation.model, encoding.column, usual, rng)
+            numbers = centre + spread * rng.standard_normal(rows)
+        else:
+            numbers = rng.uniform(*ends, rows)
         columns.append(np.clip(np.where(gaps, 0.0, numbers), *ends))
         columns += [gaps.astype(float)] * (len(encoding.labels) - 1)
     if preparation.forest is not None:

@@ -10,10 +10,13 @@ honest but coarse: own rows are few. Where they do not visibly differ from the p
 moments (`personal_gain`), which assume that law; where they do, own rows alone decide. What stays an assumption: that
 the consortium's best model is about the public sample's.
 
+Without a public sample own rows are all that is known of anybody's. They cannot show what others bring, so moments
+alone say it, as if everybody's rows followed the owner's law.
+
 Formal guarantee: none. Everything here is computed from private rows without noise.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +28,7 @@ from parley.decisions.forecasting.baselines import AloneModel
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
-from parley.decisions.forecasting.sources import Source
+from parley.decisions.forecasting.sources import Sample, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.own_trees import own_trees
@@ -69,12 +72,12 @@ class InsideView:
     owner: str
     rows: int
     gain: Estimate  # alone less personal, a row: what own rows and moments say together
-    gain_of_rows: Estimate  # what own rows say alone
+    gain_of_rows: Estimate | None  # what own rows say alone; None: nothing, without a public sample
     gain_of_moments: Estimate  # what moments say
     alone: Estimate
     together: Estimate
     personal: Estimate
-    law: LawTest
+    law: LawTest | None  # None: there is no public sample, and everybody is taken to follow this owner's law
     draws: int
     worth: float = 0.0  # what joining must save to be worth it, as a share of the cost alone
     price: float = 0.0  # and in the target's own units: what its privacy costs the owner
@@ -106,10 +109,10 @@ class InsideView:
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --inside --json` prints."""
         estimates = {
-            name: getattr(self, name).to_json()
+            name: (found := getattr(self, name)) and found.to_json()
             for name in ("gain", "gain_of_rows", "gain_of_moments", "alone", "together", "personal")
         }
-        law = {"p_value": self.law.p_value, "level": LEVEL, "differs": self.law.differs}
+        law = self.law and {"p_value": self.law.p_value, "level": LEVEL, "differs": self.law.differs}
         head = {"owner": self.owner, "rows": self.rows, "verdict": self.verdict, "alone_model": self.alone_model}
         must = {"worth": self.worth, "price": self.price, "least": self.least}
         return {**head, **estimates, **must, "law": law, "draws": self.draws}
@@ -121,6 +124,7 @@ class Outlook:
 
     known: Pilot
     models: Floats
+    seed: int = 0
 
     def inside(
         self, owner: Owner, worth: float = 0.0, price: float = 0.0, progress: Progress = lambda done, total: None
@@ -138,6 +142,9 @@ class Outlook:
                 f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected "
                 f"{LEAST_ROWS} or more"
             )
+        if self.known.source.invented:
+            own_law = outlook(self.known.terms, Sample(rows.for_studies()), self.seed, len(self.models))
+            return replace(_by_own_law(own_law, owner, agreement, rows, progress), worth=worth, price=price)
         models = self.models[: max(2, MOST // len(rows))]
         unit = self.known.setup.preparation.target_scale**2
         # [n], [draws, n], [draws, n]
@@ -171,7 +178,7 @@ def outlook(terms: Terms, pilot: Table | Source | None = None, seed: int = 0, dr
     known = open_pilot(terms, pilot)
     if not known.has_rows:
         raise DataError("an inside view runs the algorithm on rows, so it needs a public sample; give one as the pilot")
-    return Outlook(known, expect(known).outcome(seed, whole(draws, "draws"))[1][:draws])
+    return Outlook(known, expect(known).outcome(seed, whole(draws, "draws"))[1][:draws], seed)
 
 
 def inside_view(
@@ -186,6 +193,36 @@ def inside_view(
 ) -> InsideView:
     """What joining by these terms would add for this owner's customers, from its own training rows."""
     return outlook(terms, pilot, seed, draws).inside(owner, worth, price, progress)
+
+
+def _by_own_law(outlook: Outlook, owner: Owner, agreement: Agreement, rows: Design, progress: Progress) -> InsideView:
+    """The view of an owner whose rows stand for everybody's in this outlook.
+
+    A joint model is near the optimum of the very rows that judge it: what they make of it is too good by what estimates
+    from so many rows cost, and by what the joint estimate costs.
+    """
+    known, models, setup = outlook.known, outlook.models, agreement.setup
+    unit, here = setup.preparation.target_scale**2, known.landscape()
+    (ridge,) = Ridge(setup.risk, setup.preparation, rows).averages([[nothing(setup)]], progress)
+    trees = own_trees(owner, agreement, ridge)
+    alone = Estimate.of(unit * (trees or ridge).losses)
+    of_moments = _by_moments(known, rows, models, owner.name)
+    gain = of_moments if trees is None else _added(of_moments, Estimate.of(unit * (trees.losses - ridge.losses)))
+    optimism = unit * here.estimation * (1 / len(rows) + 1 / float(known.rows.sum()))
+    joint = _estimate(unit * known.objective.record_losses(rows, models)).moved(optimism)
+    return InsideView(
+        owner=owner.name,
+        rows=len(rows),
+        gain=gain,
+        gain_of_rows=None,
+        gain_of_moments=of_moments,
+        alone=alone,
+        together=joint,
+        personal=alone.moved(-gain.mean),
+        law=None,
+        draws=len(models),
+        alone_model="linear" if trees is None else "boosted trees",
+    )
 
 
 def law_test(objective: EmpiricalRisk, public: Design, optimum: Floats, rows: Design) -> LawTest:
@@ -272,6 +309,12 @@ def _above_zero(mean: float, error: float, count: int = 9) -> Floats:
     away = max(mean / error, -30.0)
     above = ndtr(away) * (np.arange(count) + 0.5) / count  # of what is above zero
     return np.asarray(np.maximum(error * (away - ndtri(above)), 0.0))
+
+
+def _added(first: Estimate, second: Estimate) -> Estimate:
+    """The sum of two independent estimates."""
+    mean, reach = first.mean + second.mean, float(np.hypot(first.high - first.mean, second.high - second.mean))
+    return Estimate(mean, mean - reach, mean + reach)
 
 
 def _weighed(first: Estimate, second: Estimate) -> Estimate:

@@ -43,6 +43,10 @@ class Estimate:
         reach = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / np.sqrt(count))
         return cls(mean, mean - reach, mean + reach)
 
+    def moved(self, by: float) -> "Estimate":
+        """The same of values that are all larger by this."""
+        return Estimate(self.mean + by, self.low + by, self.high + by)
+
     def to_json(self) -> dict[str, float | None]:
         return {name: value if np.isfinite(value) else None for name, value in vars(self).items()}
 
