@@ -78,6 +78,7 @@ def one(request: Request) -> Response:
         text=printable(found.proposal.text, SHOWN),
         needs=[(key, digest, files[key]) for key, digest in found.proposal.needs.items()],
         meaning=looked.result if looked is not None and looked.state == "done" else None,
+        looked=None if looked is None else looked.started,
         failed=[job for job in jobs if job.state == "failed"],
         job=next((job for job in jobs if job.state == "running"), None),
     )

@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from io import StringIO
 
+import grpc
 import pytest
 from consortium import Consortium, toml_terms
 from typer.testing import CliRunner
@@ -35,10 +38,11 @@ from parley.network.exchange.proposal_messages import (
     write_state,
 )
 from parley.network.exchange.proposing import NOT_OFFERED, Proposed, propose
-from parley.network.exchange.remote import RemoteOwner
+from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.identity import certificate_authority, signing_requests
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
+from parley.network.serving.daemon import CALLS_EACH
 from parley.network.serving.inbox import IN_ALL, OF_LEARNER, Inbox, Proposal, open_inbox
 from parley.network.serving.log import Log
 from parley.network.serving.proposal_service import ProposalService
@@ -259,6 +263,8 @@ def test_the_owner_says_where_its_own_copies_lie(service, tmp_path):
     assert proposal.needs == {"public": digest}
     with pytest.raises(TermsError, match="--public FILE"):
         proposal.terms()
+    with pytest.raises(SettingError, match="--preparation: these terms need no such file"):
+        proposal.terms(tmp_path / "public.csv", tmp_path / "public.csv")
     found = proposal.terms(tmp_path / "public.csv")
     assert (found.hash, found.model.public) == (terms.hash, str(tmp_path / "public.csv"))
 
@@ -449,6 +455,28 @@ def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(serv
     assert again.propose(others.hash, others.canonical, 20) == ProposalState("open")
     again.close()
     served.wait_for("a", "proposal")
+
+
+def test_proposals_that_never_come_share_the_places_of_one_caller(served):
+    certify(served, "silent")
+    named, over = [("grpc.ssl_target_name_override", "a")], threading.Event()
+    address, credentials = f"127.0.0.1:{served.ports['a']}", channel_credentials(served.identity("silent"))
+    with grpc.secure_channel(address, credentials, options=named) as channel:
+        call = channel.stream_unary(f"/{messages.SERVICE}/Propose")
+        calls = [call.future(iter(over.wait, True), timeout=60) for _ in range(CALLS_EACH + 4)]
+        until = time.monotonic() + 30
+        while sum(each.done() for each in calls) < 4 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert {each.code() for each in calls if each.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        peer, terms = at(served, "learner"), terms_of(epsilon=0.0625)
+        with pytest.raises(Unavailable, match="too many calls"):
+            peer.propose(terms.hash, terms.canonical, 20)
+        with pytest.raises(UnknownTerms):
+            peer.statement(terms.hash, "learner", 20)  # who asks is answered as if they were not there
+        for each in calls:
+            each.cancel()
+        over.set()
+        peer.close()
 
 
 def test_relays_and_daemons_without_an_inbox_say_so_in_a_sentence(tmp_path):

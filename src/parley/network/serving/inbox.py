@@ -65,12 +65,14 @@ class Proposal:
         """The terms, with this party's own copies of the files that they need; refused if the text is not how Parley
         writes them."""
         content, given = _content(self.text), dict(zip(FILES, (public, preparation), strict=True))
-        for key, digest in self.needs.items():
-            if given[key] is None:
+        for key, file in given.items():
+            if file is None and key in self.needs:
                 raise TermsError(
-                    f"model.{key}_sha256: these terms need your own copy of the file with the SHA-256 {digest}: "
-                    f"--{key} FILE"
+                    f"model.{key}_sha256: these terms need your own copy of the file with the SHA-256 "
+                    f"{self.needs[key]}: --{key} FILE"
                 )
+            if file is not None and key not in self.needs:
+                raise SettingError(f"--{key}: these terms need no such file")
         known = content.pop("format", None) == TERMS_FORMAT
         places = [None if file is None else str(file.resolve()) for file in (public, preparation)]
         try:
