@@ -177,6 +177,8 @@ def load_owner(path: Path) -> OwnerSettings:
     and has none."""
     settings = _load(OwnerSettings, path)
     _require_near(settings, path)
+    if settings.inbox is not None and settings.inbox.resolve() == settings.accepted.resolve():
+        raise SettingError(f"{path}: inbox: expected a folder of its own: what is in `accepted` a person accepted")
     if settings.listen is None:
         return settings.model_copy(update={"identity": None})
     if settings.identity is None:
