@@ -112,6 +112,11 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     ledger = (folder / "bank" / "a.ledger").read_bytes()
     assert client.post("/inbox/accept", data={"terms": terms.hash}, headers={"origin": BASE}).status_code == 403
     assert (folder / "bank" / "a.ledger").read_bytes() == ledger
+    kept = inbox.folder / f"{terms.hash}.json"
+    other = kept.read_text()
+    kept.write_text(other.replace("k" * 64, "z" * 64))  # moved away, and proposed anew with another key
+    assert "look at what" in sent(client, "accept", terms.hash, digits=terms.hash[:8]).text
+    kept.write_text(other)
     assert sent(client, "accept", terms.hash, digits=terms.hash[:8]).status_code == 204
     accepted = ended(folder, "accept", terms.hash)
     assert accepted.state == "done", accepted.log

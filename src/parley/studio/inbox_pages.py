@@ -100,7 +100,7 @@ async def accept(request: Request) -> Response:
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     looked, typed = found.job("proposal"), field(form, "digits")
-    if looked is None or looked.state != "done":
+    if looked is None or looked.state != "done" or looked.result["proposal"]["key"] != found.proposal.fingerprint:
         raise SettingError("look at what accepting means first")
     if len(typed) < SHORTEST or not found.proposal.terms_hash.startswith(typed):
         raise SettingError(f"digits: expected the first {SHORTEST} of the terms' hash; nothing was accepted")

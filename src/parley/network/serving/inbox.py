@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from parley.durable import Version, file_version, make_folder, replace_text
+from parley.durable import Version, file_version, make_folder, replace_text, seen_from
 from parley.errors import Malformed, Refusal, SettingError, TermsError, UnknownTerms
 from parley.network.identity.settings import OwnerSettings
 from parley.network.serving.acceptance import Acceptances, accepted_terms
@@ -74,7 +74,7 @@ class Proposal:
             if file is not None and key not in self.needs:
                 raise SettingError(f"--{key}: these terms need no such file")
         known = content.pop("format", None) == TERMS_FORMAT
-        places = [None if file is None else str(file.resolve()) for file in (public, preparation)]
+        places = [None if file is None else seen_from(Path.cwd(), str(file)) for file in given.values()]
         try:
             terms = accepted_terms(content, *places) if known else None
         except TermsError as error:
