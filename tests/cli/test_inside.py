@@ -15,8 +15,10 @@ from samples import regression_table
 
 from parley.cli.app import PARTS
 from parley.learning.outcome.guarantee import INSIDE
+from parley.network.identity.settings import load_owner
+from parley.network.serving.inbox import Proposal, open_inbox
 from parley.papers.zawacki2024.delayed_control import ROTOR
-from parley.terms import write_terms
+from parley.terms import Terms, write_terms
 
 TERMS = """
 [model]
@@ -55,6 +57,7 @@ records = 100
 epsilon = 1.0
 data = "a.csv"
 """
+PROPOSED = Terms.from_toml(TERMS.replace("MODEL", "").replace("PRIVACY", ""))
 PUBLIC = 'public = "public.csv"'
 DRIVE = ("--inputs", "u1,u2", "--states", "x1,x2", "--period", "2", "--max-delay", "3")
 
@@ -70,10 +73,14 @@ NOTHING_PRIVATE = {
     "negotiate": "the terms and a public sample",
     "learner run": "what was released",
     "learner flower": "files",
+    "learner propose": "which owners received something",
+    "learner proposal": "what owners said that became of it",
     "peer run": "what was released",
     "owner init": "settings",
     "owner snapshot": "names of columns, their types, and the number of rows",
     "owner serve": "a log without data",
+    "owner inbox": "what learners sent",
+    "owner refuse": "a hash",
     "studio": "an address; what its jobs print says for itself whether it is private",
     "owner ledger": "what was promised and spent",
     "owner backup": "the end of a chain",
@@ -100,6 +107,7 @@ PRIVATE = {
     "score": ("score", "model.json", "terms.toml", "--owner", "a"),
     "refine": ("refine", "model.json", "terms.toml", "--owner", "a", "--save", "own.json"),
     "identify": ("identify", "drive.csv", *DRIVE),
+    "owner proposal": ("owner", "proposal", PROPOSED.hash[:8], "--owner", "home/owner.toml"),
     "owner accept": ("owner", "accept", "terms.toml", "--owner", "home/owner.toml", "--relay", "--yes"),
 }
 # The same command in other ways.
@@ -159,6 +167,8 @@ def desk(tmp_path_factory):
         ):
             done = typed(*words)
             assert done.code == 0, done
+        sent = Proposal(PROPOSED.hash, PROPOSED.canonical, ("learner",), "key", "2026-03-02T09:14:00+00:00")
+        open_inbox(load_owner(folder / "home" / "owner.toml")).add(sent)
     return folder
 
 

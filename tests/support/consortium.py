@@ -93,6 +93,7 @@ class Consortium:
         text = SETTINGS.format(quoted=json.dumps(name), name=name, table=table, listen=listen).replace(
             '"accepted"', f'"accepted-{name}"'
         )
+        text = text.replace('"inbox"', f'"inbox-{name}"')
         socket_path = f'\nsocket = "{name}.sock"\n[identity]'
         (self.folder / f"{name}.toml").write_text(text.replace("\n[identity]", socket_path))
 

@@ -15,6 +15,10 @@ Certificate = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals."),
 ]
+Peer = Annotated[
+    bool,
+    typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key."),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")]
 

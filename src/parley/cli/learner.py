@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli.propose import proposal_command, propose_command
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.extras import extras
@@ -101,6 +102,10 @@ def run_command(
         )
     else:
         show(result, federation, unheard)
+
+
+learner_app.command("propose")(propose_command)
+learner_app.command("proposal")(proposal_command)
 
 
 @learner_app.command("flower")

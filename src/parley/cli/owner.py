@@ -10,6 +10,14 @@ from typing import Annotated
 import typer
 
 from parley.cli import acceptance
+from parley.cli.inbox import (
+    PinnedNumbers,
+    PublicSample,
+    inbox_command,
+    offered_terms,
+    proposal_command,
+    refuse_command,
+)
 from parley.cli.owner_ledger import backup_command, close_command, ledger_command, restore_command
 from parley.cli.owner_snapshot import snapshot_command
 from parley.network.identity.settings import load_owner
@@ -18,7 +26,6 @@ from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, progress_bar, warn
-from parley.terms import load_terms
 
 owner_app = typer.Typer(
     add_completion=False,
@@ -103,26 +110,26 @@ def accept_command(
     relay: Annotated[
         bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")
     ] = False,
-    peer: Annotated[
-        bool,
-        typer.Option(
-            "--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key."
-        ),
-    ] = False,
+    peer: acceptance.Peer = False,
+    public: PublicSample = None,
+    preparation: PinnedNumbers = None,
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
     """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their
     budget.
 
+    TERMS may also be the hash of a proposal in the inbox, or how it begins: then only the key that proposed may ask.
+
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
-    terms = load_terms(terms_file)  # before the libraries that the rest needs
+    # before the libraries that the rest needs
+    terms, proposer = offered_terms(terms_file, settings_file, public, preparation)
     with extras():
         from parley.learning.outcome.guarantee import INSIDE
         from parley.network.serving.offer import consider
     with progress_bar("reading the table, calibrating noise"):
-        offer = consider(terms, load_owner(settings_file), certificate, relay, peer)
+        offer = consider(terms, load_owner(settings_file), certificate, relay, peer, proposer)
     if offer.ledger_warning is not None:
         warn(offer.ledger_warning)
     acceptance.show_summary(offer, as_json)
@@ -149,6 +156,9 @@ def serve_command(settings_file: SettingsFile) -> None:
         serve(settings, stop, log)
 
 
+owner_app.command("inbox")(inbox_command)
+owner_app.command("proposal")(proposal_command)
+owner_app.command("refuse")(refuse_command)
 owner_app.command("snapshot")(snapshot_command)
 owner_app.command("ledger")(ledger_command)
 owner_app.command("backup")(backup_command)

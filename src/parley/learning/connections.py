@@ -42,7 +42,7 @@ def open_federation(
 
 def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> tuple[list["Peer"], "Agreement | None"]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
-    from parley.network.exchange.remote import LocalOwner, RemoteOwner
+    from parley.network.exchange.remote import LocalOwner, remote_owner
     from parley.network.identity.revocation_list import revoked_serials
     from parley.network.identity.settings import Pinned, load_addresses, load_owner
     from parley.network.identity.trust import check_identity
@@ -61,11 +61,8 @@ def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> t
     peers: list[Peer] = []
     agreement = None
     for name, address in known.owners.items():
-        if isinstance(address, str):
-            peers.append(RemoteOwner(name, address, known.identity, revoked=revoked))
-            continue
-        if isinstance(address, Pinned):
-            peers.append(RemoteOwner(name, address.address, known.identity, address.fingerprint, revoked))
+        if isinstance(address, str | Pinned):
+            peers.append(remote_owner(name, address, known.identity, revoked))
             continue
         settings = load_owner(address.own)
         if not name == settings.name == terms.learning.learner:

@@ -22,6 +22,7 @@ TABS = {
     "/files": "From files",
     "/train": "Train",
     "/owner": "Owner",
+    "/inbox": "Inbox",
     "/audit": "Audit",
     "/jobs": "Jobs",
 }

@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from parley.errors import ParleyError
 from parley.report.colours import ALONE, LIMIT, TOGETHER
-from parley.studio import audit_pages, file_pages, job_pages, owner_pages, play_pages, training_pages
+from parley.studio import audit_pages, file_pages, inbox_pages, job_pages, owner_pages, play_pages, training_pages
 from parley.studio.guard import ENTER, Guard, Place, Secrets, same
 from parley.studio.pages import STATIC, Studio, error_page, page
 
@@ -27,6 +27,7 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
         *file_pages.ROUTES,
         *training_pages.ROUTES,
         *owner_pages.ROUTES,
+        *inbox_pages.ROUTES,
         *audit_pages.ROUTES,
         *job_pages.ROUTES,
         Mount("/static", StaticFiles(directory=STATIC)),

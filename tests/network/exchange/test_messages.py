@@ -217,7 +217,8 @@ def test_what_travels_is_what_travelled_before_to_the_byte():
     assert messages.write_answer(answer, STATEMENT).hex() == WRITTEN_BEFORE["answer"] + WRITTEN_BEFORE["account"]
     assert messages.write_statement("a", STATEMENT).hex() == WRITTEN_BEFORE["statement"] + WRITTEN_BEFORE["account"]
     assert messages.write_health("a", "1").hex() == WRITTEN_BEFORE["health"]
-    assert [method.name for method in wire.DESCRIPTOR.services_by_name["Owner"].methods] == ["Ask", "Stand", "Health"]
+    methods = [method.name for method in wire.DESCRIPTOR.services_by_name["Owner"].methods]
+    assert methods == ["Ask", "Stand", "Health", "Propose"]
 
 
 def test_an_owner_that_lies_ends_the_run():

@@ -137,7 +137,7 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
     `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to
     choose. An answer whose shares went to hosts has no numbers, `size` 0.
     """
-    reply = _read_reply(content, owner)
+    reply = read_reply(content, owner)
     message = reply.answer
     if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
         raise ContradictionError(f"{owner}: sent something other than its answer to round {query.round}")
@@ -164,7 +164,7 @@ def read_numbers(content: bytes, owner: str) -> Piece | None:
 
 
 def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
-    reply = _read_reply(content, owner)
+    reply = read_reply(content, owner)
     if reply.WhichOneof("outcome") != "statement":
         raise ContradictionError(f"{owner}: sent something other than where the agreement stands")
     return reply.statement
@@ -172,7 +172,7 @@ def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
 
 def read_health(content: bytes) -> str:
     """The name of the owner that says it is there."""
-    reply = _read_reply(content, "owner")
+    reply = read_reply(content, "owner")
     if reply.WhichOneof("outcome") != "health" or not re.fullmatch(PARTY, reply.health.owner):
         raise Unavailable("something other than an owner replied")
     return str(reply.health.owner)
@@ -211,7 +211,8 @@ def _numbers(message: wire.Numbers, axes: int = 1) -> Floats:
     return values if _FLOATS.isnative else values.astype(np.float64)
 
 
-def _read_reply(content: bytes, owner: str) -> wire.Reply:
+def read_reply(content: bytes, owner: str) -> wire.Reply:
+    """The reply in a message, or its refusal, raised."""
     try:
         reply = parsed(wire.Reply, content)
     except Malformed:

@@ -16,8 +16,9 @@ from parley.network.exchange import messages
 from parley.network.exchange.delivery import Delivery, answer_or_deliver
 from parley.network.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
 from parley.network.exchange.number_messages import Piece
+from parley.network.exchange.proposal_messages import ProposalState, read_state, write_proposal
 from parley.network.identity.certificates import fingerprint, names
-from parley.network.identity.settings import Identity
+from parley.network.identity.settings import Identity, Pinned
 from parley.owner.owner import Owner
 from parley.protocol.queries import Query
 from parley.validate import printable
@@ -197,6 +198,19 @@ class RemoteOwner(RemoteDaemon):
         """The public numbers that it resolved, from place `first` on; None if it does not say."""
         asked = messages.write_agreement(terms, learner, numbers=first)
         return messages.read_numbers(self._call("Stand", asked, timeout), self.name)
+
+    def propose(self, terms: str, text: str, timeout: float) -> ProposalState:
+        """What became of the terms with this hash that were proposed to this owner; with their `text` they are now."""
+        return read_state(self._call("Propose", write_proposal(terms, text), timeout), self.name, terms)
+
+
+def remote_owner(
+    name: str, where: str | Pinned, identity: Identity | None, revoked: frozenset[int] = frozenset()
+) -> RemoteOwner:
+    """The owner at an address, known by the only key that it may show there if one is given; it is not called yet."""
+    if isinstance(where, Pinned):
+        return RemoteOwner(name, where.address, identity, where.fingerprint, revoked)
+    return RemoteOwner(name, where, identity, revoked=revoked)
 
 
 class LocalOwner:

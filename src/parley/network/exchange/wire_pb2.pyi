@@ -139,14 +139,36 @@ class Health(_message.Message):
     version: str
     def __init__(self, owner: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
+class Proposal(_message.Message):
+    __slots__ = ("terms", "text")
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    terms: str
+    text: str
+    def __init__(self, terms: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class ProposalState(_message.Message):
+    __slots__ = ("owner", "terms", "state", "reason")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    terms: str
+    state: str
+    reason: str
+    def __init__(self, owner: _Optional[str] = ..., terms: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class Reply(_message.Message):
-    __slots__ = ("answer", "statement", "health", "refusal")
+    __slots__ = ("answer", "statement", "health", "refusal", "proposal")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     STATEMENT_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_FIELD_NUMBER: _ClassVar[int]
     answer: Answer
     statement: AccountStatement
     health: Health
     refusal: Refusal
-    def __init__(self, answer: _Optional[_Union[Answer, _Mapping]] = ..., statement: _Optional[_Union[AccountStatement, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
+    proposal: ProposalState
+    def __init__(self, answer: _Optional[_Union[Answer, _Mapping]] = ..., statement: _Optional[_Union[AccountStatement, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., proposal: _Optional[_Union[ProposalState, _Mapping]] = ...) -> None: ...

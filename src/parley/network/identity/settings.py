@@ -100,6 +100,7 @@ class OwnerSettings(_Settings):
     """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine,
     who show none.
 
+    `inbox` is the folder of terms that certified learners propose; without it none are taken.
     `separator` and `encoding` say how a CSV table is read where its line of names should not decide. `cluster` is the
     address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read and
     kept. `metrics` (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless
@@ -113,6 +114,7 @@ class OwnerSettings(_Settings):
     origin: TableOrigin | None = None
     ledger: Path
     accepted: Path
+    inbox: Path | None = None
     listen: HostPort | None = None
     socket: Path | None = None
     cluster: Text | None = None
@@ -175,6 +177,8 @@ def load_owner(path: Path) -> OwnerSettings:
     and has none."""
     settings = _load(OwnerSettings, path)
     _require_near(settings, path)
+    if settings.inbox is not None and settings.inbox.resolve() == settings.accepted.resolve():
+        raise SettingError(f"{path}: inbox: expected a folder of its own: what is in `accepted` a person accepted")
     if settings.listen is None:
         return settings.model_copy(update={"identity": None})
     if settings.identity is None:
@@ -235,7 +239,8 @@ def _load(kind: type[S], path: Path) -> S:
         ) from None
 
 
-_PATHS = {"table", "ledger", "journal", "accepted", "socket", "authority", "certificate", "key", "revoked", "own"}
+_PATHS = {"table", "ledger", "journal", "accepted", "inbox", "socket"}
+_PATHS |= {"authority", "certificate", "key", "revoked", "own"}
 
 
 def _beside(content: Any, folder: Path) -> Any:

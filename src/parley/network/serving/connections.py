@@ -244,17 +244,18 @@ class Connections:
         if first:
             self.on_served()
 
-    def message(self, place: Address, read: Callable[[], bytes]) -> bytes:
-        """A message that is read for the call of an admitted caller."""
+    def message(self, place: Address, read: Callable[[], bytes], expected: bool = True) -> bytes:
+        """A message that is read for the call of an admitted caller; one that is not `expected` to be as long as a
+        question has to be within what no message accounts for."""
         with self._lock:
             connection = self._inside.get(place) or Connection(place, 0.0)
-            connection.expected += 1
+            connection.expected += expected
         content = b""
         try:
             content = read()
         finally:
             with self._lock:
-                connection.expected -= 1
+                connection.expected -= expected
                 if content:
                     connection.base = connection.received  # nothing is saved up for later
         return content

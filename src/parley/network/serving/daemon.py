@@ -21,12 +21,14 @@ from parley.network.serving.acceptance import Acceptances, require_both
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon_lock import daemon_lock
 from parley.network.serving.health import Readiness
+from parley.network.serving.inbox import Inbox
 from parley.network.serving.log import Log
 from parley.network.serving.maintenance import maintain
 from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
 from parley.network.serving.network import Network
+from parley.network.serving.proposal_service import ProposalService
 from parley.network.serving.reminders import reminders
-from parley.network.serving.server import WORKERS, Endpoint, make_server, on_network, on_socket
+from parley.network.serving.server import WORKERS, Endpoint, Work, make_server, on_network, on_socket
 from parley.network.serving.service import OwnerService
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
@@ -89,7 +91,8 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         pool = ThreadPoolExecutor(WORKERS, initializer=begin)
         # an answer that is being computed is finished and stored: its learner will ask for it again
         after.callback(pool.shutdown)
-        endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log)
+        members = _member_calls(settings, acceptances, log)
+        endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log, members)
         reached, servers = {}, []
         if settings.metrics is not None:
             page = after.enter_context(Page(settings.metrics, metrics))
@@ -110,6 +113,14 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         log("serving", owner=settings.name, pid=os.getpid(), **reached, **service.chain_end())
         warnings = reminders(settings, None if network is None else lambda: network.credentials.certificate)
         maintain(network, slots, warnings, stop, log, service.remember)
+
+
+def _member_calls(settings: OwnerSettings, acceptances: Acceptances, log: Log) -> dict[str, Work]:
+    """What every certified member may call: nothing, unless the owner has an inbox."""
+    if settings.inbox is None:
+        return {}
+    inbox = Inbox(settings.inbox, acceptances)
+    return {"Propose": ProposalService(settings.name, inbox, acceptances, log).propose}
 
 
 def _metric_sources(

@@ -68,10 +68,15 @@ class Offer:
 
 
 def consider(
-    terms: Terms, settings: OwnerSettings, certificate: Path | None = None, relay: bool = False, peer: bool = False
+    terms: Terms,
+    settings: OwnerSettings,
+    certificate: Path | None = None,
+    relay: bool = False,
+    peer: bool = False,
+    proposer: str | None = None,
 ) -> Offer:
     """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with
-    `peer`, only the owner's own."""
+    `peer`, only the owner's own; else, of terms that were proposed, only the key of the `proposer`."""
     if peer:
         certificate = _own_certificate(terms, settings, certificate)
     own = settings.name if peer else None
@@ -79,7 +84,7 @@ def consider(
         require_private(settings.identity.key)
     terms.require_shared_sample()
     asker = own or terms.learning.learner
-    key = None if certificate is None else caller_key(asker, settings.identity, certificate)
+    key = proposer if certificate is None else caller_key(asker, settings.identity, certificate)
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)

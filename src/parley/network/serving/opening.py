@@ -23,6 +23,7 @@ table = {table}
 # encoding = "latin-1"        # likewise; left out: UTF-8, or what its first bytes say
 ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
+inbox = "inbox"               # terms that certified learners propose; left out: none are taken
 listen = {listen}           # for learners with certificates; left out: off the network, and [identity] is not read
 # socket = "/run/parley/{name}.sock"   # for relays on this machine, by terms accepted with --relay
 # metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy

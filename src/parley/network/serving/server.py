@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,6 +48,7 @@ OPTIONS = (
 )
 
 INSIDE = "127.0.0.1:0"  # where gRPC listens for the front alone
+MEMBERS = Caller()  # holds the calls that everybody certified may make: they share the places of one caller
 
 HungUp = Callable[[], bool]  # whether the caller has hung up
 Work = Callable[[bytes, Caller, HungUp], bytes]
@@ -77,12 +78,14 @@ class Service(Protocol):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What every call is led through: the service, the callers' slots, and whether it could answer."""
+    """What every call is led through: the service, the callers' slots, and whether it could answer. `members` are the
+    calls that everybody may make whom the authority certified, by name."""
 
     service: Service
     slots: CallSlots
     ready: Callable[[], bool]
     log: Log
+    members: Mapping[str, Work] = field(default_factory=dict)
 
 
 def make_server(pool: ThreadPoolExecutor) -> Any:
@@ -118,26 +121,26 @@ def _register(
     """Register the methods: every call is led to the service, once it is known who calls."""
     service, slots = endpoint.service, endpoint.slots
 
-    def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False) -> Any:
+    def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False, member: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
-            place = grpc_address(context.peer())
+            holder, place = MEMBERS if member else who, grpc_address(context.peer())
             if connections is not None:
                 connections.assign(place, who)
-            if not slots.acquire(who):
+            if not slots.acquire(holder):
                 endpoint.log.rate_limited("too-many-calls", caller=",".join(who.names), peer=who.peer)
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
             try:
-                refusal = None if public else service.rejection(who)
+                refusal = None if public or member else service.rejection(who)
                 if refusal is not None:
                     return refusal
                 if connections is None or public:
                     content = slots.message(sent, context)
                 else:
-                    content = connections.message(place, lambda: slots.message(sent, context))
+                    content = connections.message(place, lambda: slots.message(sent, context), expected=not member)
                 return work(content, who, context)
             finally:
-                slots.release(who)
+                slots.release(holder)
 
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it
         # ever does.
@@ -149,10 +152,12 @@ def _register(
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service here")
         return reply or b""
 
-    def led(work: Work) -> Any:
-        return handler(lambda content, who, context: work(content, who, lambda: not context.is_active()))
+    def led(work: Work, member: bool = False) -> Any:
+        return handler(lambda content, who, context: work(content, who, lambda: not context.is_active()), member=member)
 
     own = {name: led(work) for name, work in service.methods.items()}
+    if connections is not None:  # a relay shows no certificate
+        own |= {name: led(work, member=True) for name, work in endpoint.members.items()}
     own["Health"] = handler(lambda content, who, context: service.health(), public=True)
     standard = {"Check": handler(check, public=True)}
     server.add_generic_rpc_handlers(

@@ -1,0 +1,113 @@
+"""`parley owner inbox`, `proposal` and `refuse`: terms that learners proposed, read and decided about."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.cli import acceptance
+from parley.errors import SettingError
+from parley.network.identity.settings import load_owner
+from parley.network.serving.inbox import SHORTEST, open_inbox
+from parley.owner.proposal_words import left_after, others_in
+from parley.report.extras import extras
+from parley.report.proposals import inbox_rows, proposal_line
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table, warn
+from parley.terms import Terms, load_terms
+
+SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
+Named = Annotated[str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or how it begins.")]
+PublicSample = Annotated[
+    Path | None, typer.Option("--public", metavar="FILE", help="Your own copy of the public sample of proposed terms.")
+]
+PinnedNumbers = Annotated[
+    Path | None, typer.Option("--preparation", metavar="FILE", help="Your own copy of the numbers that they pin.")
+]
+
+
+def inbox_command(
+    settings_file: Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Terms that certified learners proposed: by whom, when, and what became of them. The ledger knows nothing of them.
+
+    Example:  parley owner inbox bank-a/owner.toml
+    """
+    settings = load_owner(settings_file)
+    inbox = open_inbox(settings)
+    content = {"owner": settings.name, "proposals": [inbox.facts(each) for each in inbox.proposals()]}
+    if as_json:
+        print_json(content, inside=False)
+    elif not content["proposals"]:
+        console.print("Nothing was proposed.")
+    else:
+        console.print(terminal_table(inbox_rows(content), f"Proposed to {settings.name}"))
+
+
+def proposal_command(
+    named: Named,
+    settings_file: SettingsOption,
+    public: PublicSample = None,
+    preparation: PinnedNumbers = None,
+    peer: acceptance.Peer = False,
+    as_json: acceptance.AsJson = False,
+) -> None:
+    """What accepting proposed terms would mean: what `parley owner accept` says, who else is in, and what would be left
+    of the lifetime budget. Nothing is accepted.
+
+    Example:  parley owner proposal 3f0c91d2 --owner bank-a/owner.toml --public public_loans.csv
+    """
+    settings = load_owner(settings_file)
+    inbox = open_inbox(settings)
+    proposal = inbox.find(named)
+    terms, facts = proposal.terms(public, preparation), inbox.facts(proposal)
+    with extras():
+        from parley.learning.outcome.guarantee import INSIDE
+        from parley.network.serving.offer import consider
+        from parley.owner.acceptance_summary import accepted, require_ledger
+    with progress_bar("reading the table, calibrating noise"):
+        offer = consider(terms, settings, peer=peer, proposer=proposal.fingerprint)
+    known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
+    others, left = others_in(terms, settings.name), left_after(require_ledger(offer.owner), reservation, known)
+    if offer.ledger_warning is not None:
+        warn(offer.ledger_warning)
+    out = errors_console if as_json else console
+    out.print(proposal_line(facts), markup=False, soft_wrap=True)
+    acceptance.show_summary(offer, as_json)
+    for sentence in (others, left):
+        out.print(sentence, markup=False, soft_wrap=True)
+    out.print(INSIDE, style="dim")
+    if as_json:
+        print_json({**offer.to_json(), "proposal": facts, "others": others, "left": left}, inside=True)
+
+
+def refuse_command(
+    named: Named,
+    settings_file: SettingsOption,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, in a sentence; the learner reads it.")],
+) -> None:
+    """Refuse proposed terms, with a reason that is kept. Accepting them later is still possible.
+
+    Example:  parley owner refuse 3f0c91d2 --owner bank-a/owner.toml --reason "an epsilon of 0.5 at most"
+    """
+    inbox = open_inbox(load_owner(settings_file))
+    proposal = inbox.find(named)
+    inbox.refuse(proposal, reason)
+    console.print(f"Refused: terms {proposal.terms_hash[:16]}…")
+
+
+def offered_terms(
+    named: Path, settings_file: Path, public: Path | None, preparation: Path | None
+) -> tuple[Terms, str | None]:
+    """(terms, the key that proposed them) by the hash of a proposal in the inbox, or by the name of a file, which
+    nobody proposed."""
+    if named.exists() or not re.fullmatch(f"[0-9a-f]{{{SHORTEST},64}}", str(named)):
+        terms = load_terms(named)
+        if public is not None or preparation is not None:
+            raise SettingError(
+                "--public, --preparation: expected with the hash of a proposal; a file says where they lie"
+            )
+        return terms, None
+    proposal = open_inbox(load_owner(settings_file)).find(str(named))
+    return proposal.terms(public, preparation), proposal.fingerprint

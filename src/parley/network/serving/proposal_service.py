@@ -1,0 +1,63 @@
+"""What an owner's daemon does with terms that a certified learner proposes: keep them for a person, and say what became
+of them.
+
+Formal guarantee: no byte of a reply depends on a record or on the ledger. Who proposed terms with a key hears, with
+that key, whether they are open, accepted (for itself, which it may ask by) or refused, and the reason that a person
+gave. With another key it hears that there is a proposal, if it is certified as the learner that the terms name, and
+nothing otherwise.
+"""
+
+from parley.errors import Malformed, Refusal, Unavailable, UnknownTerms
+from parley.network.exchange.messages import write_refusal
+from parley.network.exchange.proposal_messages import ProposalState, read_proposal, write_state
+from parley.network.serving.acceptance import Acceptances, Caller
+from parley.network.serving.inbox import Inbox, Proposal, now, parties
+from parley.network.serving.log import Log
+from parley.network.serving.replies import caller_facts, loggable
+from parley.network.serving.server import HungUp
+
+UNKNOWN = "no such terms were proposed to this owner with this key"
+TROUBLE = "the owner cannot take proposals at the moment; propose the same terms again"
+
+
+class ProposalService:
+    """The calls about proposals that every certified member may make."""
+
+    def __init__(self, owner: str, inbox: Inbox, acceptances: Acceptances, log: Log) -> None:
+        self._owner, self._inbox, self._acceptances, self._log = owner, inbox, acceptances, log
+
+    def propose(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
+        """What became of the terms in this message, which are kept if they are new; or a refusal."""
+        try:
+            terms_hash, text = read_proposal(content)
+            if text:
+                self._keep(terms_hash, text, caller)
+            return write_state(self._owner, terms_hash, self._state(terms_hash, caller))
+        except Refusal as refusal:
+            self._log.rate_limited("proposal-refused", code=refusal.code, **caller_facts(caller))
+            return write_refusal(refusal)
+        except Exception as error:  # the disk's, the system's: its text could name places
+            self._log.rate_limited("proposal-trouble", reason=loggable(error))
+            return write_refusal(Unavailable(TROUBLE))
+
+    def _keep(self, terms_hash: str, text: str, caller: Caller) -> None:
+        learner, owners = parties(text)
+        if learner not in caller.names or caller.fingerprint is None:
+            raise Malformed("proposal: expected terms that name the one who proposes them as the learner")
+        if self._owner not in owners:
+            raise Malformed("proposal: expected terms that name this owner")
+        proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint, now())
+        kept = self._inbox.add(proposal)
+        if kept is proposal:
+            self._log("proposal", terms=terms_hash, **caller_facts(caller))
+        elif kept.fingerprint != caller.fingerprint:
+            raise Refusal("these terms were proposed with another key of this learner; ask the owner's people")
+
+    def _state(self, terms_hash: str, caller: Caller) -> ProposalState:
+        proposal = self._inbox.get(terms_hash)
+        if proposal is None or proposal.fingerprint != caller.fingerprint:
+            raise UnknownTerms(UNKNOWN)
+        acceptance = self._acceptances.get(terms_hash)
+        if acceptance is not None and (acceptance.admits(caller) or acceptance.peer is not None):
+            return ProposalState("accepted")
+        return ProposalState("open") if proposal.refused is None else ProposalState("refused", proposal.refused)

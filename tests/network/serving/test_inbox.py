@@ -1,0 +1,376 @@
+"""Terms proposed to an owner: who may, how many, what is kept and told; whatever they hold stays text."""
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from io import StringIO
+
+import pytest
+from consortium import toml_terms
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proposals import hashed, terms_of
+
+import parley
+from parley.errors import ContradictionError, Malformed, Refusal, SettingError, TermsError, Unavailable, UnknownTerms
+from parley.network.exchange import messages
+from parley.network.exchange.proposal_messages import (
+    LARGEST_TEXT,
+    ProposalState,
+    read_proposal,
+    read_state,
+    write_proposal,
+    write_state,
+)
+from parley.network.identity.settings import load_owner
+from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
+from parley.network.serving.inbox import IN_ALL, OF_LEARNER, Inbox, Proposal, parties
+from parley.network.serving.log import Log
+from parley.network.serving.proposal_service import ProposalService
+
+LEARNER = Caller(("learner",), "key", peer="127.0.0.1:1")
+
+
+@pytest.fixture
+def service(tmp_path, monkeypatch):
+    """The proposals' side of an owner's daemon, in process."""
+    monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
+    acceptances = Acceptances(tmp_path / "accepted")
+    with Log(StringIO()) as log:
+        made = ProposalService("a", Inbox(tmp_path / "inbox", acceptances), acceptances, log)
+        made.inbox, made.acceptances = Inbox(tmp_path / "inbox", acceptances), acceptances
+        yield made
+
+
+def told(service, terms_hash, text="", caller=LEARNER):
+    return read_state(service.propose(write_proposal(terms_hash, text), caller), "a", terms_hash)
+
+
+def proposed(service, terms, caller=LEARNER):
+    return told(service, terms.hash, terms.canonical, caller)
+
+
+def test_what_travels_is_what_travelled_before_to_the_byte():
+    assert write_proposal("t", "x").hex() == "0a0174120178"
+    assert (
+        write_state("a", "t", ProposalState("refused", "no")).hex() == "2a130a01611201741a0772656675736564" + "22026e6f"
+    )
+    assert read_state(write_state("a", "t", ProposalState("refused", "no")), "a", "t") == ProposalState("refused", "no")
+    for owner, terms, state in (("b", "t", "open"), ("a", "u", "open"), ("a", "t", "lost")):
+        with pytest.raises(ContradictionError):
+            read_state(write_state(owner, terms, ProposalState(state)), "a", "t")
+
+
+def test_a_proposal_is_kept_once_with_who_sent_it_and_when(service):
+    terms = terms_of()
+    assert proposed(service, terms) == ProposalState("open")
+    kept = service.inbox.proposals()
+    (file,) = service.inbox.folder.iterdir()
+    before = file.read_bytes(), file.stat().st_mtime_ns
+    assert [(each.terms_hash, each.names, each.fingerprint) for each in kept] == [(terms.hash, ("learner",), "key")]
+    assert kept[0].received.endswith("+00:00")
+    assert kept[0].terms() == terms
+    assert file.stat().st_mode & 0o077 == 0
+    assert proposed(service, terms) == ProposalState("open")
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+    assert service.inbox.find(terms.hash[:8]) == kept[0]
+    for wrong in (terms.hash[:7], "0" * 8, "", "../../a", terms.hash + "0"):
+        with pytest.raises(UnknownTerms):
+            service.inbox.find(wrong)
+
+
+def test_a_learner_hears_what_became_of_its_own_proposals_and_nothing_else(service):
+    terms, other = terms_of(), Caller(("learner",), "other key")
+    with pytest.raises(UnknownTerms):
+        told(service, terms.hash)
+    proposed(service, terms)
+    for stranger in (other, Caller(("b",), "key b"), Caller(("learner",)), Caller(relay=True)):
+        with pytest.raises(UnknownTerms):
+            told(service, terms.hash, caller=stranger)
+    with pytest.raises(Refusal, match="another key of this learner"):
+        proposed(service, terms, other)
+    service.inbox.refuse(service.inbox.find(terms.hash), "ε = 0.5 at most\x1b[31m")
+    assert told(service, terms.hash) == ProposalState("refused", "ε = 0.5 at most [31m")
+    assert proposed(service, terms) == ProposalState("refused", "ε = 0.5 at most [31m")
+    service.acceptances.store(Acceptance(terms, fingerprint="other key"))
+    assert told(service, terms.hash).state == "refused"  # by these terms another key may ask, not this one
+    service.acceptances.store(Acceptance(terms, fingerprint="key"))
+    assert told(service, terms.hash) == ProposalState("accepted")
+    with pytest.raises(SettingError, match="accepted already"):
+        service.inbox.refuse(service.inbox.find(terms.hash), "too late")
+
+
+def test_terms_that_a_person_accepted_for_its_own_peer_are_accepted(service):
+    terms = terms_of()
+    proposed(service, terms)
+    service.acceptances.store(Acceptance(terms, fingerprint="own key", peer="a"))
+    assert told(service, terms.hash) == ProposalState("accepted")
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "\x00\x07", "x" * 501])
+def test_a_refusal_has_a_reason_that_can_be_read(service, reason):
+    proposed(service, terms_of())
+    with pytest.raises(SettingError, match="reason"):
+        service.inbox.refuse(service.inbox.proposals()[0], reason)
+    assert service.inbox.state(service.inbox.proposals()[0]) == "open"
+
+
+def test_open_proposals_are_limited_of_one_learner_and_in_all(service):
+    many = [terms_of(epsilon=k) for k in range(1, OF_LEARNER + 3)]
+    for terms in many[:OF_LEARNER]:
+        proposed(service, terms)
+    renewed = Caller(("learner", "also"), "a new key")
+    for caller in (LEARNER, renewed):  # by name: another key brings no new places
+        with pytest.raises(Refusal, match="of this learner wait"):
+            proposed(service, many[OF_LEARNER], caller)
+    assert proposed(service, many[0]) == ProposalState("open")  # what is there already is told
+    service.inbox.refuse(service.inbox.find(many[0].hash), "no")
+    assert proposed(service, many[OF_LEARNER]) == ProposalState("open")
+    for k in range(IN_ALL - OF_LEARNER):
+        proposed(service, terms_of(f"member-{k}"), Caller((f"member-{k}",), f"key {k}"))
+    late = Caller(("late",), "late key")
+    with pytest.raises(Refusal, match="full"):
+        proposed(service, terms_of("late"), late)
+    service.acceptances.store(Acceptance(many[1]))
+    assert proposed(service, terms_of("late"), late) == ProposalState("open")
+
+
+def rewritten(change):
+    content = json.loads(terms_of().canonical)
+    change(content)
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def with_public(path):
+    return rewritten(lambda content: content["model"].update(public=path))
+
+
+NO_TERMS = {  # what names neither this learner nor this owner
+    "words": "hello",
+    "toml": toml_terms(names="a"),
+    "html": "<script>alert(1)</script>",
+    "null": "null",
+    "list": "[1, 2]",
+    "number": "1" * 5000,
+    "deep": "[" * 60_000 + "]" * 60_000,
+    "deep objects": '{"learning":' * 9_000 + "1" + "}" * 9_000,
+    "names of lists": rewritten(lambda content: content["owners"][0].update(name=["a"])),
+    "another learner": terms_of("somebody").canonical,
+    "another owner": parley.Terms.from_toml(toml_terms(names="b")).canonical,
+    "control characters": "\x00\x1b]0;title\x07",
+}
+
+
+@pytest.mark.parametrize("text", NO_TERMS.values(), ids=NO_TERMS)
+def test_what_is_no_terms_of_the_one_who_proposes_is_refused(service, text):
+    with pytest.raises(Malformed, match="proposal"):
+        told(service, hashed(text), text)
+    assert not service.inbox.folder.exists()
+
+
+def test_messages_that_are_too_long_or_damaged_are_refused(service):
+    terms = terms_of()
+    whole = write_proposal(terms.hash, terms.canonical)
+    long = rewritten(lambda content: content.update(title="x" * LARGEST_TEXT))
+    wrong = [whole[:40], b"junk", b"", write_proposal(terms.hash, long), write_proposal(hashed(long), long)]
+    wrong += [write_proposal("0" * 64, terms.canonical), write_proposal("../" + "0" * 61)]
+    wrong.append(whole.replace(b'"Test"', b'"\xff\xfe\xff\xfe"'))  # no UTF-8
+    for content in wrong:
+        with pytest.raises(Malformed):
+            messages.read_reply(service.propose(content, LEARNER), "a")
+    assert not service.inbox.folder.exists()
+
+
+HOSTILE = {  # what names both, and is not what Parley writes
+    "a title that is no text": rewritten(lambda content: content.update(title={"a": 1})),
+    "an unknown key": rewritten(lambda content: content.update({"run\x1b[2J": "rm -rf /"})),
+    "a model that is a list": rewritten(lambda content: content.update(model=[1])),
+    "no format": rewritten(lambda content: content.pop("format")),
+    "another format": rewritten(lambda content: content.update(format=99)),
+    "budgets below zero": rewritten(lambda content: content["owners"][0].update(epsilon=-1.0)),
+    "columns without end": rewritten(lambda content: content["model"].update(features=["\x1b"] * 9000)),
+    "deep inside": terms_of().canonical.replace('"Test"', "[" * 400 + "]" * 400),
+    "spaces": terms_of().canonical.replace(",", ", "),
+    "a digest that is a list": rewritten(lambda content: content["model"].update(public_sha256=["\x1b" * 900])),
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_terms_stay_text(service, text):
+    assert told(service, hashed(text), text) == ProposalState("open")
+    (proposal,) = service.inbox.proposals()
+    assert proposal.text == text
+    assert proposal.title.isprintable()
+    with pytest.raises(TermsError) as refusal:
+        proposal.terms()
+    assert str(refusal.value).isprintable()
+    assert len(str(refusal.value)) < 700
+
+
+@pytest.mark.parametrize("title", ["<img src=x onerror=alert(1)>", "\x1b[2J\x07", "\u202e", "\ud800", "x" * 9000])
+def test_a_title_is_anybodys_to_choose_and_is_shown_as_text(service, title):
+    text = rewritten(lambda content: content.update(title=title))
+    told(service, hashed(text), text)
+    shown = service.inbox.proposals()[0].title
+    assert shown.isprintable()
+    assert len(shown) <= 80
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = ("title", "model", "learning", "owners", "privacy", "format", "hosts", "aggregation")
+
+
+@given(JSON | st.dictionaries(st.sampled_from(KEYS), JSON), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_whatever_json_is_proposed_nothing_but_a_refusal_comes_of_it(content, named):
+    if named and isinstance(content, dict):
+        content = {**json.loads(terms_of().canonical), **content}
+    text = json.dumps(content)
+    with contextlib.suppress(Malformed):
+        parties(text)
+    proposal = Proposal(hashed(text), text, ("learner",), "key", "")
+    assert proposal.title.isprintable()
+    assert proposal.peers in (True, False)
+    with contextlib.suppress(TermsError):
+        assert proposal.terms().hash == proposal.terms_hash
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=60, deadline=None)
+def test_whatever_bytes_come_they_are_a_hash_and_a_text_or_refused(content):
+    with contextlib.suppress(Malformed):
+        terms_hash, text = read_proposal(content)
+        assert len(terms_hash) == 64
+        assert text == "" or hashed(text) == terms_hash
+
+
+def test_an_inbox_is_not_the_folder_of_what_was_accepted(tmp_path):
+    (tmp_path / "owner.toml").write_text(
+        'name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "kept"\ninbox = "./kept"\n'
+    )
+    with pytest.raises(SettingError, match="a folder of its own"):
+        load_owner(tmp_path / "owner.toml")
+
+
+def test_no_path_in_a_proposal_is_opened(service, tmp_path):
+    """A pipe that nobody writes to would hold up whoever opens it for ever."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = with_public(str(pipe))
+    told(service, hashed(text), text)
+    with pytest.raises(TermsError, match="not written as this Parley writes them"):
+        service.inbox.find(hashed(text)).terms()
+
+
+def test_the_owner_says_where_its_own_copies_lie(service, tmp_path):
+    (tmp_path / "public.csv").write_text("x0,x1,x2,y\n1,2,3,4\n")
+    digest = hashlib.sha256((tmp_path / "public.csv").read_bytes()).hexdigest()
+    terms = terms_of().changed(model={"public": "/somebody/elses/public.csv", "public_sha256": digest})
+    assert "somebody" not in terms.canonical
+    proposed(service, terms)
+    proposal = service.inbox.proposals()[0]
+    assert proposal.needs == {"public": digest}
+    with pytest.raises(TermsError, match="--public FILE"):
+        proposal.terms()
+    with pytest.raises(SettingError, match="--preparation: these terms need no such file"):
+        proposal.terms(tmp_path / "public.csv", tmp_path / "public.csv")
+    found = proposal.terms(tmp_path / "public.csv")
+    assert (found.hash, found.model.public) == (terms.hash, str(tmp_path / "public.csv"))
+
+
+def test_trouble_inside_never_travels_and_a_damaged_file_is_named(service, tmp_path):
+    terms = terms_of()
+    proposed(service, terms)
+    (service.inbox.folder / f"{terms.hash}.json").write_text('{"format": "parley-prop')
+    reply = service.propose(write_proposal(terms.hash), LEARNER)
+    assert str(tmp_path).encode() not in reply
+    with pytest.raises(Unavailable):
+        read_state(reply, "a", terms.hash)
+    with pytest.raises(SettingError, match="move it away"):
+        service.inbox.proposals()
+
+
+def test_a_crowd_of_proposals_is_a_line_of_the_log_a_minute(tmp_path):
+    stream = StringIO()
+    acceptances = Acceptances(tmp_path / "accepted")
+    with Log(stream) as log:
+        service = ProposalService("a", Inbox(tmp_path / "inbox", acceptances), acceptances, log)
+        for _ in range(50):
+            service.propose(b"junk", LEARNER)
+            service.propose(write_proposal(terms_of().hash, terms_of().canonical), LEARNER)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["proposal-refused", "proposal"]
+    assert lines[1]["terms"] == terms_of().hash
+    assert "Test" not in stream.getvalue()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from parley import durable
+from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.inbox import Inbox, Proposal
+
+folder, refusing = Path(sys.argv[1]), sys.argv[2] == "refuse"
+proposal = Proposal("0" * 64, "text" * 9000, ("learner",), "key", "2026-03-02T09:14:00+00:00")
+writes = Inbox(folder / "whole", Acceptances(folder / "accepted"))
+
+
+def act(inbox):
+    inbox.refuse(proposal, "no") if refusing else inbox.add(proposal)
+
+
+def steps(killed_at):
+    # every call into the system while a file is written; the process dies before the one with this number
+    count = 0
+    for place, name in ((os, "open"), (os, "fsync"), (os, "fdopen"), (os, "close"), (Path, "replace")):
+        def stepped(*arguments, call=getattr(place, name), **more):
+            nonlocal count
+            count += 1
+            if count == killed_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments, **more)
+        setattr(place, name, stepped)
+    return lambda: count
+
+
+for k in range(1, 20):
+    inbox = Inbox(folder / f"inbox-{k}", Acceptances(folder / "accepted"))
+    if refusing:
+        inbox.add(proposal)
+    child = os.fork()
+    if not child:
+        steps(k)
+        act(inbox)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+print(k)
+"""
+
+
+@pytest.mark.parametrize("verb", ["add", "refuse"])
+def test_a_daemon_killed_at_any_step_leaves_a_whole_proposal_or_none(tmp_path, verb):
+    ran = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), verb], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert int(ran.stdout) > 4  # it was killed at several steps, and at last at none
+    seen = []
+    for k in range(1, int(ran.stdout) + 1):
+        inbox = Inbox(tmp_path / f"inbox-{k}", Acceptances(tmp_path / "accepted"))
+        seen.append([(proposal.text == "text" * 9000, proposal.refused) for proposal in inbox.proposals()])
+        whole = Proposal("0" * 64, "text" * 9000, ("learner",), "key", "2026-03-02T09:14:00+00:00")
+        inbox.add(whole)  # what was left behind stands in nobody's way
+        assert len(inbox.proposals()) == 1
+    before = [] if verb == "add" else [(True, None)]
+    after = [(True, None)] if verb == "add" else [(True, "no")]
+    assert seen[0] == before
+    assert seen[-1] == after
+    assert all(state in (before, after) for state in seen)

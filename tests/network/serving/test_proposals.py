@@ -1,0 +1,170 @@
+"""Proposals over a real daemon with certificates: from a learner's command to a model, and what they cannot do."""
+
+import json
+import signal
+import threading
+import time
+
+import grpc
+import pytest
+from consortium import Consortium, toml_terms
+from proposals import hashed, terms_of
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.errors import Malformed, NotOffered, Refusal, SettingError, Unavailable, UnknownTerms
+from parley.network.exchange import messages
+from parley.network.exchange.proposal_messages import ProposalState
+from parley.network.exchange.proposing import NOT_OFFERED, Proposed, propose
+from parley.network.exchange.remote import RemoteOwner, channel_credentials
+from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity.settings import load_owner
+from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.daemon import CALLS_EACH
+from parley.network.serving.inbox import OF_LEARNER, open_inbox
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def certify(bank, name):
+    signing_requests.make_request(bank.folder, name)
+    certificate_authority.issue(bank.folder, bank.folder / f"{name}.csr", 30)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """One owner whose daemon runs."""
+    bank = Consortium(tmp_path_factory.mktemp("inbox"), names="a")
+    bank.start()
+    yield bank
+    bank.close()
+
+
+def at(bank, name):
+    return RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity(name))
+
+
+def test_a_thousand_proposals_leave_the_ledger_as_it_is(served):
+    def books():
+        return [path.read_bytes() for path in sorted(served.folder.glob("a.ledger*")) if not path.name.endswith("shm")]
+
+    certify(served, "crowd")
+    settings, before = load_owner(served.folder / "a.toml"), books()
+    peer, refusals, base = at(served, "crowd"), 0, terms_of("crowd").canonical
+    for k in range(1000):
+        text = base.replace('"Test"', f'"Test {k}"')
+        try:
+            peer.propose(hashed(text), text, 20)
+        except Refusal as refusal:
+            refusals += "wait for a decision" in str(refusal)
+    peer.close()
+    assert books() == before
+    assert not settings.accepted.exists()
+    assert refusals == 1000 - OF_LEARNER
+    assert len([each for each in open_inbox(settings).proposals() if each.names == ("crowd",)]) == OF_LEARNER
+
+
+def test_terms_travel_from_a_proposal_to_a_trained_model(served):
+    terms, owner = served.write_terms(horizon=3), served.folder / "a.toml"
+    addresses = served.folder / "addresses.toml"
+    ledger = (served.folder / "a.ledger").read_bytes()
+    sent = run("learner", "propose", served.folder / "terms.toml", "--owners", addresses)
+    assert sent.exit_code == 0, sent.output
+    assert "open" in sent.output
+    listed = json.loads(run("owner", "inbox", owner, "--json").stdout)
+    (facts,) = [each for each in listed["proposals"] if each["terms_hash"] == terms.hash]
+    assert (facts["title"], facts["proposed_by"], facts["state"]) == ("Test", ["learner"], "open")
+    shown = run("owner", "proposal", terms.hash[:8], "--owner", owner)
+    assert shown.exit_code == 0, shown.output
+    accepting = run("owner", "accept", served.folder / "terms.toml", "--owner", owner)  # nobody says yes
+    assert accepting.exit_code == 1
+    summary = [line for line in accepting.stdout.splitlines() if not line.startswith("Learner:")]
+    assert [line for line in summary if line.strip() and line not in shown.stdout.splitlines()] == []
+    assert f"with the key {facts['key'][:16]}" in shown.stdout
+    assert "Who else is in: nobody." in shown.stdout
+    assert "What is left after: ε = 1 of 2" in shown.stdout
+    assert (served.folder / "a.ledger").read_bytes() == ledger
+    refused = run("owner", "refuse", terms.hash[:16], "--owner", owner, "--reason", "ask on Monday")
+    assert refused.exit_code == 0
+    heard = json.loads(run("learner", "proposal", served.folder / "terms.toml", "--owners", addresses, "--json").stdout)
+    assert heard["owners"] == [{"owner": "a", "state": "refused", "reason": "ask on Monday"}]
+    assert "nobody at this owner accepted these terms" in served.fail("--anyway")
+    accepted = run("owner", "accept", terms.hash[:8], "--owner", owner, "--yes")
+    assert accepted.exit_code == 0, accepted.output
+    assert propose(terms, addresses, ask=True) == [Proposed("a", "accepted")]
+    assert served.learn("--anyway")["terms_hash"] == terms.hash
+    assert served.spent(terms) == {"a": 1}
+    kept = Acceptances(load_owner(owner).accepted).get(terms.hash)
+    assert kept.fingerprint == facts["key"]  # who proposed, and no other key of that name
+    assert open_inbox(load_owner(owner)).facts(open_inbox(load_owner(owner)).find(terms.hash))["state"] == "accepted"
+
+
+def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(served):
+    certify(served, "member")
+    own, others = terms_of("member", epsilon=0.25), terms_of(epsilon=0.125)
+    peer = at(served, "member")
+    assert peer.propose(own.hash, own.canonical, 20) == ProposalState("open")
+    with pytest.raises(Malformed, match="as the learner"):
+        peer.propose(others.hash, others.canonical, 20)
+    with pytest.raises(UnknownTerms, match="nobody at this owner accepted"):
+        peer.statement(own.hash, "member", 20)
+    for _ in range(12):  # more bytes than a connection may bring that no message accounts for
+        assert peer.propose(own.hash, own.canonical, 20).state == "open"
+    with pytest.raises(Refusal):  # cut before it reaches gRPC, or refused
+        peer.propose(own.hash, "x" * (1 << 20), 20)
+    peer.close()
+    again = at(served, "learner")
+    assert again.propose(others.hash, others.canonical, 20) == ProposalState("open")
+    again.close()
+    served.wait_for("a", "proposal")
+
+
+def test_proposals_that_never_come_share_the_places_of_one_caller(served):
+    certify(served, "silent")
+    named, over = [("grpc.ssl_target_name_override", "a")], threading.Event()
+    address, credentials = f"127.0.0.1:{served.ports['a']}", channel_credentials(served.identity("silent"))
+    with grpc.secure_channel(address, credentials, options=named) as channel:
+        call = channel.stream_unary(f"/{messages.SERVICE}/Propose")
+        calls = [call.future(iter(over.wait, True), timeout=60) for _ in range(CALLS_EACH + 4)]
+        until = time.monotonic() + 30
+        while sum(each.done() for each in calls) < 4 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert {each.code() for each in calls if each.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        peer, terms = at(served, "learner"), terms_of(epsilon=0.0625)
+        with pytest.raises(Unavailable, match="too many calls"):
+            peer.propose(terms.hash, terms.canonical, 20)
+        with pytest.raises(UnknownTerms):
+            peer.statement(terms.hash, "learner", 20)  # who asks is answered as if they were not there
+        for each in calls:
+            each.cancel()
+        over.set()
+        peer.close()
+
+
+def test_relays_and_daemons_without_an_inbox_say_so_in_a_sentence(tmp_path):
+    bank = Consortium(tmp_path, names="a")
+    terms = bank.write_terms()
+    settings = bank.folder / "a.toml"
+    settings.write_text(settings.read_text().replace('inbox = "inbox-a"', "#"))
+    try:
+        bank.start()
+        assert propose(terms, bank.folder / "addresses.toml") == [Proposed("a", None, NOT_OFFERED)]
+        sent = run("learner", "propose", bank.folder / "terms.toml", "--owners", bank.folder / "addresses.toml")
+        assert sent.exit_code == 1
+        assert "send the terms" in " ".join(sent.output.split())
+        relay = RemoteOwner("a", f"unix:{bank.folder}/a.sock", None)
+        with pytest.raises(NotOffered):
+            relay.propose(terms.hash, terms.canonical, 20)
+        relay.close()
+        assert "inbox: missing" in str(run("owner", "inbox", settings).exception)
+        bank.kill("a", signal.SIGTERM)
+        (gone,) = propose(terms, bank.folder / "addresses.toml")
+        assert gone.state is None
+        assert gone.reason
+    finally:
+        bank.close()
+    with pytest.raises(SettingError, match="expected the address of 'b'"):
+        propose(parley.Terms.from_toml(toml_terms(names="ab")), bank.folder / "addresses.toml")

@@ -1,0 +1,139 @@
+"""The Inbox tab: what was proposed is shown as text, nobody accepts by accident, and what is accepted is in the
+ledger."""
+
+import hashlib
+import json
+import re
+import time
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+from consortium import Consortium, toml_terms
+from studio_client import BASE, PROOF, enter, stranger_at, studio_at
+
+import parley
+from parley.network.identity.settings import load_owner
+from parley.network.serving.inbox import Proposal, open_inbox
+from parley.studio.jobs import JobFolder
+
+HTML = "<img src=x onerror=alert(1)>'\"&amp;{{ 7 * 7 }}"
+
+
+def proposed(text):
+    return Proposal(
+        hashlib.sha256(text.encode()).hexdigest(), text, ("learner",), "k" * 64, "2026-03-02T09:14:00+00:00"
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An owner's folder in the studio's, with an empty inbox."""
+    place = tmp_path_factory.mktemp("studio-inbox")
+    (place / "bank").mkdir()
+    bank = Consortium(place / "bank", names="a")
+    (bank.folder / "a.toml").rename(bank.folder / "owner.toml")
+    return place
+
+
+@pytest.fixture(scope="module")
+def terms():
+    return parley.Terms.from_toml(toml_terms(names="ab", horizon=3))
+
+
+@pytest.fixture(scope="module")
+def inbox(folder, terms):
+    made = open_inbox(load_owner(folder / "bank" / "owner.toml"))
+    made.add(proposed(terms.canonical))
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(folder, inbox):
+    return enter(stranger_at(studio_at(folder)))
+
+
+def sent(client, verb, terms_hash, **more):
+    form = {"file": "bank/owner.toml", "terms": terms_hash, **more}
+    return client.post(f"/inbox/{verb}", data=form, headers={**PROOF, "hx-request": "true"})
+
+
+def ended(folder, kind, terms_hash, seconds=60):
+    """The job of a command, when it has ended."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        every = JobFolder(folder / ".jobs", folder).listed("owner")
+        jobs = [job for job in every if job.command[1:3] == (kind, terms_hash)]
+        if jobs and jobs[0].state != "running":
+            return jobs[0]
+        time.sleep(0.05)
+    raise AssertionError(f"{kind} goes on")
+
+
+def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
+    content = json.loads(parley.Terms.from_toml(toml_terms(names="a")).canonical)
+    hostile = json.dumps({**content, "title": HTML, "model": "\u202e<b>\x1b"}, ensure_ascii=False)
+    inbox.add(proposed(hostile))
+    listed = client.get("/inbox").text
+    shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text
+    for page in (listed, shown):
+        assert "&lt;img src=x onerror=alert(1)&gt;" in page
+        assert "{{ 7 * 7 }}" in page
+        for raw in ("<img", "<b>", "\x1b", "\u202e"):
+            assert raw not in page
+    assert sent(client, "look", proposed(hostile).terms_hash).status_code == 204
+    assert ended(folder, "proposal", proposed(hostile).terms_hash).state == "failed"
+    shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text
+    assert "these are no terms that could be accepted" in shown
+    assert "Accept</button>" not in shown
+    assert "look at what accepting means first" in sent(client, "accept", proposed(hostile).terms_hash, digits="0").text
+
+
+def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder, inbox, terms):
+    address = f"/inbox/{terms.hash}?file=bank/owner.toml"
+    assert f"/inbox/{terms.hash}" in client.get("/inbox").text
+    assert "Accept</button>" not in client.get(address).text
+    early = sent(client, "accept", terms.hash, digits=terms.hash[:8])
+    assert "look at what accepting means first" in early.text
+    assert sent(client, "look", terms.hash).headers["hx-redirect"] == address.replace("/owner", "%2Fowner")
+    looked = ended(folder, "proposal", terms.hash)
+    assert looked.state == "done", looked.log
+    page = client.get(address).text
+    assert "What it costs: of the lifetime budget ε = 2, 0 is reserved already and 1 would be now" in page
+    assert "Who else is in, by the terms: b (40 records, ε = 1)." in page
+    assert "What is left after: ε = 1 of 2" in page
+    for digits in ("", terms.hash[:7], "0" * 8, "x"):
+        assert "hx-redirect" not in sent(client, "accept", terms.hash, digits=digits).headers
+    assert "hx-redirect" not in sent(client, "refuse", terms.hash, reason=" ").headers
+    assert sent(client, "refuse", terms.hash, reason="<i>not yet</i>").status_code == 204
+    assert "&lt;i&gt;not yet&lt;/i&gt;" in client.get(address).text
+    assert inbox.state(inbox.find(terms.hash)) == "refused"
+    ledger = (folder / "bank" / "a.ledger").read_bytes()
+    assert client.post("/inbox/accept", data={"terms": terms.hash}, headers={"origin": BASE}).status_code == 403
+    assert (folder / "bank" / "a.ledger").read_bytes() == ledger
+    kept = inbox.folder / f"{terms.hash}.json"
+    other = kept.read_text()
+    kept.write_text(other.replace("k" * 64, "z" * 64))  # moved away, and proposed anew with another key
+    assert "look at what" in sent(client, "accept", terms.hash, digits=terms.hash[:8]).text
+    kept.write_text(other)
+    assert sent(client, "accept", terms.hash, digits=terms.hash[:8]).status_code == 204
+    accepted = ended(folder, "accept", terms.hash)
+    assert accepted.state == "done", accepted.log
+    page = client.get(address).text
+    assert "accepted." in re.sub(r"\s+", " ", page)
+    assert "<h2>Decide</h2>" not in page
+    books = parley.Ledger(folder / "bank" / "a.ledger")
+    assert books.account(terms.hash).epsilon == 1
+    books.close()
+    assert "accepted already" in sent(client, "refuse", terms.hash, reason="too late").text
+
+
+def test_a_folder_without_an_inbox_is_explained(client, folder, tmp_path):
+    assert "no <code>owner.toml" in enter(stranger_at(studio_at(tmp_path))).get("/inbox").text
+    (tmp_path / "owner.toml").write_text('name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "accepted"\n')
+    other = enter(stranger_at(studio_at(tmp_path)))
+    assert "inbox: missing" in other.get("/inbox").text
+    for file in ("../bank/owner.toml", "/etc/passwd", ""):
+        answer = client.get(f"/inbox/{'0' * 64}", params={"file": file})
+        assert "expected a file in the studio" in answer.text
