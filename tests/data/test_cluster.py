@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ from parley.cli.app import app
 from parley.data import cluster, held_pieces, streamed
 from parley.data.design import BLOCK
 from parley.data.held_pieces import HeldBlocks, HeldPieces
-from parley.errors import Unavailable
+from parley.errors import GuaranteeError, Unavailable
 from parley.protocol.queries import GradientQuery
 from parley.terms import write_terms
 
@@ -231,6 +232,67 @@ def test_a_scheduler_without_workers_is_said(client, monkeypatch):
     monkeypatch.setattr(client, "nthreads", dict)
     with pytest.raises(Unavailable, match="no workers at the moment"):
         cluster.Cluster(client).sum(HeldBlocks, HeldBlocks, [1], float)
+
+
+class Telling(cluster.Cluster):
+    """Two threads, one with three pieces and one with two, that tell these lists of sums, one turn after the other."""
+
+    def __init__(self, *turns):
+        super().__init__(None)
+        self.turns = iter(turns)
+
+    def _deal(self, *about):
+        return cluster.Dealt({}, ("a", "b"), (None, None))
+
+    def _submit(self, *about):
+        pass
+
+    def _told(self, *about):
+        return [list(map(np.float64, sums)) for sums in next(self.turns)]
+
+
+@pytest.mark.parametrize(
+    "turns", [[([1, 4, 16], [2, 8])], [([1], [2]), ([4, 16], [8])], [([1], [2]), ([4], [8]), ([16], [])]]
+)
+def test_every_piece_is_added_once_however_sums_travel(turns):
+    assert Telling(*turns).sum(None, HeldBlocks, range(5), float) == 31
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [([], [])],
+        [([1, 4, 16], [2])],
+        [([1, 4], [2, 8]), ([], [])],
+        [([1, 4], [2, 8]), ([16], [32])],
+        [([1, 4, 16, 64], [2, 8])],
+        [([1], [2, 8]), ([4, 16], [8])],
+    ],
+)
+def test_a_piece_that_is_told_twice_or_never_is_refused(turns):
+    with pytest.raises(GuaranteeError, match="each of its pieces once"):
+        Telling(*turns).sum(None, HeldBlocks, range(5), float)
+
+
+def test_a_worker_that_is_lost_with_its_sums_is_made_up_for(tmp_path, client, joined, monkeypatch):
+    """It has computed them, and is gone before they are fetched."""
+    monkeypatch.setattr(cluster, "PATIENCE", 0.2)
+    agreement = prepared(folder_of(tmp_path))
+    alone = answer(agreement)
+    lost, wait = next(iter(client.nthreads())), distributed.wait
+    process = client.run(os.getpid, workers=[lost])[lost]
+
+    def wait_and_lose(asked, timeout):
+        done = wait(asked, timeout=timeout)
+        if lost in client.nthreads():
+            os.kill(process, signal.SIGKILL)
+            while lost in client.nthreads():
+                time.sleep(0.05)
+        return done
+
+    monkeypatch.setattr(distributed, "wait", wait_and_lose)
+    np.testing.assert_array_equal(answer(agreement), alone)
+    assert lost not in client.nthreads()
 
 
 def test_a_lost_worker_is_made_up_for(tmp_path, client, joined, monkeypatch):

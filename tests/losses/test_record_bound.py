@@ -5,7 +5,7 @@ import pytest
 
 from parley.data import Design
 from parley.losses import RecordBound
-from parley.losses.record_bound import derivative_limit, tightest
+from parley.losses.record_bound import clip, derivative_limit, tightest
 from parley.validate import SMALLEST
 
 
@@ -33,3 +33,14 @@ def test_a_derivative_at_its_limit_times_the_row_measures_at_most_the_bound(norm
     assert np.isfinite(limit).all()
     assert limit[0] <= bound.value / SMALLEST
     assert 0.3 * (1 - 1e-14) < sizes[1:].max() <= 0.3
+
+
+def test_clipping_is_that_of_numpy_to_the_bit_at_every_magnitude():
+    sizes = np.array([0.0, 5e-324, 1e-107, 0.5, 1.0, np.nextafter(1.0, 2.0), 1e100, 1e160, np.inf])
+    limit = np.repeat(sizes[2:-2], 2 * len(sizes))
+    derivatives = np.tile(np.concatenate([sizes, -sizes]), len(sizes) - 4)
+    for shape in ((-1,), (1, -1)):
+        clipped = derivatives.reshape(shape).copy()
+        clip(clipped, limit)
+        assert clipped.tobytes() == np.clip(derivatives, -limit, limit).tobytes()
+        assert (np.abs(clipped) <= limit).all()

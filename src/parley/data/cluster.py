@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, zip_longest
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from parley.data.blocks import add
 from parley.data.held_pieces import Held
-from parley.errors import SettingError, Unavailable
+from parley.errors import GuaranteeError, SettingError, Unavailable
 from parley.validate import Floats
 
 JOINING = 10.0  # seconds to wait for a cluster
 PATIENCE = 5.0  # seconds after which it is asked whether all workers are still there
+ARRIVING = 12  # times as long may sums travel that are there: who waits without end waits for a lost worker's for ever
 TRIES = 3  # of one sum, where workers are lost
 
 P = TypeVar("P")
@@ -60,11 +60,11 @@ class Cluster:
 
     def _sums(self, dealt: Dealt, pieces: int, part: Callable[[Any], Floats]) -> Iterator[Floats]:
         """The sums of all pieces in their order. Each thread has an equal share of any first so many."""
-        first, most = 0, -(-pieces // len(dealt.seats))
-        while first < most:
+        first, threads = 0, len(dealt.seats)
+        while first * threads < pieces:
             seats = zip(dealt.holders, dealt.seats, strict=True)
             told = self._told(dealt, [self._submit(seat, _asked, holder, part, first) for holder, seat in seats])
-            yield from (value for value in chain.from_iterable(zip_longest(*told)) if value is not None)
+            yield from _in_order(told, pieces - first * threads)
             first += len(told[0])
 
     def _told(self, dealt: Dealt, asked: list[Any]) -> list[list[Floats]]:
@@ -74,7 +74,7 @@ class Cluster:
         while True:
             try:
                 wait(asked, timeout=PATIENCE)  # type: ignore[no-untyped-call, unused-ignore]
-                return list(self._client.gather(asked))
+                return [each.result(timeout=ARRIVING * PATIENCE) for each in asked]
             except KilledWorker:
                 raise _WorkerLost from None
             except TimeoutError:
@@ -103,6 +103,20 @@ class Cluster:
 
 def _asked(holder: Held, part: Callable[[Any], Floats], first: int) -> list[Floats]:
     return holder.sums(part, first)
+
+
+def _in_order(told: Sequence[Sequence[Floats]], left: int) -> list[Floats]:
+    """The sums that every thread told of its next pieces, in the order of the pieces, of which so many are left.
+
+    Formal guarantee: each piece's once, or a `GuaranteeError`: the sensitivity counts on it.
+    """
+    threads = len(told)
+    pieces = range(min(left, threads * len(told[0])))
+    if not pieces or any(len(some) != len(pieces[place::threads]) for place, some in enumerate(told)):
+        raise GuaranteeError(
+            "cluster: a worker did not tell the sum of each of its pieces once; let all workers have the same version"
+        )
+    return [told[piece % threads][piece // threads] for piece in pieces]
 
 
 def use(cluster: Cluster | None) -> None:

@@ -108,6 +108,12 @@ def derivative_limit(design: Design, bound: RecordBound) -> Floats:
     return design.derived(("derivative limit", bound), found)
 
 
+def clip(derivative: Floats, limit: Floats) -> None:
+    """Cut derivatives [..., n] to at most `limit` [n] in size, in place: the same as by `np.clip`, in half the time."""
+    np.minimum(derivative, limit, out=derivative)
+    np.maximum(derivative, -limit, out=derivative)
+
+
 def bound_norm(features: Floats, norm: ClipNorm) -> float:
     """How much a row within these bounds measures at most."""
     if norm == "linf":

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from parley.data import Design
 from parley.data.blocks import sum_blocks
 from parley.data.design import BLOCK
+from parley.losses.record_bound import clip
 from parley.validate import SMALLEST, Floats
 
 FINE = 128  # rows between the ends of two prefixes, at least
@@ -82,7 +83,7 @@ class ClippedLeastSquares:
                 X = self._X[rows]
                 derivative = flat[:count] @ X.T - self._y[rows]
                 derivative *= self._weight[rows]
-                np.clip(derivative, -self._limit[rows], self._limit[rows], out=derivative)
+                clip(derivative, self._limit[rows])
                 result = np.zeros_like(flat)
                 result[:count] = derivative @ X
                 return result

@@ -19,7 +19,7 @@ from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.moments import SufficientMoments
 from parley.losses.objective import LARGEST_HESSIAN, batched
 from parley.losses.objectives.classes import ClassesObjective
-from parley.losses.record_bound import Limits, RecordBound, derivative_limit
+from parley.losses.record_bound import Limits, RecordBound, clip, derivative_limit
 from parley.losses.squared import Squared
 from parley.validate import Floats
 
@@ -47,8 +47,7 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
             derivative = self.residuals(block, flat)
             if bound.clips:
                 classes = derivative.shape[1]
-                limit = derivative_limit(block, bound) / math.sqrt(classes) * (1 - (classes + 8) * UNIT)
-                np.clip(derivative, -limit, limit, out=derivative)
+                clip(derivative, derivative_limit(block, bound) / math.sqrt(classes) * (1 - (classes + 8) * UNIT))
             return np.asarray(derivative.reshape(-1, len(block)) @ block.X).reshape(len(flat), -1)
 
         return batched(part, design, theta) / len(design)

@@ -16,7 +16,7 @@ from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.loss import Loss
 from parley.losses.objective import EmpiricalRisk, batched
 from parley.losses.objectives.newton import optimum_by_newton
-from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, derivative_limit, tightest
+from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, clip, derivative_limit, tightest
 from parley.validate import Floats
 
 
@@ -121,6 +121,5 @@ def clipped_derivatives(loss: Loss, block: Design, y: Floats, flat: Floats, boun
     if block.weighted:
         derivative *= block.weight
     if bound is not None and bound.clips:
-        limit = derivative_limit(block, bound)
-        np.clip(derivative, -limit, limit, out=derivative)
+        clip(derivative, derivative_limit(block, bound))
     return derivative
