@@ -198,10 +198,13 @@ def test_the_generated_code_is_that_of_the_proto_file(tmp_path):
     import parley
 
     package = Path(parley.__file__).parent
-    source = package / "exchange" / "wire.proto"
+    source = package / "network" / "exchange" / "wire.proto"
     assert protoc.main(["", f"-I{package.parent}", f"--python_out={tmp_path}", str(source)]) == 0
-    made = (tmp_path / "parley" / "exchange" / "wire_pb2.py").read_text()
-    assert made.split("DESCRIPTOR =")[1] == (package / "exchange" / "wire_pb2.py").read_text().split("DESCRIPTOR =")[1]
+    made = (tmp_path / "parley" / "network" / "exchange" / "wire_pb2.py").read_text()
+    assert (
+        made.split("DESCRIPTOR =")[1]
+        == (package / "network" / "exchange" / "wire_pb2.py").read_text().split("DESCRIPTOR =")[1]
+    )
 
 
 WRITTEN_BEFORE = {  # by the version that called them Standing and Alive: names do not travel, numbers of fields do
