@@ -1,14 +1,18 @@
 """`parley studio`: a page on this machine on which one plays with a collaboration."""
 
+import html
 import socket
 import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from parley.durable import make_folder, replace_text
 from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, warn
@@ -16,6 +20,9 @@ from parley.report.terminal import console, errors_console, warn
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound
 JOBS = ".parley-studio"
+LEADS = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Parley studio</title>
+<meta http-equiv="refresh" content="0; url={0}"><a href="{0}">To the studio</a>
+"""
 
 
 def studio_command(
@@ -59,11 +66,26 @@ def studio_command(
     address = f"http://{shown}:{found}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
     errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
-    if browser:
-        webbrowser.open(address)
     threading.Thread(target=_load_forecasting, daemon=True).start()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
-    server.run(sockets=[listener])
+    quiet = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none"
+    )
+    with _opened(address, folder / JOBS) if browser else nullcontext():
+        uvicorn.Server(quiet).run(sockets=[listener])
+
+
+@contextmanager
+def _opened(address: str, folder: Path) -> Iterator[None]:
+    """The page opened in a browser, by a file that leads there: all accounts of a machine can read what a program was
+    started with, and the token must not be in it."""
+    make_folder(folder)
+    leads = folder / "open.html"
+    replace_text(leads, LEADS.format(html.escape(address)), lasting=False)
+    try:
+        webbrowser.open(leads.resolve().as_uri())
+        yield
+    finally:
+        leads.unlink(missing_ok=True)
 
 
 def names(host: str) -> tuple[str, ...]:
@@ -87,6 +109,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()  # whoever comes before the server is ready waits
     except OSError as error:
         listener.close()
         raise SettingError(f"--port {port}: {error.strerror}; another one may be free (--port 0)") from None

@@ -1,6 +1,7 @@
 """The Play tab: owners with sliders, and at once what their numbers would mean."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from starlette.routing import Route
 from parley.errors import SettingError
 from parley.studio.form import decimal, field, fields, whole
 from parley.studio.pages import TERMS, page, studio_of
-from parley.studio.playground import PAGE, Played, Playground
+from parley.studio.playground import PAGE, Played, Playground, Tab
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting.what_if import WhatIf
@@ -31,6 +32,7 @@ def show(request: Request) -> Response:
     files = {"files": studio.files(TERMS), "file": studio.name_of(played.file)}
     shown = {"view": view, "rows": [_row(played, place) for place in view.places], "count": len(played.terms.owners)}
     how = {"noise": played.terms.noise, "personal": played.personal, "target": played.target}
+    how |= {"tab": secrets.token_hex(8), "loaded": played.turn}
     return page(request, "play.html", title=played.terms.title, **files, **shown, **how)
 
 
@@ -85,8 +87,14 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
         personal=form.get("personal") == "on",
         target=decimal(target, "target") if target else None,
         sent=decimal(form.get("sent") or "0", "sent"),
+        tab=_tab(form),
     )
     return page(request, "now.html", **_at_once(play, form), whole=None)
+
+
+def _tab(form: Mapping[str, str]) -> Tab | None:
+    """The page that a form is of."""
+    return Tab(form["tab"], whole(form.get("loaded") or "0", "loaded")) if "tab" in form else None
 
 
 def _owner(played: Played, place: str) -> str:
@@ -103,9 +111,8 @@ async def everyone(request: Request) -> Response:
     share = decimal(times, "records times") if times else 1.0
     played = play.require()
     more = {part.name: {"records": max(1, round(part.records * share))} for part in played.terms.owners}
-    play.change(
-        more if times else None, {"epsilon": decimal(epsilon, "epsilon")} if epsilon else None, target=played.target
-    )
+    all_same = {"epsilon": decimal(epsilon, "epsilon")} if epsilon else None
+    play.change(more if times else None, all_same, target=played.target, tab=_tab(form))
     return Response(status_code=204, headers={"HX-Refresh": "true"})
 
 
@@ -160,9 +167,10 @@ def deal(request: Request) -> Response:
 async def save(request: Request) -> Response:
     """Write the terms as they stand to a new file of the folder."""
     studio = studio_of(request)
-    name = field(await fields(request), "save_as")
+    form = await fields(request)
+    name = field(form, "save_as")
     path = studio.new(name if name.endswith(TERMS) else name + TERMS, "file")
-    studio.play.save(path)
+    studio.play.save(path, _tab(form))
     return page(request, "said.html", sentences=[f"Written: {path.name}. Next: parley train {path.name}"])
 
 

@@ -9,7 +9,6 @@ from starlette.routing import Route
 
 from parley.errors import ParleyError
 from parley.studio.form import field, fields, whole
-from parley.studio.job_pages import WORDS
 from parley.studio.jobs import Job
 from parley.studio.pages import TERMS, page, studio_of
 from parley.terms import load_terms
@@ -45,7 +44,7 @@ def outcome(request: Request) -> Response:
     drawn = _drawn(job) if state == "done" else None
     said = [outcome_line(job.result)] if state == "done" else []
     chart = None if drawn is None else json.dumps(drawn)
-    seen = {"state": state, "words": WORDS[state], "has_report": job.report is not None}
+    seen = {"state": state, "has_report": job.report is not None}
     return page(request, "outcome.html", job=job, sentences=said, chart=chart, **seen)
 
 
