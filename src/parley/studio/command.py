@@ -5,17 +5,20 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.durable import make_folder, replace_text
-from parley.errors import SettingError
+from parley.errors import ParleyError, SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, warn
+
+if TYPE_CHECKING:
+    from parley.studio.playground import Playground
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound
@@ -61,12 +64,13 @@ def studio_command(
         )
     listener = _listen(host, port)
     found, known = listener.getsockname()[1], Secrets()
-    app = make_app(Studio(folder, play, JobFolder(folder / JOBS / "jobs", folder)), Place(found, names(host)), known)
+    about_it = Studio(folder, play, JobFolder(folder / JOBS / "jobs", folder), brings=host in LOOPBACK)
+    app = make_app(about_it, Place(found, names(host)), known)
     shown = "127.0.0.1" if host in ANYWHERE else f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{found}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
     errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
-    threading.Thread(target=_load_forecasting, daemon=True).start()
+    threading.Thread(target=_first_forecast, args=[play], daemon=True).start()
     quiet = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none"
     )
@@ -97,10 +101,13 @@ def names(host: str) -> tuple[str, ...]:
     return (*here, *own)
 
 
-def _load_forecasting() -> None:
-    """Load what a first forecast needs while the page opens."""
+def _first_forecast(play: "Playground") -> None:
+    """Load what a forecast needs, and make the first one, while the page opens."""
     for name in ("decisions.games.negotiate", "report.negotiation", "report.what_if"):
         import_module(f"parley.{name}")
+    if play.played is not None:
+        with suppress(ParleyError, OSError):  # the page says so when it asks itself
+            play.at_once()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -13,7 +13,7 @@ def show(request: Request) -> Response:
     """Which tables, what to predict, which promise."""
     studio = studio_of(request)
     jobs = [job for kind in ("init", "demo") for job in studio.jobs.listed(kind)]
-    return page(request, "files.html", tables=studio.files(*TABLES), jobs=jobs)
+    return page(request, "files.html", tables=studio.files(*TABLES), chosen=[], jobs=jobs, brings=studio.brings)
 
 
 async def make(request: Request) -> Response:

@@ -1,6 +1,7 @@
 """What a page's form says, read strictly."""
 
 import math
+from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -37,7 +38,7 @@ async def content(request: Request, most: int) -> bytes | None:
     return bytes(body)
 
 
-def field(form: dict[str, str], name: str) -> str:
+def field(form: Mapping[str, str], name: str) -> str:
     """A field that must be filled in."""
     found = form.get(name, "").strip()
     if not found:

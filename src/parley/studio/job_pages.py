@@ -4,7 +4,6 @@ import asyncio
 import json
 import shlex
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
@@ -28,12 +27,10 @@ def show(request: Request) -> Response:
 def job(request: Request) -> Response:
     """One job: its command, how it stands, and what it said."""
     found = studio_of(request).jobs.find(request.path_params["name"])
-    state = found.state
-    result = found.result
-    seen = {"state": state, "has_report": found.report is not None}
-    written = studio_of(request).name_of(Path(result["written"])) if "written" in result else None
-    said = result.get("said", [])
-    return page(request, "job.html", job=found, typed=typed(found), log=found.log, said=said, written=written, **seen)
+    state, written = found.state, found.written
+    seen = {"state": state, "has_report": found.report is not None, "said": found.result.get("said", [])}
+    seen["written"] = None if written is None else studio_of(request).name_of(written)
+    return page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)
 
 
 def typed(found: Job) -> str:

@@ -120,6 +120,23 @@ class Job:
         return self._read("result.json")
 
     @property
+    def printed(self) -> str:
+        """The tables and sentences that the command printed; empty where it printed an object."""
+        try:
+            said = (self.folder / "result.json").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "" if said.startswith("{") else said[-LOG:].strip("\n")
+
+    @property
+    def written(self) -> Path | None:
+        """The terms that the command wrote; None: none yet, or it writes none."""
+        given = dict(zip(self.command, self.command[1:], strict=False))
+        written = [given[key] for key in ("--write",) if key in given]
+        written += [f"{given[key]}/terms.toml" for key in ("--out",) if key in given]
+        return next((path for path in map(Path, written) if path.is_file()), None)
+
+    @property
     def report(self) -> str | None:
         """The page that the command wrote; None: it wrote none."""
         try:
@@ -173,6 +190,7 @@ class JobFolder:
                 stdin=subprocess.DEVNULL,
                 stdout=result,
                 stderr=log,
+                env={**os.environ, "COLUMNS": "110"},  # of a table that is printed
                 start_new_session=True,
                 pass_fds=(lock.fileno(),),  # with its lock, which lasts until the last process closes it
             )

@@ -41,6 +41,7 @@ class Studio:
     folder: Path
     play: Playground
     jobs: JobFolder
+    brings: bool = True  # whether browsers may bring tables: what they send is not encrypted
 
     def files(self, *kinds: str) -> list[str]:
         """The names of the folder's files of these kinds, those of its own folders too."""
@@ -60,12 +61,13 @@ class Studio:
 
     def inside(self, name: str, what: str = "file") -> Path:
         """The path of a file that the folder has; refused where it leads out of it."""
-        path = self._path(name, what)
+        path = self.within(name, what)
         if not path.is_file():
             raise SettingError(f"{what}: {path.name} is not there any more; load the page again")
         return path
 
-    def _path(self, name: str, what: str) -> Path:
+    def within(self, name: str, what: str) -> Path:
+        """A path in the folder, of something that need not be there yet; refused where it leads out of it."""
         path = (self.folder / name).resolve() if name and "\0" not in name else None
         if path is None or not path.is_relative_to(self.folder.resolve()):
             raise SettingError(f"{what}: expected a file in the studio's folder")
@@ -73,7 +75,7 @@ class Studio:
 
     def new(self, name: str, what: str) -> Path:
         """The path of a file that does not exist yet."""
-        path = self._path(name, what)
+        path = self.within(name, what)
         if path.exists():
             raise SettingError(f"{what}: {path.name} exists; choose another name, nothing is overwritten")
         if not path.parent.is_dir():

@@ -182,6 +182,7 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
     view, delta = _view(played, asked), float(found.terms.privacy.delta)
     return {
         "headline": words.headline(found, play.coverage()),
+        "tally": words.tally(found),
         "sentences": words.sentences(found),
         "carried": words.CARRIED,
         "cells": [_cell(found, place, delta) for place in view.places],
