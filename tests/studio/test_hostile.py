@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from studio_client import BASE, PLACE, PROOF, SECRETS, enter, stranger_at, studio_at
 
 from parley.errors import SettingError
-from parley.studio import command, jobs, worker
+from parley.studio import command, jobs, libraries, worker
 from parley.studio.guard import FAULT, POLICY, Guard, Place, Secrets
 from parley.studio.playground import Playground
 
@@ -300,6 +300,19 @@ def test_who_loads_a_file_again_gets_forecasts_of_what_it_holds_now(folder, monk
 
 class Old:
     joining = None
+
+
+def test_what_needs_libraries_waits_for_them_and_no_other_page_does(client, monkeypatch):
+    """Threads that import packages from both ends at the same time get halves of them."""
+    loaded = []
+    monkeypatch.setattr("parley.studio.libraries.load_libraries", lambda: loaded.append(1))
+    for path in libraries.QUICK:
+        client.get(path)
+    client.get("/static/studio.js")
+    assert loaded == []
+    for count, path in enumerate(("/play/now", "/owner", "/files/columns", "/play/whole?turn=0"), 1):
+        client.get(path)
+        assert len(loaded) == count, path
 
 
 def test_nothing_but_http_is_answered(folder):

@@ -6,7 +6,6 @@ import threading
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,8 +102,9 @@ def names(host: str) -> tuple[str, ...]:
 
 def _first_forecast(play: "Playground") -> None:
     """Load what a forecast needs, and make the first one, while the page opens."""
-    for name in ("decisions.games.negotiate", "report.negotiation", "report.what_if"):
-        import_module(f"parley.{name}")
+    from parley.studio.libraries import load_libraries
+
+    load_libraries()
     if play.played is not None:
         with suppress(ParleyError, OSError):  # the page says so when it asks itself
             play.at_once()

@@ -24,6 +24,7 @@ from parley.studio import (
 )
 from parley.studio.form import content
 from parley.studio.guard import ENTER, WELCOME, Guard, Place, Secrets, same
+from parley.studio.libraries import Loaded
 from parley.studio.pages import STATIC, Studio, error_page, page
 
 TOKEN = 200  # bytes that somebody may bring as a token
@@ -49,7 +50,7 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, place=place, secrets=secrets)],
+        middleware=[Middleware(Guard, place=place, secrets=secrets), Middleware(Loaded)],
         exception_handlers={ParleyError: _explained, OSError: _unreadable},
     )
     app.state.studio, app.state.place, app.state.secrets = studio, place, secrets
