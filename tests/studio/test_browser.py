@@ -114,31 +114,6 @@ def test_by_keys_alone_one_gets_everywhere_and_sees_where_one_is(visit):
     assert order == sorted(order)
 
 
-def test_two_files_are_brought_and_become_terms(visit, folder, tmp_path):
-    visit.to("files")
-    page, files = visit.page, [tmp_path / "bank_a.csv", tmp_path / f"{HOSTILE.replace('/', '')}.csv"]
-    for seed, file in enumerate(files):
-        regression_table(80, seed=seed).to_csv(file, index=False)
-    page.set_input_files("#bring", files)
-    page.wait_for_function("() => document.querySelectorAll('#tables input:checked').length === 2")
-    assert page.inner_text("#brought").count("80 rows, 4 columns") == 2
-    page.wait_for_function("() => document.querySelectorAll('#columns option').length === 4")
-    page.select_option("#public", "public.csv")
-    page.fill("#target", "y")
-    page.fill("#write", "agreed.toml")
-    began = time.monotonic()
-    page.press("#write", "Enter")
-    page.wait_for_url("**/jobs/2*")
-    pictures.finished(page)
-    assert "done" in page.inner_text("main"), page.inner_text("main")
-    print(f"two files became planned terms in {time.monotonic() - began:.1f} s")  # noqa: T201
-    page.click("text=Play with agreed.toml")
-    page.wait_for_url("**/play")
-    assert page.input_value("#records-0") == "80"
-    assert page.title() == "Play · Parley studio"  # no name of a file was run
-    assert "data = " in (folder / "agreed.toml").read_text()
-
-
 def test_a_training_is_followed_and_stopped_and_a_reload_finds_it(visit):
     visit.to("train")
     page = visit.page
@@ -154,11 +129,13 @@ def test_a_training_is_followed_and_stopped_and_a_reload_finds_it(visit):
     assert page.locator("progress").count() == 0
 
 
-@pytest.mark.parametrize("tab", pictures.TABS)
+@pytest.mark.parametrize("tab", [*pictures.TABS, "train/release?file=terms.toml&where=here&ledgers=books&lifetime=3"])
 def test_every_tab_fits_and_has_no_serious_fault(visit, tab, tmp_path):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra browser)")
     visit.to(tab)
     page, check = visit.page, axe.Axe()
+    if tab == "play":
+        pictures.forecast_shown(page)
     for width in pictures.WIDTHS:
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
@@ -167,8 +144,32 @@ def test_every_tab_fits_and_has_no_serious_fault(visit, tab, tmp_path):
         faults = check.run(page).response["violations"]
         serious = [fault for fault in faults if fault["impact"] in ("serious", "critical")]
         assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in serious] == []
-    made = pictures.screenshots(page, tab, tmp_path)
+    made = pictures.screenshots(page, tab.partition("?")[0].replace("/", "-"), tmp_path)
     assert all(re.match(rb"\x89PNG", file.read_bytes()) for file in made)
+
+
+def test_two_files_are_brought_and_become_terms(visit, folder, tmp_path):
+    visit.to("files")
+    page, files = visit.page, [tmp_path / "bank_a.csv", tmp_path / f"{HOSTILE.replace('/', '')}.csv"]
+    for seed, file in enumerate(files):
+        regression_table(80, seed=seed).to_csv(file, index=False)
+    page.set_input_files("#bring", files)
+    page.wait_for_function("() => document.querySelectorAll('#tables input:checked').length === 2")
+    assert page.inner_text("#brought").count("80 rows, 4 columns") == 2
+    page.wait_for_function("() => document.querySelectorAll('#columns option').length === 4")
+    page.fill("#target", "y")
+    page.fill("#write", "agreed.toml")
+    began = time.monotonic()
+    page.press("#write", "Enter")
+    page.wait_for_url("**/jobs/2*")
+    pictures.finished(page)
+    assert "done" in page.inner_text("main"), page.inner_text("main")
+    print(f"two files became planned terms in {time.monotonic() - began:.1f} s")  # noqa: T201
+    page.click("text=Play with agreed.toml")
+    page.wait_for_url("**/play")
+    assert page.input_value("#records-0") == "80"
+    assert page.title() == "Play · Parley studio"  # no name of a file was run
+    assert "data = " in (folder / "agreed.toml").read_text()
 
 
 def test_a_studio_that_is_gone_is_said(visit):

@@ -52,7 +52,9 @@ def outcome(request: Request) -> Response:
     chart = None if drawn is None else json.dumps(drawn)
     rows = spent_rows(content) if content and released else []
     seen = {"state": state, "has_report": job.report is not None, "released": released}
-    return page(request, "outcome.html", job=job, log=job.log, sentences=said, chart=chart, rows=rows, **seen)
+    saved = Path(job.command[job.command.index("--save") + 1]).name if "--save" in job.command else None
+    shown = {"sentences": said, "chart": chart, "rows": rows, "saved": saved}
+    return page(request, "outcome.html", job=job, log=job.log, **shown, **seen)
 
 
 def _drawn(job: Job) -> dict[str, Any] | None:

@@ -21,6 +21,14 @@ document.addEventListener("input", (event) => {
   if (form && form.elements.sent) form.elements.sent.value = Date.now();
 }, true);
 
+// What a forecast says of each owner goes beside its sliders, which stay as they are.
+function fillIn(cells) {
+  for (const cell of [...cells.children]) {
+    document.getElementById(cell.dataset.means)?.replaceChildren(...cell.childNodes);
+  }
+  cells.remove();
+}
+
 // Charts: what to draw comes as data, colours come from the style sheet.
 const drawn = new Map();
 
@@ -48,8 +56,8 @@ function gains(data, c) {
   return {
     height: 70 + 18 * data.names.length,
     option: {
-      grid: { left: 8, right: 16, top: 8, bottom: 44, containLabel: true },
-      xAxis: axis(c, "gain in test cost", { type: "value", nameGap: 28 }),
+      grid: { left: 8, right: 34, top: 8, bottom: 44, containLabel: true },
+      xAxis: axis(c, "gain in test cost", { type: "value", nameGap: 28, splitNumber: 4 }),
       yAxis: axis(c, "", { type: "category", data: data.names, inverse: true, splitLine: { show: false } }),
       tooltip: { renderMode: "richText", trigger: "item" },
       series: [
@@ -101,7 +109,7 @@ function draw() {
     place.setAttribute("aria-label", data.label);
     let picture = drawn.get(place);
     if (!picture) drawn.set(place, picture = echarts.init(place, null, { renderer: "canvas" }));
-    picture.resize();
+    if (picture.getWidth() !== place.clientWidth || picture.getHeight() !== chart.height) picture.resize();
     picture.setOption({ animation: false, ...chart.option }, true);
   }
 }
@@ -186,7 +194,9 @@ function tell() {
 
 function prepare() { prepareSliders(); draw(); follow(); prepareBringing(); }
 document.addEventListener("DOMContentLoaded", prepare);
-document.addEventListener("htmx:load", (event) => { if (event.detail.elt.id === "chart-data") { draw(); tell(); } });
+document.addEventListener("htmx:load", (event) => {
+  if (event.detail.elt.id === "cells") { fillIn(event.detail.elt); draw(); tell(); }
+});
 document.addEventListener("htmx:afterRequest", (event) => { if (event.detail.successful) trouble(""); });
 document.addEventListener("htmx:sendError", () => trouble(GONE));
 document.addEventListener("htmx:responseError", (event) => {
