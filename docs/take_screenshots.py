@@ -110,7 +110,7 @@ def take(about: Path, folder: Path) -> list[Path]:
 
 def take_of_demo(folder: Path = IMAGES, all_of_them: bool = False) -> None:
     """The pictures that documents show, from the demo's files; `all_of_them`: every tab, width and scheme."""
-    shown = {"play-1280-light.png", "play-390-dark.png", "outcome-1280-light.png", "files-1280-light.png"}
+    shown = {"play-1280-light.png", "outcome-1280-light.png"}
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / "parley-demo"
         subprocess.run(  # noqa: S603

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import fcntl
 import html
+import http.client
 import os
 import re
 import signal
@@ -188,9 +189,9 @@ def test_a_tab_that_shows_what_another_changed_is_told_so(client, folder):
     assert stale in client.post("/play/everyone", data={**first, "all_epsilon": "9"}, headers=PROOF).text
 
 
-def job_of(folder, program):
+def job_of(folder, program, jobs_folder=None):
     """A job whose process is that program, started as the studio starts one."""
-    kept = folder / ".jobs" / "20300101-000000-abc"
+    kept = (jobs_folder or folder / ".jobs") / "20300101-000000-abc"
     kept.mkdir(parents=True)
     (kept / "command.json").write_text('{"command": ["train"], "title": "t", "started": "now"}')
     with (kept / jobs.RUNNING).open("w") as lock:
@@ -230,6 +231,27 @@ def test_a_job_that_somebody_else_killed_is_told_from_one_that_was_stopped(clien
     assert "ended without a word" in client.get(f"/jobs/{job.id}").text
     job.stop()
     assert job.state == "lost"  # nothing was there to stop
+    process.stdout.close()
+
+
+def test_a_studio_ends_when_it_is_told_to_though_a_page_follows_a_job(folder):
+    job, process = job_of(folder, "import time; print(flush=True); time.sleep(60)", folder / command.JOBS / "jobs")
+    typed = [sys.executable, "-m", "parley", "studio", str(folder), "--no-browser", "--port", "0"]
+    with subprocess.Popen(typed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as studio:
+        port, token = re.search(r":(\d+)/welcome#(.+)", studio.stdout.readline()).groups()
+        line = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
+        line.request("POST", "/enter", token, {"origin": f"http://127.0.0.1:{port}"})
+        entered = line.getresponse()
+        entered.read()
+        line.request("GET", f"/jobs/{job.id}/events", headers={"cookie": entered.headers["set-cookie"].split(";")[0]})
+        assert b"event: progress" in line.getresponse().readline()
+        studio.send_signal(signal.SIGINT)
+        said = studio.communicate(timeout=40)[1]
+        line.close()
+    assert "Traceback" not in said
+    assert job.state == "running"  # it outlives the studio
+    job.stop(at_once=True)
+    process.wait(10)
     process.stdout.close()
 
 

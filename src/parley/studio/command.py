@@ -7,7 +7,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound
 JOBS = ".parley-studio"
+SERVER: dict[str, Any] = {
+    "log_level": "critical",  # the guard says what went wrong
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,  # nobody stands in between
+    "ws": "none",
+    "timeout_graceful_shutdown": 1,  # pages that follow a job would keep it for ever
+}
 LEADS = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Parley studio</title>
 <meta http-equiv="refresh" content="0; url={0}"><a href="{0}">To the studio</a>
 """
@@ -70,11 +78,8 @@ def studio_command(
     console.print(address, soft_wrap=True, markup=False)
     errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
     threading.Thread(target=_first_forecast, args=[play], daemon=True).start()
-    quiet = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none"
-    )
     with _opened(address, folder / JOBS) if browser else nullcontext():
-        uvicorn.Server(quiet).run(sockets=[listener])
+        uvicorn.Server(uvicorn.Config(app, **SERVER)).run(sockets=[listener])
 
 
 @contextmanager

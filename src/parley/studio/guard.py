@@ -110,7 +110,7 @@ class Guard:
         try:
             await answer(scope, receive, send_guarded)
         except Exception as error:  # a fault of the studio's own: where it happened is told, never about which values
-            logging.getLogger("uvicorn.error").error("%s%s", where(error), type(error).__name__)
+            logging.getLogger("parley.studio").error("%s%s", where(error), type(error).__name__)
             if not begun:
                 await PlainTextResponse(FAULT, status_code=500)(scope, receive, send_guarded)
 

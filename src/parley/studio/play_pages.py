@@ -185,6 +185,7 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
         "tally": words.tally(found),
         "sentences": words.sentences(found),
         "carried": words.CARRIED,
+        "fitness": words.FITNESS,
         "cells": [_cell(found, place, delta) for place in view.places],
         "chart": json.dumps(_chart(found)),
         "turn": played.turn,
