@@ -1,6 +1,7 @@
 """Tables that somebody brings to the From files tab, and the names of their columns. Of cells nothing is shown."""
 
 import os
+import secrets
 import shutil
 from pathlib import Path
 
@@ -26,7 +27,7 @@ async def bring(request: Request) -> Response:
         raise SettingError(f"table: expected the name of a file that ends in {' or '.join(TABLES)}")
     path = studio.new(name, "table")
     _require_room(request.headers.get("content-length", ""), path.parent)
-    fresh = path.with_name(f".brought-{name}")
+    fresh = path.with_name(f".brought-{secrets.token_hex(4)}-{name}")
     try:
         with explained(path):
             await _written(request, fresh)
@@ -35,7 +36,7 @@ async def bring(request: Request) -> Response:
     except ClientDisconnect:
         return Response(status_code=204)
     except FileExistsError:
-        raise SettingError(f"table: {name} exists or is being brought; nothing is overwritten") from None
+        raise SettingError(f"table: {name} exists; nothing is overwritten") from None
     finally:
         fresh.unlink(missing_ok=True)
     return page(request, "said.html", sentences=[words])
