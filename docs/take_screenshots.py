@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ SWITCHED_OFF = ("gpu", "quic", "background-networking", "component-update", "syn
 FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{each}" for each in SWITCHED_OFF)]
 TABS = ("play", "files", "train", "owner", "audit", "jobs")
 WIDTHS, SCHEMES, HEIGHT = (1280, 390), ("light", "dark"), 860
+LOOKS = tuple((width, scheme) for width in WIDTHS for scheme in SCHEMES)
 PATIENCE = 120_000  # milliseconds for a forecast on a busy machine
 
 
@@ -59,16 +60,15 @@ def forecast_shown(page: Page) -> None:
     page.wait_for_selector("#now details", timeout=PATIENCE)
 
 
-def screenshots(page: Page, name: str, folder: Path, whole: bool = False) -> list[Path]:
-    """What a page looks like at both widths, light and dark; `whole`: all of it, else what a screen shows."""
+def screenshots(page: Page, name: str, folder: Path, looks: Sequence[tuple[int, str]] = LOOKS) -> list[Path]:
+    """What a screen shows of a page, at these widths and in these schemes."""
     made = []
-    for width in WIDTHS:
+    for width, scheme in looks:
         page.set_viewport_size({"width": width, "height": HEIGHT})
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            page.wait_for_timeout(100)  # for the next frame
-            made.append(folder / f"{name}-{width}-{scheme}.png")
-            page.screenshot(path=made[-1], full_page=whole)
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.wait_for_timeout(100)  # for the next frame
+        made.append(folder / f"{name}-{width}-{scheme}.png")
+        page.screenshot(path=made[-1])
     page.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
     page.emulate_media(color_scheme=SCHEMES[0])
     return made

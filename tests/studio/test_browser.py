@@ -144,7 +144,8 @@ def test_every_tab_fits_and_has_no_serious_fault(visit, tab, tmp_path):
         faults = check.run(page).response["violations"]
         serious = [fault for fault in faults if fault["impact"] in ("serious", "critical")]
         assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in serious] == []
-    made = pictures.screenshots(page, tab.partition("?")[0].replace("/", "-"), tmp_path)
+    looks = pictures.LOOKS if tab == "play" else ((1280, "light"), (390, "dark"))
+    made = pictures.screenshots(page, tab.partition("?")[0].replace("/", "-"), tmp_path, looks)
     assert all(re.match(rb"\x89PNG", file.read_bytes()) for file in made)
 
 

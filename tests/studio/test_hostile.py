@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -335,6 +336,32 @@ def test_what_needs_libraries_waits_for_them_and_no_other_page_does(client, monk
     for count, path in enumerate(("/play/now", "/owner", "/files/columns", "/play/whole?turn=0"), 1):
         client.get(path)
         assert len(loaded) == count, path
+
+
+def test_a_first_forecast_is_shown_before_the_gains_that_follow_from_it(folder, monkeypatch):
+    go_on = threading.Event()
+
+    class Slow:
+        def __init__(self, terms, **_):
+            self.terms = terms
+
+        @property
+        def joining(self):
+            return go_on.wait(20)
+
+    monkeypatch.setattr("parley.decisions.forecasting.forecast", Slow)
+    monkeypatch.setattr("parley.decisions.forecasting.what_if.what_if", lambda *_: None)
+    play = Playground()
+    play.load(folder / "terms.toml")
+    early = play.first()
+    assert isinstance(early, Slow)
+    assert play._base is None
+    go_on.set()
+    play.at_once()
+    assert play._base is early
+    assert play.first() is None
+    play.load(folder / "terms.toml")
+    assert play._early is None
 
 
 def test_nothing_but_http_is_answered(folder):

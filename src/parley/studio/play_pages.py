@@ -122,6 +122,21 @@ def now(request: Request) -> Response:
     return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=None)
 
 
+def first(request: Request) -> Response:
+    """The headline of the first forecast as soon as it is known; gains follow."""
+    from parley.report import forecast as forecast_words
+    from parley.report import what_if as words
+
+    play = studio_of(request).play
+    play.require()
+    found = play.first()
+    if found is None:
+        return now(request)
+    view = _view(play.require(), dict(request.query_params))
+    said = {"headline": forecast_words.headline(found), "fitness": words.FITNESS, "view": view}
+    return page(request, "first.html", **said)
+
+
 def whole_forecast(request: Request) -> Response:
     """The whole forecast of what the sliders say, with what owners would choose; nothing where they moved on."""
     from parley.report import forecast as forecast_words
@@ -226,6 +241,7 @@ ROUTES = [
     Route("/play/load", load, methods=["POST"]),
     Route("/play/change", change, methods=["POST"]),
     Route("/play/everyone", everyone, methods=["POST"]),
+    Route("/play/first", first),
     Route("/play/now", now),
     Route("/play/whole", whole_forecast),
     Route("/play/deal", deal),

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,7 @@ class Playground:
         self._changing, self._forecasting = threading.Lock(), threading.Lock()
         self._played: Played | None = None
         self._base: Forecast | None = None
+        self._early: Forecast | None = None  # the first one, before what follows from it is worked out
         self._sent = 0.0
         self._tab = ""  # which page changed something last
 
@@ -62,7 +64,7 @@ class Playground:
         terms = load_terms(file)
         with self._changing:
             turn = self._turn + 1
-            self._played, self._base = Played(file, terms, turn=turn, load=turn), None
+            self._played, self._base, self._early = Played(file, terms, turn=turn, load=turn), None, None
             self._tab = ""
 
     def change(
@@ -97,6 +99,19 @@ class Playground:
 
         played = self.require()
         return what_if(self._base or self._whole(played), played.terms, played.personal)
+
+    def first(self) -> "Forecast | None":
+        """The first whole forecast as soon as there is one, while the gains that follow from it are worked out beside;
+        None: they are known, or there is none."""
+        beside = threading.Thread(target=self._at_once_or_nothing, daemon=True)
+        beside.start()
+        while beside.is_alive() and self._base is None and self._early is None:
+            beside.join(0.02)
+        return self._early if self._base is None else None
+
+    def _at_once_or_nothing(self) -> None:
+        with suppress(ParleyError, OSError):  # said to who asks for the gains
+            self.at_once()
 
     def coverage(self) -> str:
         """What intervals cover, in a few words."""
@@ -150,6 +165,9 @@ class Playground:
         with self._forecasting:
             if self._base is None or self._base.terms is not played.terms:
                 found = forecast(played.terms, progress=self._still(played), doing=self._still(played))
+                with self._changing:
+                    if self._played is not None and self._played.load == played.load:
+                        self._early = found
                 _ = found.joining  # what is carried over rests on it
                 with self._changing:
                     if self._played is not None and self._played.load == played.load:
