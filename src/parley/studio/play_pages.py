@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,20 +143,23 @@ def whole_forecast(request: Request) -> Response:
 
     play = studio_of(request).play
     turn = whole(request.query_params.get("turn", "0"), "turn")
-    result = play.whole(turn)
-    played = play.played
-    if result is None or played is None or played.turn != turn:
+    result, file = play.whole(turn), play.require().file.name
+    if result is None:
         return Response(status_code=204)
-    file = played.file.name
-    said = {
-        "headline": forecast_words.headline(result),
-        "details": [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
-        "verdicts": forecast_words.verdict_lines(result, file),
-        "for_whom": forecast_words.for_whom(result, file),
-        "assumption": forecast_words.assumption(result),
-        "warnings": result.warnings,
-        "caveat": forecast_words.CAVEAT,
+    parts: dict[str, Callable[[], object]] = {
+        "headline": lambda: forecast_words.headline(result),
+        "details": lambda: [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
+        "verdicts": lambda: forecast_words.verdict_lines(result, file),
+        "for_whom": lambda: forecast_words.for_whom(result, file),
+        "assumption": lambda: forecast_words.assumption(result),
+        "warnings": lambda: result.warnings,
+        "caveat": lambda: forecast_words.CAVEAT,
     }
+    said = {}
+    for name, words in parts.items():  # of many owners each takes its time
+        said[name] = words()
+        if play.require().turn != turn:
+            return Response(status_code=204)
     return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=said)
 
 
