@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from parley.cli.app import app as parley
 from parley.decisions.forecasting import forecast
 from parley.decisions.forecasting.what_if import what_if
+from parley.errors import SettingError
 from parley.studio.jobs import JobFolder
 from parley.studio.playground import Playground
 from parley.terms import load_terms
@@ -243,6 +244,10 @@ def test_terms_from_files_are_the_command_that_one_would_type(client, folder):
     assert command[1:3] == [str((folder / name).resolve()) for name in ("north.csv", "south.csv")]
     assert command[command.index("--write") + 1].endswith("made.toml")
     assert command[-1] == "--json"
+    told = init_command(studio_at(folder), [*pairs, ("kind", "logistic-regression"), ("positive", "yes")])
+    assert told[told.index("--kind") : -1] == ["--kind", "logistic-regression", "--positive", "yes"]
+    with pytest.raises(SettingError):
+        init_command(studio_at(folder), [*pairs, ("kind", "anything")])
 
 
 def test_books_are_shown_with_their_chain_and_nothing_of_the_table(client, folder):

@@ -99,6 +99,15 @@ def consensus_line(result: Result) -> str | None:
     return f"No centre: owners' own points lie up to {far} from the model, their mean (the consensus error)."
 
 
+def spent_rows(content: Mapping[str, Any]) -> Rows:
+    """Who promised and spent what in a release, from what `parley train --json` printed."""
+    rows = [["owner", "records", "ε promised", "ε spent", "answers"]]
+    for owner in content.get("owners", ()):
+        promised, spent = (number(owner[key], side="above") for key in ("epsilon", "epsilon_spent"))
+        rows.append([owner["name"], f"{owner['records']:,}", promised, spent, f"{owner['answers']:,}"])
+    return rows
+
+
 def outcome_line(content: Mapping[str, Any]) -> str:
     """How far the model of a run came out from the one without privacy, from what `parley train --json` printed."""
     fitness, runs = content.get("relative_fitness"), content.get("replicates", 1)

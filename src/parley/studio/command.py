@@ -1,21 +1,38 @@
 """`parley studio`: a page on this machine on which one plays with a collaboration."""
 
+import html
 import socket
 import threading
 import webbrowser
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parley.errors import SettingError
+from parley.durable import make_folder, replace_text
+from parley.errors import ParleyError, SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, warn
+
+if TYPE_CHECKING:
+    from parley.studio.playground import Playground
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound
 JOBS = ".parley-studio"
+SERVER: dict[str, Any] = {
+    "log_level": "critical",  # the guard says what went wrong
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,  # nobody stands in between
+    "ws": "none",
+    "timeout_graceful_shutdown": 1,  # pages that follow a job would keep it for ever
+}
+LEADS = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Parley studio</title>
+<meta http-equiv="refresh" content="0; url={0}"><a href="{0}">To the studio</a>
+"""
 
 
 def studio_command(
@@ -54,16 +71,29 @@ def studio_command(
         )
     listener = _listen(host, port)
     found, known = listener.getsockname()[1], Secrets()
-    app = make_app(Studio(folder, play, JobFolder(folder / JOBS / "jobs", folder)), Place(found, names(host)), known)
+    about_it = Studio(folder, play, JobFolder(folder / JOBS / "jobs", folder), brings=host in LOOPBACK)
+    app = make_app(about_it, Place(found, names(host)), known)
     shown = "127.0.0.1" if host in ANYWHERE else f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{found}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
     errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
-    if browser:
-        webbrowser.open(address)
-    threading.Thread(target=_load_forecasting, daemon=True).start()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
-    server.run(sockets=[listener])
+    threading.Thread(target=_first_forecast, args=[play], daemon=True).start()
+    with _opened(address, folder / JOBS) if browser else nullcontext():
+        uvicorn.Server(uvicorn.Config(app, **SERVER)).run(sockets=[listener])
+
+
+@contextmanager
+def _opened(address: str, folder: Path) -> Iterator[None]:
+    """The page opened in a browser, by a file that leads there: all accounts of a machine can read what a program was
+    started with, and the token must not be in it."""
+    make_folder(folder)
+    leads = folder / "open.html"
+    replace_text(leads, LEADS.format(html.escape(address)), lasting=False)
+    try:
+        webbrowser.open(leads.resolve().as_uri())
+        yield
+    finally:
+        leads.unlink(missing_ok=True)
 
 
 def names(host: str) -> tuple[str, ...]:
@@ -75,10 +105,14 @@ def names(host: str) -> tuple[str, ...]:
     return (*here, *own)
 
 
-def _load_forecasting() -> None:
-    """Load what a first forecast needs while the page opens."""
-    for name in ("decisions.games.negotiate", "report.negotiation", "report.what_if"):
-        import_module(f"parley.{name}")
+def _first_forecast(play: "Playground") -> None:
+    """Load what a forecast needs, and make the first one, while the page opens."""
+    from parley.studio.libraries import load_libraries
+
+    load_libraries()
+    if play.played is not None:
+        with suppress(ParleyError, OSError):  # the page says so when it asks itself
+            play.at_once()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -87,6 +121,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()  # whoever comes before the server is ready waits
     except OSError as error:
         listener.close()
         raise SettingError(f"--port {port}: {error.strerror}; another one may be free (--port 0)") from None

@@ -8,12 +8,21 @@ from parley.errors import SettingError
 from parley.studio.form import all_fields, decimal, field
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
 
+KINDS = {
+    "linear-regression": "a number",
+    "logistic-regression": "one of two classes",
+    "softmax-regression": "one of several classes",
+    "poisson-regression": "a count",
+}
+
 
 def show(request: Request) -> Response:
     """Which tables, what to predict, which promise."""
     studio = studio_of(request)
     jobs = [job for kind in ("init", "demo") for job in studio.jobs.listed(kind)]
-    return page(request, "files.html", tables=studio.files(*TABLES), jobs=jobs)
+    return page(
+        request, "files.html", tables=studio.files(*TABLES), chosen=[], jobs=jobs, brings=studio.brings, kinds=KINDS
+    )
 
 
 async def make(request: Request) -> Response:
@@ -39,6 +48,11 @@ def init_command(studio: Studio, given: list[tuple[str, str]]) -> list[str]:
     command += ["--target", field(form, "target"), "--write", str(write)]
     command += ["--epsilon", str(decimal(field(form, "epsilon"), "epsilon"))]
     command += ["--public", str(studio.inside(public, "public sample"))] if public else []
+    kind, positive = form.get("kind", ""), form.get("positive", "").strip()
+    if kind and kind not in KINDS:
+        raise SettingError(f"what it is: expected one of {', '.join(KINDS)}")
+    command += ["--kind", kind] if kind else []
+    command += ["--positive", positive] if positive else []
     command += ["--delta", str(decimal(delta, "delta"))] if delta else []
     return [*command, "--json"]
 

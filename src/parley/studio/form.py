@@ -1,6 +1,7 @@
 """What a page's form says, read strictly."""
 
 import math
+from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -18,18 +19,26 @@ async def fields(request: Request) -> dict[str, str]:
 
 async def all_fields(request: Request) -> list[tuple[str, str]]:
     """The form's fields in their order."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST:
-            raise SettingError("the form is too large")
+    body = await content(request, LARGEST)
+    if body is None:
+        raise SettingError("the form is too large")
     try:
         return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST)
     except ValueError:
         raise SettingError("the form cannot be read") from None
 
 
-def field(form: dict[str, str], name: str) -> str:
+async def content(request: Request, most: int) -> bytes | None:
+    """What a request brings; None, and no more is read: it is more than that many bytes."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            return None
+    return bytes(body)
+
+
+def field(form: Mapping[str, str], name: str) -> str:
     """A field that must be filled in."""
     found = form.get(name, "").strip()
     if not found:

@@ -6,21 +6,25 @@ origin, and carry the cookie that the token was exchanged for; what changes anyt
 """
 
 import hmac
+import logging
 import secrets
+import traceback
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CSRF_HEADER = "x-parley-csrf"
 ENTER = "/enter"  # where the token is exchanged for the cookie
-OPEN = ("/static/", "/welcome")  # what says nothing about anybody
+WELCOME = "/welcome"  # where the token is brought to: from a file, from a mail, from anywhere
+OPEN = ("/static/", WELCOME)  # what says nothing about anybody
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+WEB = 80
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -30,6 +34,9 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+
+
+FAULT = "That did not work, by a fault of the studio's own; its terminal says where. Load the page again."
 
 
 def _secret() -> str:
@@ -55,8 +62,8 @@ class Place:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """What a request may say in its Host header."""
-        return frozenset(f"{name}:{self.port}" for name in self.names)
+        """What a request may say in its Host header, from which browsers leave out the port of the web."""
+        return frozenset(name if self.port == WEB else f"{name}:{self.port}" for name in self.names)
 
     @property
     def cookie(self) -> str:
@@ -67,6 +74,11 @@ class Place:
 def same(given: str | None, expected: str) -> bool:
     """Whether a secret is the expected one, in a time that does not say how much of it was right."""
     return given is not None and hmac.compare_digest(given.encode(), expected.encode())
+
+
+def where(error: Exception) -> str:
+    """The lines of code that an error came through, without its words: they may hold what a table holds."""
+    return "".join(traceback.format_tb(error.__traceback__))
 
 
 @dataclass(frozen=True)
@@ -84,16 +96,23 @@ class Guard:
         if scope["type"] != "http":
             return
         refusal = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
+        begun = False
 
         async def send_guarded(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
-                given = MutableHeaders(scope=message)
+                begun, given = True, MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     given.setdefault(name, value)
             await send(message)
 
         answer = self.app if refusal is None else PlainTextResponse(refusal[1], status_code=refusal[0])
-        await answer(scope, receive, send_guarded)
+        try:
+            await answer(scope, receive, send_guarded)
+        except Exception as error:  # a fault of the studio's own: where it happened is told, never about which values
+            logging.getLogger("parley.studio").error("%s%s", where(error), type(error).__name__)
+            if not begun:
+                await PlainTextResponse(FAULT, status_code=500)(scope, receive, send_guarded)
 
     def _refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
         """The status and the sentence with which a request is refused; None: it may pass."""
@@ -103,7 +122,7 @@ class Guard:
         changes = method not in ("GET", "HEAD")
         if origin is not None and origin != f"http://{host}":
             return 403, "Refused: the request comes from another page."
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        if path != WELCOME and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "Refused: the request comes from another page."
         if changes and origin is None:
             return 403, "Refused: the request does not say which page it comes from."
@@ -118,8 +137,5 @@ class Guard:
         return None
 
     def _cookie(self, headers: Headers) -> str | None:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.place.cookie)
-        except CookieError:
-            return None
-        return None if found is None else found.value
+        """The studio's cookie; what other servers of this machine left beside it, however odd, is passed over."""
+        return cookie_parser(headers.get("cookie", "")).get(self.place.cookie)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import shlex
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
@@ -16,24 +15,22 @@ from parley.studio.pages import page, studio_of
 
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
 EVERY = 0.3  # seconds between two looks at a job
-WORDS = {"running": "running", "done": "done", "failed": "did not end well", "stopped": "stopped"}
+PATIENCE = 50  # looks at a job that was asked to stop, before it is ended at once
 
 
 def show(request: Request) -> Response:
     """All jobs."""
     jobs = studio_of(request).jobs.listed()
-    return page(request, "jobs.html", jobs=[(job, WORDS[job.state]) for job in jobs])
+    return page(request, "jobs.html", jobs=jobs)
 
 
 def job(request: Request) -> Response:
     """One job: its command, how it stands, and what it said."""
     found = studio_of(request).jobs.find(request.path_params["name"])
-    state = found.state
-    result = found.result
-    seen = {"state": state, "words": WORDS[state], "has_report": found.report is not None}
-    written = studio_of(request).name_of(Path(result["written"])) if "written" in result else None
-    said = result.get("said", [])
-    return page(request, "job.html", job=found, typed=typed(found), log=found.log, said=said, written=written, **seen)
+    state, written = found.state, found.written
+    seen = {"state": state, "has_report": found.report is not None, "said": found.result.get("said", [])}
+    seen["written"] = None if written is None else studio_of(request).name_of(written)
+    return page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)
 
 
 def typed(found: Job) -> str:
@@ -69,11 +66,12 @@ async def _progress(found: Job, request: Request) -> AsyncIterator[str]:
 async def stop(request: Request) -> Response:
     """End a job."""
     found = studio_of(request).jobs.find(request.path_params["name"])
-    found.stop()
-    for _ in range(50):
-        if found.pid is None:
-            break
-        await asyncio.sleep(0.05)
+    for at_once in (False, True):
+        found.stop(at_once)
+        for _ in range(PATIENCE):
+            if not found.running:
+                break
+            await asyncio.sleep(0.05)
     return Response(status_code=204, headers={"HX-Refresh": "true"})
 
 

@@ -1,8 +1,9 @@
 """Commands that run in processes of their own, each with a folder that says all about it.
 
 A job's folder holds `command.json` (what was typed, and when), `log` (what it says of itself), `progress.json`,
-`result.json` (what the command prints) and, at the end, `exit.json`. The process holds a lock on `running` for as long
-as it lives: so who looks at the folder later, or after the studio was started again, knows whether it still runs.
+`result.json` (what the command prints) and, at the end, `exit.json`; `stopped` where somebody ended it. The process
+inherits a lock on `running` and holds it for as long as it lives: so who looks at the folder at once, later, or after
+the studio was started again, knows whether it still runs.
 """
 
 import fcntl
@@ -23,10 +24,17 @@ from typing import Any, Literal
 from parley.durable import make_folder, replace_text
 from parley.errors import SettingError
 
-State = Literal["running", "done", "failed", "stopped"]
+State = Literal["running", "done", "failed", "stopped", "lost"]
 
+WORDS: dict[State, str] = {
+    "running": "running",
+    "done": "done",
+    "failed": "did not end well",
+    "stopped": "stopped",
+    "lost": "ended without a word: killed, or with the machine",
+}
 LOG = 20_000  # characters of a log that are shown
-REPORT = "report.html"
+REPORT, RUNNING, STOPPED = "report.html", "running", "stopped"
 MOST = 200  # jobs that are listed
 
 
@@ -65,24 +73,32 @@ class Job:
 
     @property
     def state(self) -> State:
-        """How it stands; a process that ended without saying how was stopped."""
+        """How it stands; lost: its process ended without saying how, killed or with the machine."""
         ended = self._read("exit.json")
-        if ended:
-            return "done" if ended.get("code") == 0 else "failed"
-        return "running" if self.pid is not None else "stopped"
+        if ended.get("code") == 0:
+            return "done"
+        if self.running:
+            return "running"
+        if (self.folder / STOPPED).exists():
+            return "stopped"
+        return "failed" if ended else "lost"
 
     @property
-    def pid(self) -> int | None:
-        """The process that runs it; None: none does."""
+    def words(self) -> str:
+        """How it stands, in words."""
+        return WORDS[self.state]
+
+    @property
+    def running(self) -> bool:
+        """Whether a process holds the lock, or one that it started."""
         try:
-            with (self.folder / "running").open("r+") as lock:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: who looks is not who runs
-                except BlockingIOError:
-                    return int(lock.read() or 0) or None
+            with (self.folder / RUNNING).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: who looks is not who runs
+        except BlockingIOError:
+            return True
         except FileNotFoundError:
-            return None
-        return None
+            return False
+        return False
 
     @property
     def progress(self) -> Progress:
@@ -104,6 +120,23 @@ class Job:
         return self._read("result.json")
 
     @property
+    def printed(self) -> str:
+        """The tables and sentences that the command printed; empty where it printed an object."""
+        try:
+            said = (self.folder / "result.json").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "" if said.startswith("{") else said[-LOG:].strip("\n")
+
+    @property
+    def written(self) -> Path | None:
+        """The terms that the command wrote; None: none yet, or it writes none."""
+        given = dict(zip(self.command, self.command[1:], strict=False))
+        written = [given[key] for key in ("--write",) if key in given]
+        written += [f"{given[key]}/terms.toml" for key in ("--out",) if key in given]
+        return next((path for path in map(Path, written) if path.is_file()), None)
+
+    @property
     def report(self) -> str | None:
         """The page that the command wrote; None: it wrote none."""
         try:
@@ -111,12 +144,14 @@ class Job:
         except FileNotFoundError:
             return None
 
-    def stop(self) -> None:
-        """End the process with all that it started; nothing where it ended already."""
-        pid = self.pid
-        if pid is not None:
-            with suppress(ProcessLookupError):  # it ended meanwhile
-                os.killpg(pid, signal.SIGTERM)
+    def stop(self, at_once: bool = False) -> None:
+        """End the process with all that it started, whatever it is at if `at_once`; nothing where it ended already."""
+        said = (self.folder / RUNNING).read_text(encoding="utf-8") if self.running else ""
+        if said.isdecimal() and int(said) > 1:
+            with suppress(OSError):
+                (self.folder / STOPPED).touch()
+            with suppress(ProcessLookupError, PermissionError):  # it ended meanwhile
+                os.killpg(int(said), signal.SIGKILL if at_once else signal.SIGTERM)
 
     def _read(self, name: str) -> dict[str, Any]:
         try:
@@ -142,7 +177,12 @@ class JobFolder:
         typed = [*command, *(["--report", str(folder.resolve() / REPORT)] if report else [])]
         said = {"command": typed, "title": title, "started": time.strftime("%Y-%m-%d %H:%M:%S")}
         replace_text(folder / "command.json", json.dumps(said), lasting=False)
-        with (folder / "log").open("wb") as log, (folder / "result.json").open("wb") as result:
+        with (
+            (folder / RUNNING).open("w", encoding="utf-8") as lock,
+            (folder / "log").open("wb") as log,
+            (folder / "result.json").open("wb") as result,
+        ):
+            fcntl.flock(lock, fcntl.LOCK_EX)
             # -P: what lies in the folder of tables is data, never a module
             process = subprocess.Popen(  # noqa: S603 - this interpreter, and a folder that was just made
                 [sys.executable, "-P", "-m", "parley.studio.worker", str(folder.resolve())],
@@ -150,9 +190,11 @@ class JobFolder:
                 stdin=subprocess.DEVNULL,
                 stdout=result,
                 stderr=log,
+                env={**os.environ, "COLUMNS": "110"},  # of a table that is printed
                 start_new_session=True,
+                pass_fds=(lock.fileno(),),  # with its lock, which lasts until the last process closes it
             )
-        _wait_for(folder / "running", process)
+            lock.write(str(process.pid))
         threading.Thread(target=process.wait, daemon=True).start()  # so that it leaves no zombie behind
         return Job(folder)
 
@@ -168,10 +210,3 @@ class JobFolder:
         folders = sorted(self.folder.glob("*/command.json"), reverse=True) if self.folder.is_dir() else []
         found = [Job(path.parent) for path in folders[:MOST]]
         return [job for job in found if kind is None or job.command[:1] == (kind,)]
-
-
-def _wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
-    """Until the process says that it runs, or ended, or five seconds went by."""
-    until = time.monotonic() + 5.0
-    while not (file.exists() and file.stat().st_size) and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.01)

@@ -11,6 +11,7 @@ from parley.errors import CertificateError, ParleyError
 from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.report.ledgers import agreement_rows, chain_line, lifetime_line
+from parley.studio.form import field, fields
 from parley.studio.pages import TERMS, page, studio_of
 
 
@@ -19,13 +20,26 @@ def show(request: Request) -> Response:
     studio = studio_of(request)
     files = [each for each in studio.files(TERMS) if Path(each).name == "owner.toml"]
     chosen = request.query_params.get("file") or (files[0] if files else None)
-    if chosen is None:
-        return page(request, "owner.html", files=files, chosen=None, books=None, refused=None)
+    books = refused = None
     try:
-        books = _books(load_owner(studio.inside(chosen, "settings")))
+        books = None if chosen is None else _books(load_owner(studio.inside(chosen, "settings")))
     except ParleyError as error:
-        return page(request, "owner.html", files=files, chosen=chosen, books=None, refused=str(error))
-    return page(request, "owner.html", files=files, chosen=chosen, books=books, refused=None)
+        refused = str(error)
+    seen = {
+        "terms": [each for each in studio.files(TERMS) if each not in files],
+        "jobs": studio.jobs.listed("forecast"),
+    }
+    return page(request, "owner.html", files=files, chosen=chosen, books=books, refused=refused, **seen)
+
+
+async def look_inside(request: Request) -> Response:
+    """Start `parley forecast --inside`: what joining would add for this owner, from its own rows, for its own eyes."""
+    form, studio = await fields(request), studio_of(request)
+    owner = load_owner(studio.inside(field(form, "settings"), "settings"))
+    file = studio.inside(field(form, "file"), "terms")
+    command = ["forecast", str(file), "--inside", str(owner.table), "--owner", owner.name]
+    job = studio.jobs.start(command, f"Inside view of {owner.name}, {file.name}")
+    return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
 
 
 def _books(settings: OwnerSettings) -> dict[str, Any]:
@@ -70,4 +84,4 @@ def _certificates(settings: OwnerSettings) -> list[list[str]]:
     return rows
 
 
-ROUTES = [Route("/owner", show)]
+ROUTES = [Route("/owner", show), Route("/owner/inside", look_inside, methods=["POST"])]

@@ -42,11 +42,18 @@ class Studio:
     folder: Path
     play: Playground
     jobs: JobFolder
+    brings: bool = True  # whether browsers may bring tables: what they send is not encrypted
 
     def files(self, *kinds: str) -> list[str]:
         """The names of the folder's files of these kinds, those of its own folders too."""
+        here = self.folder.resolve()
         found = (path for depth in ("*", "*/*") for path in sorted(self.folder.glob(depth)) if path.suffix in kinds)
-        return [str(path.relative_to(self.folder)) for path in found][:MOST_FILES]
+        names = (
+            path.relative_to(self.folder)
+            for path in found
+            if path.is_file() and path.resolve().is_relative_to(here)  # as `inside` has it
+        )
+        return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)][:MOST_FILES]
 
     def name_of(self, path: Path) -> str | None:
         """A file of the folder by the name that pages have for it; None: it lies elsewhere."""
@@ -54,15 +61,22 @@ class Studio:
         return str(there.relative_to(here)) if there.is_relative_to(here) else None
 
     def inside(self, name: str, what: str = "file") -> Path:
-        """The path of a file that the folder has, or may have; refused where it leads out of it."""
-        path = (self.folder / name).resolve()
-        if not name or not path.is_relative_to(self.folder.resolve()):
+        """The path of a file that the folder has; refused where it leads out of it."""
+        path = self.within(name, what)
+        if not path.is_file():
+            raise SettingError(f"{what}: {path.name} is not there any more; load the page again")
+        return path
+
+    def within(self, name: str, what: str) -> Path:
+        """A path in the folder, of something that need not be there yet; refused where it leads out of it."""
+        path = (self.folder / name).resolve() if name and "\0" not in name else None
+        if path is None or not path.is_relative_to(self.folder.resolve()):
             raise SettingError(f"{what}: expected a file in the studio's folder")
         return path
 
     def new(self, name: str, what: str) -> Path:
         """The path of a file that does not exist yet."""
-        path = self.inside(name, what)
+        path = self.within(name, what)
         if path.exists():
             raise SettingError(f"{what}: {path.name} exists; choose another name, nothing is overwritten")
         if not path.parent.is_dir():

@@ -1,7 +1,8 @@
 """The Play tab: owners with sliders, and at once what their numbers would mean."""
 
 import json
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from starlette.routing import Route
 from parley.errors import SettingError
 from parley.studio.form import decimal, field, fields, whole
 from parley.studio.pages import TERMS, page, studio_of
-from parley.studio.playground import PAGE, Played, Playground
+from parley.studio.playground import PAGE, Played, Playground, Tab
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting.what_if import WhatIf
@@ -31,6 +32,7 @@ def show(request: Request) -> Response:
     files = {"files": studio.files(TERMS), "file": studio.name_of(played.file)}
     shown = {"view": view, "rows": [_row(played, place) for place in view.places], "count": len(played.terms.owners)}
     how = {"noise": played.terms.noise, "personal": played.personal, "target": played.target}
+    how |= {"tab": secrets.token_hex(8), "loaded": played.turn}
     return page(request, "play.html", title=played.terms.title, **files, **shown, **how)
 
 
@@ -85,8 +87,14 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
         personal=form.get("personal") == "on",
         target=decimal(target, "target") if target else None,
         sent=decimal(form.get("sent") or "0", "sent"),
+        tab=_tab(form),
     )
     return page(request, "now.html", **_at_once(play, form), whole=None)
+
+
+def _tab(form: Mapping[str, str]) -> Tab | None:
+    """The page that a form is of."""
+    return Tab(form["tab"], whole(form.get("loaded") or "0", "loaded")) if "tab" in form else None
 
 
 def _owner(played: Played, place: str) -> str:
@@ -103,9 +111,8 @@ async def everyone(request: Request) -> Response:
     share = decimal(times, "records times") if times else 1.0
     played = play.require()
     more = {part.name: {"records": max(1, round(part.records * share))} for part in played.terms.owners}
-    play.change(
-        more if times else None, {"epsilon": decimal(epsilon, "epsilon")} if epsilon else None, target=played.target
-    )
+    all_same = {"epsilon": decimal(epsilon, "epsilon")} if epsilon else None
+    play.change(more if times else None, all_same, target=played.target, tab=_tab(form))
     return Response(status_code=204, headers={"HX-Refresh": "true"})
 
 
@@ -115,26 +122,44 @@ def now(request: Request) -> Response:
     return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=None)
 
 
+def first(request: Request) -> Response:
+    """The headline of the first forecast as soon as it is known; gains follow."""
+    from parley.report import forecast as forecast_words
+    from parley.report import what_if as words
+
+    play = studio_of(request).play
+    play.require()
+    found = play.first()
+    if found is None:
+        return now(request)
+    view = _view(play.require(), dict(request.query_params))
+    said = {"headline": forecast_words.headline(found), "fitness": words.FITNESS, "view": view}
+    return page(request, "first.html", **said)
+
+
 def whole_forecast(request: Request) -> Response:
     """The whole forecast of what the sliders say, with what owners would choose; nothing where they moved on."""
     from parley.report import forecast as forecast_words
 
     play = studio_of(request).play
     turn = whole(request.query_params.get("turn", "0"), "turn")
-    result = play.whole(turn)
-    played = play.played
-    if result is None or played is None or played.turn != turn:
+    result, file = play.whole(turn), play.require().file.name
+    if result is None:
         return Response(status_code=204)
-    file = played.file.name
-    said = {
-        "headline": forecast_words.headline(result),
-        "details": [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
-        "verdicts": forecast_words.verdict_lines(result, file),
-        "for_whom": forecast_words.for_whom(result, file),
-        "assumption": forecast_words.assumption(result),
-        "warnings": result.warnings,
-        "caveat": forecast_words.CAVEAT,
+    parts: dict[str, Callable[[], object]] = {
+        "headline": lambda: forecast_words.headline(result),
+        "details": lambda: [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
+        "verdicts": lambda: forecast_words.verdict_lines(result, file),
+        "for_whom": lambda: forecast_words.for_whom(result, file),
+        "assumption": lambda: forecast_words.assumption(result),
+        "warnings": lambda: result.warnings,
+        "caveat": lambda: forecast_words.CAVEAT,
     }
+    said = {}
+    for name, words in parts.items():  # of many owners each takes its time
+        said[name] = words()
+        if play.require().turn != turn:
+            return Response(status_code=204)
     return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=said)
 
 
@@ -160,9 +185,10 @@ def deal(request: Request) -> Response:
 async def save(request: Request) -> Response:
     """Write the terms as they stand to a new file of the folder."""
     studio = studio_of(request)
-    name = field(await fields(request), "save_as")
+    form = await fields(request)
+    name = field(form, "save_as")
     path = studio.new(name if name.endswith(TERMS) else name + TERMS, "file")
-    studio.play.save(path)
+    studio.play.save(path, _tab(form))
     return page(request, "said.html", sentences=[f"Written: {path.name}. Next: parley train {path.name}"])
 
 
@@ -174,8 +200,10 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
     view, delta = _view(played, asked), float(found.terms.privacy.delta)
     return {
         "headline": words.headline(found, play.coverage()),
+        "tally": words.tally(found),
         "sentences": words.sentences(found),
         "carried": words.CARRIED,
+        "fitness": words.FITNESS,
         "cells": [_cell(found, place, delta) for place in view.places],
         "chart": json.dumps(_chart(found)),
         "turn": played.turn,
@@ -216,6 +244,7 @@ ROUTES = [
     Route("/play/load", load, methods=["POST"]),
     Route("/play/change", change, methods=["POST"]),
     Route("/play/everyone", everyone, methods=["POST"]),
+    Route("/play/first", first),
     Route("/play/now", now),
     Route("/play/whole", whole_forecast),
     Route("/play/deal", deal),

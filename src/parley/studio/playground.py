@@ -1,8 +1,10 @@
 """What is being played with: terms, the last whole forecast of them, and what the sliders say since."""
 
+import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,15 @@ class Played:
     personal: bool = True  # members combine the joint model with their own rows
     target: float | None = None  # relative fitness that payments shall reach
     turn: int = 0  # rises with every change
+    load: int = 0  # the turn at which the file was read
+
+
+@dataclass(frozen=True)
+class Tab:
+    """Which page asks for a change, and at which turn it was loaded."""
+
+    name: str
+    loaded: int
 
 
 class _MovedOnError(Exception):
@@ -39,7 +50,9 @@ class Playground:
         self._changing, self._forecasting = threading.Lock(), threading.Lock()
         self._played: Played | None = None
         self._base: Forecast | None = None
+        self._early: Forecast | None = None  # the first one, before what follows from it is worked out
         self._sent = 0.0
+        self._tab = ""  # which page changed something last
 
     @property
     def played(self) -> Played | None:
@@ -50,7 +63,9 @@ class Playground:
         """Play with the terms of a file."""
         terms = load_terms(file)
         with self._changing:
-            self._played, self._base = Played(file, terms, turn=self._turn + 1), None
+            turn = self._turn + 1
+            self._played, self._base, self._early = Played(file, terms, turn=turn, load=turn), None, None
+            self._tab = ""
 
     def change(
         self,
@@ -60,19 +75,22 @@ class Playground:
         personal: bool | None = None,
         target: float | None = None,
         sent: float = 0.0,
+        tab: Tab | None = None,
     ) -> Played:
         """The terms with these numbers of owners; who is not named keeps its own. What was `sent` before something
-        that came earlier changes nothing."""
+        that came earlier changes nothing; a `tab` that shows what another one changed since is refused."""
         with self._changing:
             played = self.require()
+            self._require_current(tab)
             if sent and sent < self._sent:
                 return played
             self._sent = sent or self._sent
+            self._tab = tab.name if tab else ""
             terms = _of_kind(played.terms, noise)
             if owners or everyone:
                 terms = terms.changed(owners=owners or {}, everyone=everyone or {})
             kept = played.personal if personal is None else personal
-            self._played = Played(played.file, terms, kept, target, self._turn + 1)
+            self._played = replace(played, terms=terms, personal=kept, target=target, turn=self._turn + 1)
             return self._played
 
     def at_once(self) -> "WhatIf":
@@ -81,6 +99,19 @@ class Playground:
 
         played = self.require()
         return what_if(self._base or self._whole(played), played.terms, played.personal)
+
+    def first(self) -> "Forecast | None":
+        """The first whole forecast as soon as there is one, while the gains that follow from it are worked out beside;
+        None: they are known, or there is none."""
+        beside = threading.Thread(target=self._at_once_or_nothing, daemon=True)
+        beside.start()
+        while beside.is_alive() and self._base is None and self._early is None:
+            beside.join(0.02)
+        return self._early if self._base is None else None
+
+    def _at_once_or_nothing(self) -> None:
+        with suppress(ParleyError, OSError):  # said to who asks for the gains
+            self.at_once()
 
     def coverage(self) -> str:
         """What intervals cover, in a few words."""
@@ -107,12 +138,23 @@ class Playground:
             except ParleyError as error:
                 return str(error)
 
-    def save(self, path: Path) -> None:
-        """Write the terms as they stand to a new file."""
+    def save(self, path: Path, tab: Tab | None = None) -> None:
+        """Write the terms as they stand to a new file: whole, or not at all."""
+        fresh = path.with_name(f".{path.name}.new")
         with self._changing:
-            if path.exists():
-                raise SettingError(f"{path.name} exists; choose another name, nothing is overwritten")
-            write_terms(self.require().terms, path)
+            self._require_current(tab)
+            try:
+                write_terms(self.require().terms, fresh)
+                os.link(fresh, path)
+            except FileExistsError:
+                raise SettingError(f"{path.name} exists; choose another name, nothing is overwritten") from None
+            finally:
+                fresh.unlink(missing_ok=True)
+
+    def _require_current(self, tab: Tab | None) -> None:
+        """Refuse a page that does not show the terms as they are."""
+        if tab is not None and tab.name != self._tab and tab.loaded != self._turn:
+            raise SettingError("another page changed these terms since this one was loaded; load it again")
 
     def _whole(self, played: Played) -> "Forecast":
         from parley.decisions.forecasting import forecast
@@ -123,9 +165,12 @@ class Playground:
         with self._forecasting:
             if self._base is None or self._base.terms is not played.terms:
                 found = forecast(played.terms, progress=self._still(played), doing=self._still(played))
+                with self._changing:
+                    if self._played is not None and self._played.load == played.load:
+                        self._early = found
                 _ = found.joining  # what is carried over rests on it
                 with self._changing:
-                    if self._played is not None and self._played.file == played.file:
+                    if self._played is not None and self._played.load == played.load:
                         self._base = found
                 return found
             return self._base

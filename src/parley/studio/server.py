@@ -11,20 +11,38 @@ from starlette.staticfiles import StaticFiles
 
 from parley.errors import ParleyError
 from parley.report.colours import ALONE, LIMIT, TOGETHER
-from parley.studio import audit_pages, file_pages, inbox_pages, job_pages, owner_pages, play_pages, training_pages
-from parley.studio.guard import ENTER, Guard, Place, Secrets, same
+from parley.studio import (
+    audit_pages,
+    file_pages,
+    inbox_pages,
+    job_pages,
+    owner_pages,
+    plan_pages,
+    play_pages,
+    release_pages,
+    table_pages,
+    training_pages,
+)
+from parley.studio.form import content
+from parley.studio.guard import ENTER, WELCOME, Guard, Place, Secrets, same
+from parley.studio.libraries import Loaded
 from parley.studio.pages import STATIC, Studio, error_page, page
+
+TOKEN = 200  # bytes that somebody may bring as a token
 
 
 def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
     """The studio as an application; every request passes the guard first."""
     routes = [
-        Route("/welcome", _welcome),
+        Route(WELCOME, _welcome),
         Route(ENTER, _enter, methods=["POST"]),
         Route("/", _home),
         Route("/static/colours.css", _colours),
         *play_pages.ROUTES,
+        *plan_pages.ROUTES,
         *file_pages.ROUTES,
+        *table_pages.ROUTES,
+        *release_pages.ROUTES,
         *training_pages.ROUTES,
         *owner_pages.ROUTES,
         *inbox_pages.ROUTES,
@@ -34,7 +52,7 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, place=place, secrets=secrets)],
+        middleware=[Middleware(Guard, place=place, secrets=secrets), Middleware(Loaded)],
         exception_handlers={ParleyError: _explained, OSError: _unreadable},
     )
     app.state.studio, app.state.place, app.state.secrets = studio, place, secrets
@@ -50,8 +68,8 @@ async def _welcome(request: Request) -> Response:
 async def _enter(request: Request) -> Response:
     """The cookie, for whoever knows the token."""
     place, known = request.app.state.place, request.app.state.secrets
-    given = (await request.body())[:200].decode("ascii", "replace")
-    if not same(given, known.token):
+    given = await content(request, TOKEN)
+    if given is None or not same(given.decode("ascii", "replace"), known.token):
         return PlainTextResponse("Refused: this is not the token that `parley studio` printed.", 401)
     response = PlainTextResponse("", 204)
     response.set_cookie(place.cookie, known.session, httponly=True, samesite="strict", path="/")

@@ -1,6 +1,7 @@
 """The Train tab: a simulation of the terms, or a release by them, and its outcome drawn over the forecast."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -9,7 +10,6 @@ from starlette.routing import Route
 
 from parley.errors import ParleyError
 from parley.studio.form import field, fields, whole
-from parley.studio.job_pages import WORDS
 from parley.studio.jobs import Job
 from parley.studio.pages import TERMS, page, studio_of
 from parley.terms import load_terms
@@ -20,7 +20,10 @@ def show(request: Request) -> Response:
     studio = studio_of(request)
     played = studio.play.played
     chosen = None if played is None else studio.name_of(played.file)
-    return page(request, "train.html", files=studio.files(TERMS), jobs=studio.jobs.listed("train"), chosen=chosen)
+    jobs = sorted((*studio.jobs.listed("train"), *studio.jobs.listed("learner")), key=lambda job: job.id, reverse=True)
+    files = studio.files(TERMS)
+    addresses = [each for each in files if Path(each).name.startswith("addresses")]
+    return page(request, "train.html", files=files, addresses=addresses, jobs=jobs, chosen=chosen)
 
 
 async def start(request: Request) -> Response:
@@ -37,16 +40,21 @@ async def start(request: Request) -> Response:
 
 def outcome(request: Request) -> Response:
     """A training: how far it is, and at the end its outcome over the forecast."""
-    from parley.report.training import outcome_line  # with libraries that take their time
+    from parley.report.training import outcome_line, spent_rows  # with libraries that take their time
 
     studio = studio_of(request)
     job = studio.jobs.find(request.path_params["name"])
     state = job.state
-    drawn = _drawn(job) if state == "done" else None
-    said = [outcome_line(job.result)] if state == "done" else []
+    released = job.command[:1] == ("learner",) or "--ledgers" in job.command
+    content = job.result if state == "done" else {}
+    drawn = _drawn(job) if content and not released else None
+    said = [outcome_line(content)] if content and not released else []
     chart = None if drawn is None else json.dumps(drawn)
-    seen = {"state": state, "words": WORDS[state], "has_report": job.report is not None}
-    return page(request, "outcome.html", job=job, sentences=said, chart=chart, **seen)
+    rows = spent_rows(content) if content and released else []
+    seen = {"state": state, "has_report": job.report is not None, "released": released}
+    saved = Path(job.command[job.command.index("--save") + 1]).name if "--save" in job.command else None
+    shown = {"sentences": said, "chart": chart, "rows": rows, "saved": saved}
+    return page(request, "outcome.html", job=job, log=job.log, **shown, **seen)
 
 
 def _drawn(job: Job) -> dict[str, Any] | None:

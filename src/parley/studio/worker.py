@@ -1,10 +1,9 @@
 """The process of one job: `python -m parley.studio.worker FOLDER` runs the command that the folder holds."""
 
-import fcntl
 import json
-import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 EVERY = 0.2  # seconds between two notes of progress
@@ -22,20 +21,17 @@ class Notes:
             return
         self._last = (words, now)
         aside = self._file.with_suffix(".new")
-        aside.write_text(json.dumps({"words": words, "share": done / max(total, 1)}), encoding="utf-8")
-        aside.replace(self._file)
+        with suppress(OSError):  # on a full disk the work goes on, unnoted
+            aside.write_text(json.dumps({"words": words, "share": done / max(total, 1)}), encoding="utf-8")
+            aside.replace(self._file)
 
 
 def main(folder: Path) -> int:
     """Run the job of this folder; its exit code."""
-    with (folder / "running").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # waits for whoever looks at it just now
-        lock.write(str(os.getpid()))
-        lock.flush()
-        code = _run(folder)
-        aside = folder / "exit.new"
-        aside.write_text(json.dumps({"code": code}), encoding="utf-8")
-        aside.replace(folder / "exit.json")
+    code = _run(folder)
+    aside = folder / "exit.new"
+    aside.write_text(json.dumps({"code": code}), encoding="utf-8")
+    aside.replace(folder / "exit.json")
     return code
 
 

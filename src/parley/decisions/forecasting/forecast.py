@@ -9,6 +9,7 @@ import numpy as np
 
 from parley.data.fitting import grown_here
 from parley.data.sources import Table
+from parley.decisions.forecasting.baselines import best_cost
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.coding import CodingCost, coding_cost
 from parley.decisions.forecasting.expectation import REPLICATES, Expectation, Method, expect
@@ -89,6 +90,11 @@ class Forecast:
         """W's own bounds, under that name."""
         expected = self.expected
         return published_bounds(expected.pilot, expected.here, float(self.path[-1]) * expected.unit)
+
+    @cached_property
+    def best_cost(self) -> float:
+        """What the best model costs on new rows, prepared."""
+        return best_cost(self.expected.pilot)
 
     @cached_property
     def coalitions(self) -> tuple[CoalitionCost, CoalitionNoise]:

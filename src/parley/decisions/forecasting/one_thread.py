@@ -4,12 +4,13 @@ Their matrices are small, public rows times columns: threads wait for each other
 processor from whoever else works on the machine, and what they add up comes out in another order.
 """
 
+import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -25,12 +26,18 @@ def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
     @wraps(work)
     def alone(*given: Given.args, **named: Given.kwargs) -> Found:
         if not _limiting.acquire(blocking=False):
-            with ThreadpoolController().select(user_api="openmp").limit(limits=1):
+            with _libraries(len(sys.modules)).select(user_api="openmp").limit(limits=1):
                 return work(*given, **named)
         try:
-            with threadpool_limits(1):
+            with _libraries(len(sys.modules)).limit(limits=1):
                 return work(*given, **named)
         finally:
             _limiting.release()
 
     return alone
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries with threads that are loaded, looked for again when something was imported since."""
+    return ThreadpoolController()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from parley.decisions.forecasting.baselines import best_cost
 from parley.decisions.forecasting.forecast import Forecast
 from parley.decisions.forecasting.joining import Interval, Joining, Verdict, intervals, verdict
 from parley.decisions.forecasting.one_thread import one_thread
@@ -56,7 +55,7 @@ def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
     law = replace(base.joining, owners=replace(base.joining.owners, records=rows)).at(variance)
     gains = _gains(law, fitness, personal)
     asked = cost.best_coalition(pilot.noise)
-    scale, least = pilot.setup.preparation.target_scale**2, best_cost(base.expected.pilot)
+    scale, least, counts = pilot.setup.preparation.target_scale**2, base.best_cost, law.least
     alone, joined = law.alone(), law.personal() if personal else law.together()
     owners = [
         OwnerGain(
@@ -64,7 +63,7 @@ def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
             alone=float(scale * (least + alone[place])),
             joined=float(scale * (least + joined[place])),
             gain=Interval(*(float(scale * end) for end in (gain.mean, gain.low, gain.high))),
-            verdict=verdict(gain, float(law.least[place])),
+            verdict=verdict(gain, float(counts[place])),
             asked=bool(asked[place]),
         )
         for place, (part, gain) in enumerate(zip(terms.owners, gains, strict=True))

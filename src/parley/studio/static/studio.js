@@ -21,6 +21,14 @@ document.addEventListener("input", (event) => {
   if (form && form.elements.sent) form.elements.sent.value = Date.now();
 }, true);
 
+// What a forecast says of each owner goes beside its sliders, which stay as they are.
+function fillIn(cells) {
+  for (const cell of [...cells.children]) {
+    document.getElementById(cell.dataset.means)?.replaceChildren(...cell.childNodes);
+  }
+  cells.remove();
+}
+
 // Charts: what to draw comes as data, colours come from the style sheet.
 const drawn = new Map();
 
@@ -48,8 +56,8 @@ function gains(data, c) {
   return {
     height: 70 + 18 * data.names.length,
     option: {
-      grid: { left: 8, right: 16, top: 8, bottom: 44, containLabel: true },
-      xAxis: axis(c, "gain in test cost", { type: "value", nameGap: 28 }),
+      grid: { left: 8, right: 34, top: 8, bottom: 44, containLabel: true },
+      xAxis: axis(c, "gain in test cost", { type: "value", nameGap: 28, splitNumber: 4 }),
       yAxis: axis(c, "", { type: "category", data: data.names, inverse: true, splitLine: { show: false } }),
       tooltip: { renderMode: "richText", trigger: "item" },
       series: [
@@ -101,7 +109,7 @@ function draw() {
     place.setAttribute("aria-label", data.label);
     let picture = drawn.get(place);
     if (!picture) drawn.set(place, picture = echarts.init(place, null, { renderer: "canvas" }));
-    picture.resize();
+    if (picture.getWidth() !== place.clientWidth || picture.getHeight() !== chart.height) picture.resize();
     picture.setOption({ animation: false, ...chart.option }, true);
   }
 }
@@ -117,15 +125,82 @@ function follow() {
       place.querySelector("output").textContent = said.words;
     });
     events.addEventListener("end", () => { events.close(); location.reload(); });
+    events.addEventListener("error", () => trouble(GONE));
+    events.addEventListener("open", () => trouble(""));
+    // A browser has few connections for one server: a tab that nobody looks at gives its own back.
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) events.close();
+      else if (events.readyState === EventSource.CLOSED) location.reload();
+    });
   }
 }
 
-function prepare() { prepareSliders(); draw(); follow(); }
+// The studio was stopped, or started anew with another token: said once, above the page.
+const GONE = "The studio does not answer any more. Jobs go on; start it again and open the address that it prints.";
+
+function trouble(words) {
+  const place = document.getElementById("trouble");
+  place.textContent = words;
+  place.hidden = !words;
+}
+
+// Files go to the folder one after the other, each as it is.
+async function bring(place, files) {
+  const said = place.querySelector("[role=status]"), names = [];
+  said.textContent = "";
+  for (const file of files) {
+    const line = said.appendChild(document.createElement("p"));
+    line.textContent = `${file.name} …`;
+    try {
+      const answer = await fetch(`${place.dataset.bring}?name=${encodeURIComponent(file.name)}`, { method: "POST",
+        body: file, headers: { ...JSON.parse(document.body.getAttribute("hx-headers")), "HX-Request": "true" } });
+      const told = new DOMParser().parseFromString(await answer.text(), "text/html").body;
+      line.textContent = told.textContent.trim();
+      line.classList.toggle("refused", !answer.ok || told.querySelector(".refused") !== null);
+      if (!line.classList.contains("refused")) names.push(file.name);
+    } catch { trouble(GONE); }
+  }
+  const chosen = [...document.querySelectorAll("#tables input:checked")].map((box) => box.value).concat(names);
+  await htmx.ajax("GET", `/files/tables?${new URLSearchParams(chosen.map((name) => ["table", name]))}`, "#tables");
+  const sample = document.getElementById("public");
+  for (const name of names) if (![...sample.options].some(({ value }) => value === name)) sample.add(new Option(name));
+  document.getElementById("tables").dispatchEvent(new Event("change"));
+}
+
+function prepareBringing() {
+  for (const place of document.querySelectorAll("[data-bring]")) {
+    const field = place.querySelector("input[type=file]");
+    field.addEventListener("change", async () => { await bring(place, field.files); field.value = ""; });
+    place.addEventListener("dragover", (event) => { event.preventDefault(); place.classList.add("over"); });
+    place.addEventListener("dragleave", () => place.classList.remove("over"));
+    place.addEventListener("drop", (event) => {
+      event.preventDefault();
+      place.classList.remove("over");
+      bring(place, event.dataTransfer.files);
+    });
+  }
+}
+
+// What a slider changed is read out when it rests, in a sentence.
+let resting;
+
+function tell() {
+  const told = document.getElementById("told"), headline = document.querySelector("#now .headline");
+  if (!told || !headline) return;
+  clearTimeout(resting);
+  const counts = [...document.querySelectorAll("#now .tally li")].map((each) => each.textContent.trim());
+  resting = setTimeout(() => { told.textContent = [headline.textContent, ...counts].join("; "); }, 700);
+}
+
+function prepare() { prepareSliders(); draw(); follow(); prepareBringing(); }
 document.addEventListener("DOMContentLoaded", prepare);
-document.addEventListener("htmx:afterSettle", () => { draw(); follow(); });
+document.addEventListener("htmx:load", (event) => {
+  if (event.detail.elt.id === "cells") { fillIn(event.detail.elt); draw(); tell(); }
+});
+document.addEventListener("htmx:afterRequest", (event) => { if (event.detail.successful) trouble(""); });
+document.addEventListener("htmx:sendError", () => trouble(GONE));
 document.addEventListener("htmx:responseError", (event) => {
-  const place = event.detail.target;
-  if (place) { place.textContent = event.detail.xhr.responseText; place.classList.add("refused"); }
+  trouble(event.detail.xhr.status === 401 ? GONE : event.detail.xhr.responseText);
 });
 window.addEventListener("resize", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

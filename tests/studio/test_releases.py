@@ -1,0 +1,215 @@
+"""Tables that are brought, plans, inside views and releases from the page: the command that one would type, and nothing
+without somebody's word."""
+
+import json
+import re
+import stat
+import time
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+from samples import regression_table
+from studio_client import PROOF, enter, stranger_at, studio_at
+from typer.testing import CliRunner
+
+from parley.cli.app import app as parley
+from parley.errors import SettingError
+from parley.studio import table_pages
+from parley.studio.jobs import Job
+from parley.studio.pages import Studio
+from parley.studio.release_pages import release_command
+
+TERMS = """
+title = "Two clinics"
+[model]
+kind = "linear-regression"
+target = "y"
+features = ["x0", "x1", "x2"]
+bounds = { x0 = [-1, 1], x1 = [-1, 1], x2 = [-1, 1], y = [-1, 1] }
+[learning]
+algorithm = "gradient-descent"
+horizon = 2
+step = 0.3
+[privacy]
+mechanism = "laplace"
+clip = 2.0
+[[owners]]
+name = "north"
+records = 400
+epsilon = 1.0
+data = "north.csv"
+[[owners]]
+name = "south"
+records = 300
+epsilon = 0.5
+data = "south.csv"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "terms.toml").write_text(TERMS)
+    for name, rows in (("north", 400), ("south", 300)):
+        regression_table(rows, seed=rows).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def client(folder):
+    return enter(stranger_at(studio_at(folder)))
+
+
+@pytest.fixture
+def started(monkeypatch, folder):
+    """Commands that would have been started."""
+    found = []
+
+    def start(self, command, title, report=False):
+        found.append(list(command))
+        return Job(folder / "job")
+
+    monkeypatch.setattr("parley.studio.jobs.JobFolder.start", start)
+    return found
+
+
+def bring(client, name, content):
+    return client.post("/files/bring", params={"name": name}, content=content, headers=PROOF).text
+
+
+def test_tables_are_brought_whole_for_their_owner_alone_and_overwrite_nothing(client, folder):
+    assert "new.csv: 2 rows, 2 columns." in bring(client, "new.csv", b"age,y\n31,2\n44,5\n")
+    assert stat.S_IMODE((folder / "new.csv").stat().st_mode) == 0o600
+    before = (folder / "north.csv").read_bytes()
+    assert "exists" in bring(client, "north.csv", b"age\n1\n")
+    assert (folder / "north.csv").read_bytes() == before
+    page = client.get("/files/tables?table=new.csv").text
+    assert 'value="new.csv" checked' in page
+    assert 'value="north.csv">' in page
+    assert re.findall('value="([^"]+)"', client.get("/files/columns?table=new.csv&table=north.csv").text) == ["y"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".csv",
+        "x.toml",
+        "x.py",
+        "../x.csv",
+        "/tmp/x.csv",
+        "a/b.csv",
+        ".hidden.csv",
+        "a\0.csv",
+        "..",
+        "x.csv/",
+        "\\..\\",
+    ],
+)
+def test_a_table_is_brought_by_a_plain_name(client, folder, name):
+    before = sorted(folder.rglob("*"))
+    assert "refused" in bring(client, name, b"age\n1\n") or "did not work" in bring(client, name, b"age\n1\n")
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", b"93417,5\n3,4\n", b"a,b\n1\n", b"a,b\n"])
+def test_what_is_no_table_does_not_stay_and_no_cell_is_said(client, folder, content):
+    said = bring(client, "new.csv", content)
+    assert "did not work" in said
+    assert "93417" not in said
+    assert not list(folder.glob("*new.csv"))
+
+
+def test_tables_that_are_too_large_are_refused_before_they_fill_the_disk(client, folder, monkeypatch):
+    monkeypatch.setattr(table_pages, "LARGEST", 1000)
+    assert "too large" in bring(client, "new.csv", b"x" * 2000)
+
+    def endless():
+        yield from (b"x" * 100 for _ in range(100))
+
+    assert "too large" in bring(client, "new.csv", endless())  # that does not say how much it is
+    monkeypatch.setattr(table_pages.shutil, "disk_usage", lambda _: type("Disk", (), {"free": 10}))
+    assert "no room" in bring(client, "new.csv", b"a\n" + b"1\n" * 30)
+    assert not list(folder.glob("*new.csv"))
+
+
+def test_nothing_is_brought_over_a_network(folder):
+    far = studio_at(folder)
+    client = enter(stranger_at(Studio(far.folder, far.play, far.jobs, brings=False)))
+    assert "nothing encrypts" in bring(client, "new.csv", b"age\n1\n")
+    assert "data-bring" not in client.get("/files").text
+    assert not (folder / "new.csv").exists()
+
+
+def test_a_plan_is_the_command_beside_the_terms_as_written(client, folder, started):
+    assert "exists" in client.post("/plan/start", data={"file": "terms.toml", "write": "terms"}, headers=PROOF).text
+    client.post("/plan/start", data={"file": "terms.toml", "write": "planned"}, headers=PROOF)
+    assert started == [["plan", str(folder / "terms.toml"), "--write", str(folder / "planned.toml")]]
+
+
+def release(client, **form):
+    given = {"file": "terms.toml", "where": "here", "ledgers": "books", "lifetime": "3", "model": "model", **form}
+    return client.post("/train/release/start", data=given, headers=PROOF)
+
+
+def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, folder, started):
+    page = client.get("/train/release?file=terms.toml&where=here&ledgers=books&lifetime=3").text
+    assert "What it spends" in page
+    assert "north" in page
+    assert "no restart" in page
+    for wrong in ({}, {"agreed": "off"}, {"agreed": "on", "where": "x"}, {"agreed": "on", "ledgers": "../books"}):
+        assert "hx-redirect" not in release(client, **wrong).headers, wrong
+    assert "refused" in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text  # no lifetime
+    assert "did not work" in release(client, agreed="on", lifetime="0.1").text  # no room
+    assert started == []
+    assert not (folder / "books").exists()
+    assert "hx-redirect" in release(client, agreed="on").headers
+    books, model = str(folder / "books"), str(folder / "model.json")
+    assert started == [
+        ["train", str(folder / "terms.toml"), "--ledgers", books, "--lifetime", "3.0", "--save", model, "--json"]
+    ]
+
+
+def test_owners_elsewhere_are_asked_by_their_addresses(folder, client):
+    (folder / "addresses.toml").write_text("")
+    assert 'value="elsewhere"' in client.get("/train").text
+    form = {"agreed": "on", "where": "elsewhere", "file": "terms.toml", "addresses": "addresses.toml", "model": "m"}
+    command = release_command(studio_at(folder), form | {"resume": "on"})
+    assert command[:2] == ["learner", "run"]
+    assert "--resume" in command
+    with pytest.raises(SettingError):
+        release_command(studio_at(folder), form | {"addresses": "../addresses.toml"})
+
+
+def finished(job):
+    until = time.monotonic() + 60
+    while job.state == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    return job
+
+
+def test_a_release_debits_ledgers_and_is_told_from_a_simulation(client, folder):
+    address = release(client, agreed="on").headers["hx-redirect"]
+    job = finished(Job(folder / ".jobs" / address.rpartition("/")[2]))
+    page = client.get(address).text
+    assert job.state == "done", job.log
+    assert job.result["released"]
+    assert "Release · spends budgets" in page
+    assert "What was spent" in page
+    assert "Simulation" not in page
+    assert (folder / "books" / "north.ledger").exists()
+    assert json.loads((folder / "model.json").read_text())
+
+
+def test_an_inside_view_is_of_the_owners_own_table(client, folder, started):
+    words = ["owner", "init", str(folder / "books"), "--name", "north", "--table", str(folder / "north.csv")]
+    done = CliRunner().invoke(parley, [*words, "--lifetime", "3"])
+    assert done.exit_code == 0, done.output
+    assert "for own eyes" in client.get("/owner").text
+    form = {"settings": "books/owner.toml", "file": "terms.toml"}
+    client.post("/owner/inside", data=form, headers=PROOF)
+    (command,) = started
+    assert command[:3] == ["forecast", str(folder / "terms.toml"), "--inside"]
+    assert command[3].endswith("north.csv")
+    assert command[4:] == ["--owner", "north"]
