@@ -186,7 +186,7 @@ def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
         accept(home, "first")
 
 
-def test_terms_are_drafted_from_a_query_and_forecast_inside_from_its_folder(home):
+def test_terms_are_drafted_from_a_query_then_forecast_simulated_and_scored_from_its_folder(home):
     database = ("--uri", f"sqlite:{home / 'bank.db'}", "--query", QUERY, "--order-by", "id", "--to", home / "bank-a")
     ends = [f"--bounds={column}=-5,5" for column in ("x0", "x1", "x2", "y")]
     how = ("--target", "y", "--features", "x0,x1,x2", "--write", home / "terms.toml", "--yes", "--columns", "lines")
@@ -196,6 +196,10 @@ def test_terms_are_drafted_from_a_query_and_forecast_inside_from_its_folder(home
     assert find_source(terms.owners[0].data).manifest.keys == ("id",)
     inside = run("forecast", home / "terms.toml", "--inside", home / "bank-a", "--owner", "bank-a", "--json")
     assert json.loads(inside.stdout)["inside"] is True
+    simulated = run("train", home / "terms.toml", "--replicates", 3, "--seed", 1, "--save", home / "m.json", "--json")
+    assert json.loads(simulated.stdout)["replicates"] == 3
+    scored = run("score", home / "m.json", home / "terms.toml", "--owner", "bank-a", "--json")
+    assert json.loads(scored.stdout)["rows"] == ROWS // 5
     wrong = ("--target", "nosuch", "--write", home / "other.toml", "--yes")
     with pytest.raises(ParleyError, match="nosuch"):
         run("init", *wrong, *database[:-1], home / "bank-b")

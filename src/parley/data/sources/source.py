@@ -108,6 +108,10 @@ class TableSource(ABC):
             return False
         return True
 
+    def gathered(self) -> "TableSource":
+        """The same table as one whose prepared rows are held in memory; itself where they are anyway."""
+        return self
+
     def require_header(self) -> None:
         """Refuse names of columns that would not be found as they are written."""
         return
