@@ -230,10 +230,10 @@ def killed_at(step, uri, folder):
         steps = count()
 
         def dying(real):
-            def act(*arguments):
+            def act(*arguments, **named):
                 if next(steps) == step:
                     os.kill(os.getpid(), signal.SIGKILL)
-                return real(*arguments)
+                return real(*arguments, **named)
 
             return act
 
