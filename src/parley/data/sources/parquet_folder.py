@@ -74,7 +74,7 @@ class ParquetFolder(ColumnarTable):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return () if self.manifest is None else (self.manifest.sentence(),)
+        return super().remarks if self.manifest is None else (self.manifest.sentence(),)
 
     def gathered(self) -> "GatheredFolder":
         return GatheredFolder(self.place)

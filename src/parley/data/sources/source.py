@@ -144,8 +144,8 @@ class TableSource(ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences that whoever accepts terms for this table should read, of where it comes from."""
-        return ()
+        """Sentences that whoever accepts terms for this table should read, of where it comes from and lies."""
+        return tuple(remark for part in self.parts[:1] for remark in part.remarks)
 
     @property
     def likeness(self) -> Hashable | None:
