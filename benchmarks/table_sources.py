@@ -7,9 +7,10 @@ bit, one answer with noise of one seed, and a study with one seed.
 
 The second part reads a CSV file in processes of their own, by pandas and held, as it once was, and as it is now:
 seconds of CPU and the most memory (VmHWM), as ratios of one run. `cells`: every cell is gone through as text once;
-`rows`: three columns are prepared for terms.
+`rows`: three columns are prepared for terms. The third reads the same table as it may be written otherwise: packed,
+between other separators, in other encodings.
 
-    python benchmarks/table_sources.py [--rows 2000000] [--columns 20] [--part same|csv]
+    python benchmarks/table_sources.py [--rows 2000000] [--columns 20] [--part same|csv|ways]
 """
 
 import argparse
@@ -33,6 +34,17 @@ SMALL = 20_000  # rows of the first part
 REPLICATES = 20
 READERS = ("pandas", "now")
 WORK = ("cells", "rows")
+# ending and more: separator, encoding, encoding that is asked for by name
+WAYS = {
+    ".csv": (",", "utf-8", None),
+    ".csv.gz": (",", "utf-8", None),
+    ".csv.zst": (",", "utf-8", None),
+    ".tsv tabs": ("\t", "utf-8", None),
+    ".csv semicolons": (";", "utf-8", None),
+    ".csv bars": ("|", "utf-8", None),
+    ".csv UTF-16 by mark": (",", "utf-16-le", None),
+    ".csv latin-1 by name": (",", "latin-1", "latin-1"),
+}
 
 
 def terms(rows: int):
@@ -182,7 +194,7 @@ def same_everywhere(columns: int) -> None:
         compare({**places, **there, **take_snapshots(table, Path(folder), stack)})
 
 
-def read(path: Path, reader: str, work: str, rows: int) -> None:
+def read(path: Path, reader: str, work: str, rows: int, encoding: str | None) -> None:
     """What a child does; it prints its seconds of CPU and its peak in MB."""
     import pandas as pd
 
@@ -198,7 +210,7 @@ def read(path: Path, reader: str, work: str, rows: int) -> None:
             return pd.read_csv(self.path, dtype=str, index_col=False)
 
     began = time.process_time()
-    source = Held(path) if reader == "pandas" else open_table(path)
+    source = Held(path) if reader == "pandas" else open_table(path, encoding=encoding)
     if work == "cells":
         names = [name for name, _ in source.schema]
         assert sum(len(part) for _, part in parts_of(source, names)) == rows
@@ -207,6 +219,35 @@ def read(path: Path, reader: str, work: str, rows: int) -> None:
     lines = Path("/proc/self/status").read_text().splitlines()
     peak = float(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1024
     print(time.process_time() - began, peak)
+
+
+def cost(path: Path, reader: str, work: str, rows: int, encoding: str | None = None) -> tuple[float, float]:
+    """(seconds of CPU, peak in MB) of a process that reads the file."""
+    command = [sys.executable, __file__, "--child", reader, "--work", work, "--path", str(path), "--rows", str(rows)]
+    command += [] if encoding is None else ["--encoding", encoding]
+    cpu, peak = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    return cpu, peak
+
+
+def other_ways(rows: int, columns: int) -> None:
+    """Print what it takes to go through all cells of the same table, however it is written."""
+    print(f"\n{rows} rows x {columns} columns, all cells, as they are written")
+    print(f"{'written':<22} {'file MB':>8} {'CPU-s':>8} {'peak MB':>9}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (separator, encoding, asked) in WAYS.items():
+            path = Path(folder) / f"t{name.split()[0]}"
+            with pa.output_stream(path) as file:
+                for start in range(0, rows, 100_000):
+                    how = arrow_csv.WriteOptions(include_header=start == 0, delimiter=separator)
+                    piece = pa.BufferOutputStream()
+                    arrow_csv.write_csv(make_table(min(100_000, rows - start), columns, start), piece, how)
+                    text = piece.getvalue().to_pybytes()
+                    mark = encoding == "utf-16-le" and start == 0
+                    file.write(b"\xff\xfe" * mark + (text if encoding == "utf-8" else text.decode().encode(encoding)))
+            size = path.stat().st_size / 1e6
+            cpu, peak = cost(path, "now", "cells", rows, asked)
+            print(f"{name:<22} {size:>8.0f} {cpu:>8.1f} {peak:>9.0f}", flush=True)
+            path.unlink()
 
 
 def csv_before_and_now(rows: int, columns: int) -> None:
@@ -221,9 +262,7 @@ def csv_before_and_now(rows: int, columns: int) -> None:
         for work in WORK:
             before = None
             for reader in READERS:
-                command = [sys.executable, __file__, "--child", reader, "--work", work, "--path", str(path)]
-                done = subprocess.run([*command, "--rows", str(rows)], check=True, capture_output=True, text=True)
-                cpu, peak = map(float, done.stdout.split())
+                cpu, peak = cost(path, reader, work, rows)
                 before = before or (cpu, peak)
                 ratios = f"{cpu / before[0]:>10.2f} {peak / before[1]:>13.2f}"
                 print(f"{work:<8} {reader:<8} {cpu:>8.1f} {peak:>9.0f} {ratios}", flush=True)
@@ -233,18 +272,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--columns", type=int, default=20)
-    parser.add_argument("--part", choices=("same", "csv"))
+    parser.add_argument("--part", choices=("same", "csv", "ways"))
     parser.add_argument("--child", choices=READERS, help=argparse.SUPPRESS)
     parser.add_argument("--work", choices=WORK, help=argparse.SUPPRESS)
+    parser.add_argument("--encoding", help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        read(options.path, options.child, options.work, options.rows)
+        read(options.path, options.child, options.work, options.rows, options.encoding)
         return
     if options.part in (None, "same"):
         same_everywhere(options.columns)
     if options.part in (None, "csv"):
         csv_before_and_now(options.rows, options.columns)
+    if options.part in (None, "ways"):
+        other_ways(options.rows, options.columns)
 
 
 if __name__ == "__main__":

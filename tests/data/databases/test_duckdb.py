@@ -148,7 +148,6 @@ def test_what_it_sorts_on_disk_is_for_its_account_alone_and_gone_after_a_kill_wi
 
 
 def test_rows_that_are_too_long_for_little_memory_get_more_and_at_last_a_sentence(tmp_path, monkeypatch):
-    """DuckDB sorts some 120,000 rows at a time, however long they are."""
     long = "SELECT (i * 7919) % 40009 AS id, repeat(md5(i::VARCHAR), 50) AS s FROM range(40000) r(i)"
     uri = write_duckdb(tmp_path / "t.duckdb", f"CREATE TABLE t AS {long}")
     (tmp_path / "taken").mkdir()
