@@ -32,6 +32,12 @@ def test_what_stands_behind_a_query_is_no_part_of_it(loans, tmp_path, end):
     assert take(loans, f"SELECT id, name FROM loans WHERE name <> '; --' OR id = 1{end}", tmp_path / "table").rows == 3
 
 
+def test_text_between_quotes_of_other_kinds_is_not_cut():
+    for query in ("SELECT $$; --$$ AS a FROM t", "SELECT $$a;b$$ AS a FROM t", "SELECT id FROM [a;b]"):
+        cut = query.startswith("SELECT $$; --")  # which every database refuses: nothing is left out unnoticed
+        assert Request(f"{query};\n", ("id",)).source == f"(\n{'SELECT $$' if cut else query}\n)"
+
+
 def test_the_origin_of_a_query_is_the_same_whatever_stands_behind_it(loans, tmp_path):
     found = [take(loans, f"SELECT id FROM loans{end}", tmp_path / f"t{len(end)}").origin for end in ("", ";", "; -- x")]
     assert len({*found}) == 1

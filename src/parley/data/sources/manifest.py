@@ -72,9 +72,10 @@ def statement(query: str) -> str:
     >>> statement("SELECT ';' AS a FROM t; -- of March")
     "SELECT ';' AS a FROM t"
     """
-    ends = [token.start() for token in _TOKENS.finditer(query) if token[0] == ";"]
-    before, behind = (query[: ends[0]], query[ends[0] :]) if ends else (query, "")
-    return (query if _NOTES.sub("", behind).strip("; \t\r\n") else before).strip()
+    end = next((token.start() for token in _TOKENS.finditer(query) if token[0] == ";"), len(query))
+    if _NOTES.sub("", query[end:]).strip("; \t\r\n"):  # several, or text that is quoted otherwise
+        return query.strip("; \t\r\n")
+    return query[:end].strip()
 
 
 def without_literals(query: str) -> str:
