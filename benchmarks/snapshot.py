@@ -1,25 +1,30 @@
-"""A table of 21 columns out of PostgreSQL: `parley owner snapshot` beside what ADBC and Parquet take by themselves.
+"""A table of 21 columns out of a database: `parley owner snapshot` beside what ADBC and Parquet take by themselves.
 
-Numerics, times, categories, truth values and gaps, in a server of the benchmark's own (PostgreSQL's programs must be
-installed). "plain": the same query in the same order, written to one zstd file batch by batch as the driver hands them
-out, with no check of order, types or text, no manifest, no fsync. Each round runs both, in processes of their own, one
-after the other; the ratio is of their medians, in seconds and, since other programs may take the cores, in CPU seconds.
-Then the command is killed (SIGKILL) at random times: what is left must not open as a table. Last, terms are accepted
-for the table, answered, and the ledger's chain and sums are looked at.
+Numerics, times, categories, truth values and gaps, in a PostgreSQL server of the benchmark's own (its programs must be
+installed), or in a SQLite or DuckDB file, in which rows lie in another order than that of their key. "plain": the same
+query in the same order, written to one zstd file batch by batch as the driver hands them out, with no check of order,
+types or text, no manifest, no fsync. Each round runs both, in processes of their own, one after the other; the ratio is
+of their medians, in seconds and, since other programs may take the cores, in CPU seconds. Then the command is killed
+(SIGKILL) at random times: what is left must not open as a table. Last, terms are accepted for the table, answered, and
+the ledger's chain and sums are looked at.
 
-    python benchmarks/snapshot.py [--rows 1000000] [--rounds 3] [--kills 20] [--seed 0]
+    python benchmarks/snapshot.py [--database postgresql|sqlite|duckdb] [--rows 1000000] [--rounds 3] [--kills 20]
 """
 
 import argparse
+import csv
 import json
 import random
 import resource
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,16 +51,30 @@ FROM generate_series(1, {rows}) i;
 ANALYZE loans;
 """
 QUERY = "SELECT * FROM loans"
+FILE = """
+CREATE TABLE loans (
+  id BIGINT PRIMARY KEY, amount DOUBLE, income DOUBLE, dti DOUBLE, fico INTEGER, term INTEGER, rate DOUBLE,
+  grade VARCHAR(1), state VARCHAR(2), purpose VARCHAR(20), employed BOOLEAN, opened DATE, issued TIMESTAMP,
+  seen TIMESTAMP, balance DOUBLE, fees DOUBLE, late INTEGER, accounts INTEGER, score DOUBLE, note VARCHAR(32),
+  defaulted BOOLEAN)
+"""
 PLAIN = """
 import sys
-import adbc_driver_postgresql.dbapi, pyarrow.parquet
-uri, query, file = sys.argv[1:]
-with adbc_driver_postgresql.dbapi.connect(uri) as connection, connection.cursor() as cursor:
-    cursor.execute(query)
-    rows = cursor.fetch_record_batch()
-    with pyarrow.parquet.ParquetWriter(file, rows.schema, compression="zstd") as writer:
-        for batch in rows:
-            writer.write_batch(batch)
+import adbc_driver_manager.dbapi, pyarrow.parquet
+kind, place, query, file = sys.argv[1:]
+if kind == "duckdb":
+    from adbc_driver_duckdb import driver_path
+    how = (driver_path(), "duckdb_adbc_init", {"path": place, "access_mode": "READ_ONLY"})
+else:
+    driver = __import__(f"adbc_driver_{kind}")
+    how = (driver._driver_path(), None, {"uri": place})
+with adbc_driver_manager.dbapi.connect(how[0], entrypoint=how[1], db_kwargs=how[2]) as connection:
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        rows = cursor.fetch_record_batch()
+        with pyarrow.parquet.ParquetWriter(file, rows.schema, compression="zstd") as writer:
+            for batch in rows:
+                writer.write_batch(batch)
 """
 TERMS = """
 title = "Rates"
@@ -103,11 +122,57 @@ def snapshot(uri: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "parley", *map(str, words)]
 
 
-def compare(uri: str, folder: Path, rounds: int) -> None:
+def cells(rows: int, seed: int) -> Iterator[tuple[object, ...]]:
+    """Rows of loans for a file, in an order of their own."""
+    rng = random.Random(seed)
+    for place in rng.sample(range(rows), rows):
+        day = f"{rng.randint(2000, 2025)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+        gap, noted = rng.random() < 0.05, rng.random() < 0.5
+        yield (
+            place, round(40000 * rng.random(), 2), None if gap else rng.lognormvariate(10, 1), 45 * rng.random(),
+            rng.randint(600, 850), 36, 5 + 26 * rng.random(), rng.choice("ABCDE"), rng.choice(("CA", "NY", None)),
+            rng.choice(("car", "home", "debt")), rng.random() < 0.9, day, f"{day} 10:{rng.randint(10, 59)}:00",
+            None if gap else f"{day} 23:00:{rng.randint(10, 59)}", 1e6 * rng.random(), 100 * rng.random(),
+            rng.randint(0, 5), rng.randint(0, 30), rng.random(), f"{rng.getrandbits(128):032x}" if noted else None,
+            rng.random() < 0.1,
+        )  # fmt: skip
+
+
+def write_sqlite(file: Path, rows: int, seed: int) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(FILE)
+        connection.executemany(f"INSERT INTO loans VALUES ({', '.join('?' * 21)})", cells(rows, seed))
+
+
+def write_duckdb(file: Path, rows: int, seed: int) -> None:
+    import duckdb
+
+    with duckdb.connect(str(file)) as connection, tempfile.NamedTemporaryFile("w", suffix=".csv") as text:
+        csv.writer(text).writerows(cells(rows, seed))
+        text.flush()
+        connection.execute(f"{FILE}; COPY loans FROM '{text.name}' (HEADER false)")
+
+
+@contextmanager
+def filled(kind: str, folder: Path, rows: int, seed: int) -> Iterator[tuple[str, str]]:
+    """(URI of a database that has these rows, what its driver is told of where it is)."""
+    if kind == "postgresql":
+        from databases import postgres_server
+
+        with postgres_server() as server:
+            server.sql(LOANS.format(rows=rows))
+            yield server.uri, server.uri
+    else:
+        file = folder / "loans.db"
+        {"sqlite": write_sqlite, "duckdb": write_duckdb}[kind](file, rows, seed)
+        yield f"{kind}:{file}", str(file)
+
+
+def compare(kind: str, uri: str, place: str, folder: Path, rounds: int) -> None:
     """Print what both cost, and the ratio."""
     costs: dict[str, list[Cost]] = {"plain": [], "snapshot": []}
     for k in range(rounds):
-        plain = [sys.executable, "-c", PLAIN, uri, f"{QUERY} ORDER BY id", str(folder / "plain.parquet")]
+        plain = [sys.executable, "-c", PLAIN, kind, place, f"{QUERY} ORDER BY id", str(folder / "plain.parquet")]
         costs["plain"].append(measured(plain))
         shutil.rmtree(folder / "table", ignore_errors=True)
         costs["snapshot"].append(measured(snapshot(uri, folder / "table")))
@@ -174,22 +239,25 @@ def release(folder: Path, rows: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--database", choices=("postgresql", "sqlite", "duckdb"), default="postgresql")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    from databases import postgres_server
-
-    with postgres_server() as server, tempfile.TemporaryDirectory() as made:
+    with (
+        tempfile.TemporaryDirectory() as made,
+        filled(options.database, Path(made), options.rows, options.seed) as (uri, place),
+    ):
         folder = Path(made)
-        server.sql(LOANS.format(rows=options.rows))
-        compare(server.uri, folder, options.rounds)
+        compare(options.database, uri, place, folder, options.rounds)
         facts = json.loads((folder / "table" / "parley-snapshot.json").read_text())
         print(f"{facts['rows']:,} rows of {len(facts['columns'])} columns, {facts['version']}")
         began = time.perf_counter()
-        measured(snapshot(server.uri, folder / "timed"))
-        kill(server.uri, folder, options.kills, options.rows, time.perf_counter() - began, random.Random(options.seed))
+        measured(snapshot(uri, folder / "timed"))
+        if options.kills:
+            whole, rng = time.perf_counter() - began, random.Random(options.seed)
+            kill(uri, folder, options.kills, options.rows, whole, rng)
         release(folder, options.rows)
 
 

@@ -85,6 +85,23 @@ def test_the_command_says_what_it_took_and_what_to_do(home):
     assert "one person may stand in several rows" in snapshot(home, "may", joined).stderr.replace("\n", "")
 
 
+def test_a_query_may_stand_in_a_file_and_one_whose_order_will_not_stay_is_warned_of(home):
+    (home / "loans.sql").write_text("\ufeffSELECT id, y,\n  CAST(random() AS INTEGER) AS k FROM loans;\n-- of March\n")
+    place = ("owner", "snapshot", "--uri", f"sqlite:{home / 'bank.db'}", "--order-by", "id", "--to", home / "march")
+    said = run(*place, "--query-file", home / "loans.sql").stderr.replace("\n", " ")
+    assert "The query calls random(). A key made by that puts everybody at another place" in said
+    assert find_source(home / "march").manifest.query.startswith("SELECT id, y,\n")
+    (home / "latin.sql").write_bytes(b"SELECT '\xe4'")
+    for wrong, why in [
+        ((), "expected one of the two"),
+        (("--query-file", home / "loans.sql", "--query", QUERY), "expected one of the two"),
+        (("--query-file", home / "nowhere.sql"), r"cannot be read \(FileNotFoundError\)"),
+        (("--query-file", home / "latin.sql"), r"cannot be read \(UnicodeDecodeError\)"),
+    ]:
+        with pytest.raises(SettingError, match=why):
+            run(*place[:-1], home / "april", *wrong)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_told_to_stop_it_leaves_nothing(home, monkeypatch, number):
     real = signal.getsignal(number)
@@ -186,8 +203,18 @@ def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
         accept(home, "first")
 
 
-def test_terms_are_drafted_from_a_query_and_forecast_inside_from_its_folder(home):
-    database = ("--uri", f"sqlite:{home / 'bank.db'}", "--query", QUERY, "--order-by", "id", "--to", home / "bank-a")
+def test_terms_are_drafted_from_a_query_then_forecast_simulated_and_scored_from_its_folder(home):
+    (home / "loans.sql").write_text(QUERY)
+    database = (
+        "--uri",
+        f"sqlite:{home / 'bank.db'}",
+        "--query-file",
+        home / "loans.sql",
+        "--order-by",
+        "id",
+        "--to",
+        home / "bank-a",
+    )
     ends = [f"--bounds={column}=-5,5" for column in ("x0", "x1", "x2", "y")]
     how = ("--target", "y", "--features", "x0,x1,x2", "--write", home / "terms.toml", "--yes", "--columns", "lines")
     run("init", *how, *ends, *database)
@@ -196,6 +223,10 @@ def test_terms_are_drafted_from_a_query_and_forecast_inside_from_its_folder(home
     assert find_source(terms.owners[0].data).manifest.keys == ("id",)
     inside = run("forecast", home / "terms.toml", "--inside", home / "bank-a", "--owner", "bank-a", "--json")
     assert json.loads(inside.stdout)["inside"] is True
+    simulated = run("train", home / "terms.toml", "--replicates", 3, "--seed", 1, "--save", home / "m.json", "--json")
+    assert json.loads(simulated.stdout)["replicates"] == 3
+    scored = run("score", home / "m.json", home / "terms.toml", "--owner", "bank-a", "--json")
+    assert json.loads(scored.stdout)["rows"] == ROWS // 5
     wrong = ("--target", "nosuch", "--write", home / "other.toml", "--yes")
     with pytest.raises(ParleyError, match="nosuch"):
         run("init", *wrong, *database[:-1], home / "bank-b")

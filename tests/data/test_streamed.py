@@ -3,6 +3,7 @@ import time
 import traceback
 from io import StringIO
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ from parley.data import blocks, cluster, streamed, synthetic_lending
 from parley.data.arrow_cells import listed
 from parley.data.cells import LONGEST
 from parley.data.design import BLOCK, Design, Summable
+from parley.data.preparation import Preparation
+from parley.data.sources import held_table
 from parley.data.sources.parquet_folder import ParquetFolder
 from parley.data.streamed import StreamedDesign
 from parley.errors import DataError, SettingError, Unavailable
@@ -220,6 +223,31 @@ def test_an_owner_releases_from_a_folder(tmp_path):
     assert owner.ledger.account(terms.hash).spent == 1
 
 
+def test_a_study_holds_the_rows_of_a_folder_prepared_once(tmp_path, monkeypatch):
+    """Bit by bit the study of one file; an owner that only looks may hold them, too."""
+    table, terms = regression_table(ROWS), make_terms(ROWS, learning__horizon=3, model__holdout=0.2)
+    folder = parley.Owner("a", write_folder(tmp_path / "table", table))
+    prepared = mock.Mock(side_effect=Preparation.block, autospec=True)
+    with monkeypatch.context() as counting:
+        counting.setattr(Preparation, "block", lambda *each: prepared(*each))
+        found = [parley.train(terms, [folder], replicates=7, seed=seed).theta for seed in (1, 1, 2)]
+    first = prepared.call_count
+    assert found[0].tobytes() == found[1].tobytes() != found[2].tobytes()
+    assert found[0].tobytes() == parley.train(terms, [parley.Owner("a", table)], replicates=7, seed=1).theta.tobytes()
+    assert sum(len(each.args[1]) for each in prepared.call_args_list[:first]) == ROWS
+    owner = parley.Owner("a", held_table(tmp_path / "table"))
+    assert len(owner.prepare(terms).tables.held_out.in_memory()) == ROWS // 5
+    assert owner.table.digest() == folder.table.digest()
+
+
+def test_rows_that_this_machine_cannot_hold_are_refused_before_one_is_read(tmp_path, monkeypatch):
+    folder = write_folder(tmp_path / "table", regression_table(ROWS))
+    monkeypatch.setattr("os.sysconf", lambda name: 300 if name == "SC_PHYS_PAGES" else 1000)
+    assert parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.width == 3
+    with pytest.raises(DataError, match="prepared rows need 0 GB, this machine has 0; a release streams"):
+        parley.train(make_terms(ROWS), [parley.Owner("a", folder)])
+
+
 def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
     table = regression_table(ROWS)
     folder = write_folder(tmp_path / "table", table)
@@ -227,8 +255,6 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
         parley.Owner("a", folder).prepare(make_terms(100))
     with pytest.raises(DataError, match="cannot count each person's rows"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, privacy__person="x0"))
-    with pytest.raises(DataError, match="studies need one file"):
-        parley.train(make_terms(ROWS), [parley.Owner("a", folder)])
     with pytest.raises(DataError, match="column 'x9' is missing"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, model__features=["x9"]))
     with pytest.raises(DataError, match="sums over its rows only"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.cli.speeds import Speeds, read_paces
+from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
@@ -79,6 +80,7 @@ def forecast_command(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,
+    track: Track = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.
@@ -97,6 +99,9 @@ def forecast_command(
     paces = read_paces(terms, speeds)
     for file in (plot, write):
         require_folder(file)
+    require_store(track)
+    if track is not None and inside is not None:
+        raise SettingError("--track: expected no --inside beside it: what an owner sees of its rows is not kept")
     if plot is not None:
         from parley.report import figures  # a library that takes its time
 
@@ -108,6 +113,8 @@ def forecast_command(
     from parley.protocol.task import task_of
 
     if (own := task_of(terms).command("forecast")) is not None:
+        if track is not None:
+            raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
         own(terms, pilot, as_json)
         return
     known = source(pilot, moments, assume)
@@ -140,6 +147,11 @@ def forecast_command(
         figures.save(
             figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot
         )
+    if track is not None:
+        from parley.report.run_store import write_run
+        from parley.report.tracking import tracked_forecast
+
+        write_run(tracked_forecast(result, "parley forecast", seed), track)
     if as_json:
         print_json(content | {"noise": noise, "plan": planned}, inside=False)
         if proposal is not None:

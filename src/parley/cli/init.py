@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley.cli.forecast import show_plan
-from parley.cli.owner_snapshot import URI, AskPassword, take
+from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
 from parley.durable import require_folder
 from parley.errors import ParleyError, SettingError
@@ -116,6 +116,7 @@ def init_command(
         str | None, typer.Option("--uri", metavar="URI", help=f"Take one more table from a database. {URI}")
     ] = None,
     query: Annotated[str | None, typer.Option(metavar="SQL", help="With --uri: one row for one record.")] = None,
+    query_file: QueryFile = None,
     order_by: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="With --uri: the column that gives every row its place.")
     ] = None,
@@ -146,7 +147,7 @@ def init_command(
     from parley.report.terms_comments import head_lines, next_steps, with_hosts
 
     require_folder(write)
-    taken = _from_database(uri, query, order_by or (), to, ask_password)
+    taken = _from_database(uri, query_text(query, query_file), order_by or (), to, ask_password)
     files = [*(files or ()), *taken]
     if write.exists() and any(
         write.samefile(file) for file in (*files, *([public] if public else [])) if file.exists()

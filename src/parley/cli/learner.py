@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.cli.propose import proposal_command, propose_command
+from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.extras import extras
@@ -39,6 +40,7 @@ def run_command(
         Path | None,
         typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it."),
     ] = None,
+    track: Track = None,
     anyway: Annotated[
         bool,
         typer.Option(
@@ -61,6 +63,7 @@ def run_command(
     terms.require_shared_sample()
     for file in (save, save_own, checkpoint):
         require_folder(file)
+    require_store(track)
     from parley.learning.connections import open_federation
     from parley.learning.deployed import learn, prepare_run
     from parley.learning.run_options import RunOptions
@@ -68,6 +71,8 @@ def run_command(
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     if (other := task_of(terms).command("learner run")) is not None:
+        if track is not None:
+            raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
         options = RunOptions(addresses=owners, resume=resume, deadline=deadline, checkpoint=kept)
         other(terms, replace(options, save=save, save_own=save_own, anyway=anyway, as_json=as_json))
         return
@@ -91,6 +96,11 @@ def run_command(
         federation.close()
     if save_own is not None and result.own_model is not None:
         result.own_model.save(save_own)
+    if track is not None:
+        from parley.report.run_store import write_run
+        from parley.report.tracking import tracked_training
+
+        write_run(tracked_training(result, "parley learner run", heads=federation.heads), track)
     if as_json:
         print_json(
             result.to_json()

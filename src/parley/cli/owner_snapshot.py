@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, warn
 
@@ -19,12 +20,14 @@ URI = (
     "The database: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE. Never with a password: that comes "
     "from PGPASSFILE, PGPASSWORD or --ask-password."
 )
+QueryFile = Annotated[
+    Path | None, typer.Option("--query-file", metavar="FILE", help="The query in a file, instead of --query.")
+]
 AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the database's password, unseen.")]
 
 
 def snapshot_command(
     uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
-    query: Annotated[str, typer.Option(metavar="SQL", help="What to take: one row for one record.")],
     order_by: Annotated[
         list[str],
         typer.Option(
@@ -33,6 +36,8 @@ def snapshot_command(
         ),
     ],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the table goes; must not exist yet.")],
+    query: Annotated[str | None, typer.Option(metavar="SQL", help="What to take: one row for one record.")] = None,
+    query_file: QueryFile = None,
     ask_password: AskPassword = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the manifest, less its digest, as one JSON object.")
@@ -47,7 +52,10 @@ def snapshot_command(
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
     loans-2026-03
     """
-    manifest, spreads = take(uri, query, order_by, to, ask_password)
+    asked = query_text(query, query_file)
+    if asked is None:
+        raise SettingError("--query SQL or --query-file FILE: expected one of the two")
+    manifest, spreads = take(uri, asked, order_by, to, ask_password)
     if as_json:
         told = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
         print_json({**told, "spreads": list(spreads)}, inside=False)
@@ -63,6 +71,18 @@ def snapshot_command(
     )
 
 
+def query_text(query: str | None, file: Path | None) -> str | None:
+    """The query, as it was given or as it stands in a file; None where there is neither."""
+    if file is None:
+        return query
+    if query is not None:
+        raise SettingError("--query SQL or --query-file FILE: expected one of the two")
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeError) as error:
+        raise SettingError(f"--query-file {file}: cannot be read ({type(error).__name__}); expected SQL") from None
+
+
 def take(
     uri: str, query: str, keys: Sequence[str], folder: Path, ask_password: bool
 ) -> "tuple[Manifest, tuple[str, ...]]":
@@ -74,9 +94,19 @@ def take(
     require_no_password(uri)
     password = typer.prompt("Password", hide_input=True, err=True) if ask_password else None
     request = Request(query, tuple(keys))
-    with extras(), stopped_tidily(), open_database(uri, password) as database, progress_bar("taking rows") as progress:
+    with (
+        extras(),
+        stopped_tidily(),
+        open_database(uri, password, folder) as database,
+        progress_bar("taking rows") as progress,
+    ):
         if not database.tried:
             warn("This kind of database fits here, but nobody has tried it: look at what came out.")
+        if request.unstable:
+            warn(
+                f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. A key made by that puts "
+                "everybody at another place in the next snapshot: order by what is stored."
+            )
         plan = database.plan(request)
         manifest = take_snapshot(database, request, folder, progress, plan.rows)
     if plan.spreads:

@@ -8,6 +8,7 @@ import typer
 
 from parley.cli.acceptance import warn_of
 from parley.cli.speeds import Speeds, read_paces
+from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
@@ -72,6 +73,7 @@ def train_command(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")
     ] = None,
+    track: Track = None,
     anyway: Annotated[
         bool,
         typer.Option(
@@ -102,6 +104,7 @@ def train_command(
     paces = read_paces(terms, speeds)
     for file in (save, plot, shapes, report):
         require_folder(file)
+    require_store(track)
     if plot is not None or shapes is not None:
         from parley.report import figures  # a library that takes its time
 
@@ -114,6 +117,8 @@ def train_command(
     if (own := task_of(terms).command("train")) is not None:
         if plot is not None or report is not None:
             raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
+        if track is not None:
+            raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
         if cluster is not None:
             raise SettingError(f"--cluster: expected none for {terms.task}, whose tables are held here")
         given = (ledgers, lifetime, lifetime_delta)
@@ -159,6 +164,12 @@ def train_command(
         from parley.report.run_page import run_page
 
         report.write_text(run_page(result, expected), encoding="utf-8")
+    if track is not None:
+        from parley.report.run_store import write_run
+        from parley.report.tracking import tracked_training
+
+        ends = {owner.name: owner.ledger.account(terms.hash).head for owner in owners} if result.released else {}
+        write_run(tracked_training(result, "parley train", expected, ends, seed), track)
     if as_json:
         coding = coding_cost(terms)
         beside = {

@@ -73,7 +73,8 @@ class Cluster:
 
         while True:
             try:
-                wait(asked, timeout=PATIENCE)  # type: ignore[no-untyped-call, unused-ignore]
+                with self._client.as_current():  # which is nobody's default
+                    wait(asked, timeout=PATIENCE)  # type: ignore[no-untyped-call, unused-ignore]
                 return [each.result(timeout=ARRIVING * PATIENCE) for each in asked]
             except KilledWorker:
                 raise _WorkerLost from None

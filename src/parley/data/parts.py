@@ -1,6 +1,7 @@
 """The rows of a table, part by part in one fixed order, whatever it lies in; and which of them count where people have
 several."""
 
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -47,6 +48,17 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
         )
     require_columns(table.example, [privacy.person], name)
     return first_rows(table.frame([privacy.person]), privacy.person, privacy.records_per_person, name)
+
+
+def require_room(table: TableSource, rows: int, width: int) -> None:
+    """Refuse a table whose prepared rows, `width` numbers each with target and weight, this machine has no memory
+    for."""
+    needed, memory = 8 * rows * (width + 2), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        raise DataError(
+            f"{table.where}: its prepared rows need {needed / 1e9:.0f} GB, this machine has {memory / 1e9:.0f}; a "
+            f"release streams a folder of Parquet files, everything else takes some of its rows"
+        )
 
 
 def how_many(table: TableSource, kept: Kept) -> int:

@@ -23,7 +23,7 @@ from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
 from parley.data.holdout import divided, trained_places
-from parley.data.parts import counted_rows, how_many, parts_of
+from parley.data.parts import counted_rows, how_many, parts_of, require_room
 from parley.data.rounding import settle, sizes, standard
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.sources.rows import chosen_rows
@@ -329,6 +329,7 @@ class Preparation:
         require_records(terms, name, rows, f" ({len(source)} before keeping those that count per person)" * dropped)
         if source.streams:
             return self._streamed(source, columns)
+        require_room(source, rows, self.width)
         return self._gathered(parts_of(source, columns, kept), self.trained_on(rows), name)
 
     def design(self, frame: Rows, name: str) -> Design:

@@ -155,7 +155,9 @@ class StreamedDesign(Summable):
         return replace(self.batch(places), secret=True)
 
     def in_memory(self) -> Design:
-        raise DataError("a streamed table offers sums over its rows only; for studies and scores give one file")
+        raise DataError(
+            "a streamed table offers sums over its rows only; for scores open it by parley.data.sources.held_table"
+        )
 
     @property
     def studied(self) -> None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from parley.data.sources import TableSource, same_table
+from parley.data.sources import TableSource, held_table, same_table
 from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.owner.ledger import Ledger
@@ -21,7 +21,7 @@ from parley.terms import OwnerTerms, Terms
 
 def open_owners(terms: Terms) -> list[Owner]:
     """The owners with their tables, for a simulation."""
-    return [Owner(part.name, owner_table(part)) for part in terms.owners]
+    return [Owner(part.name, held_table(owner_table(part))) for part in terms.owners]
 
 
 def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
@@ -136,13 +136,13 @@ def require_own_tables(terms: Terms, tables: Mapping[str, TableSource]) -> None:
         )
 
 
-def table_of(part: OwnerTerms, data: Path | None) -> str:
-    """Where the table of the owner that asks lies: as it says itself, or as the terms do."""
+def table_of(part: OwnerTerms, data: Path | None) -> TableSource:
+    """The table of the owner that asks, for its own eyes: where it says itself, or where the terms do."""
     if data is None and part.data is None:
         raise SettingError(
             f"{part.name}: which table? Give --data TABLE; the terms name none (owners.{part.name}.data)"
         )
-    return owner_table(part) if data is None else str(data)
+    return held_table(owner_table(part) if data is None else str(data))
 
 
 def owner_table(part: OwnerTerms) -> str:

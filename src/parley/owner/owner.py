@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -248,14 +248,16 @@ class Owner:
         once."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in studies")
-        if self.table.streams:
-            raise DataError(
-                f"{self.name}: a folder of Parquet files is streamed, which is for releases; studies need one file"
-            )
-        copy = Owner(self.name, self.table, noise=self.noise if self.noise.safe else FastNoise(seed))
+        own = self._holding if self.table.streams else self
+        copy = Owner(self.name, own.table, noise=self.noise if self.noise.safe else FastNoise(seed))
         copy._replicates = (replicates,)
-        copy._prepared = self._prepared  # the table is prepared once for all studies
+        copy._prepared = own._prepared  # the table is prepared once for all studies
         return copy
+
+    @cached_property
+    def _holding(self) -> "Owner":
+        """The same owner, its prepared rows held in memory."""
+        return Owner(self.name, self.table.gathered())
 
     def _tables(self, setup: Setup) -> Tables:
         """The table prepared; rows that other terms prepared alike are not prepared again."""

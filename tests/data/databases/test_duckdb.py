@@ -72,6 +72,8 @@ def test_every_cell_comes_out_as_it_was_declared(people, tmp_path):
         ("id, huge", "is declared as HUGEINT"),
         ("id, list", "is declared as INTEGER[]"),
         ("id, NULL AS gap", "is declared as"),
+        ("id, id", "two columns one name"),
+        ("id, money AS ID", "two columns one name, capitals aside"),
         ("id, ever", "in no calendar"),
         ("id, TIMETZ '10:00:00+02' AS there", "is declared as TIME WITH TIME ZONE"),
         ("id, '101'::BIT AS bits", "is declared as BIT"),
@@ -123,8 +125,7 @@ MANY = "CREATE TABLE t AS SELECT (i * 7919) % 400009 AS id, repeat(md5(i::VARCHA
 
 
 def test_what_it_sorts_on_disk_is_for_its_account_alone_and_gone_after_a_kill_with_the_next(tmp_path, monkeypatch):
-    monkeypatch.setitem(duckdb_file.SETTINGS, "memory_limit", "48MB")
-    monkeypatch.setitem(duckdb_file.SETTINGS, "threads", "2")
+    monkeypatch.setattr(duckdb_file, "MEMORY", (48,))
     uri = write_duckdb(tmp_path / "t.duckdb", MANY)
     (tmp_path / "t.duckdb").chmod(0o600)
     request = Request("SELECT * FROM t", ("id",))
@@ -144,6 +145,22 @@ def test_what_it_sorts_on_disk_is_for_its_account_alone_and_gone_after_a_kill_wi
         assert not any(each.exists() for each in left)
         assert len(list(tmp_path.iterdir())) == 2
     assert [each.name for each in tmp_path.iterdir()] == ["t.duckdb"]
+
+
+def test_rows_that_are_too_long_for_little_memory_get_more_and_at_last_a_sentence(tmp_path, monkeypatch):
+    long = "SELECT (i * 7919) % 40009 AS id, repeat(md5(i::VARCHAR), 50) AS s FROM range(40000) r(i)"
+    uri = write_duckdb(tmp_path / "t.duckdb", f"CREATE TABLE t AS {long}")
+    (tmp_path / "taken").mkdir()
+    for limits in ((16,), (16, 512)):
+        monkeypatch.setattr(duckdb_file, "MEMORY", limits)
+        with open_database(uri, beside=tmp_path / "taken" / "table") as database:
+            assert all(each.name.endswith(".parley-unfinished") for each in (tmp_path / "taken").iterdir())
+            if limits[-1] == 512:
+                assert take_snapshot(database, Request("FROM t", ("id",)), tmp_path / "taken" / "table").rows == 40000
+            else:
+                with pytest.raises(ParleyError, match=f"too long to be sorted in {limits[-1]} MB"):
+                    take_snapshot(database, Request("FROM t", ("id",)), tmp_path / "taken" / "table")
+    assert [each.name for each in (tmp_path / "taken").iterdir()] == ["table"]
 
 
 def test_where_nothing_may_be_written_beside_the_file_rows_stay_in_memory(people, monkeypatch):

@@ -8,7 +8,7 @@ from samples import make_terms, regression_table
 
 import parley
 from parley.data.digest import digested_table
-from parley.data.sources import open_table, same_table
+from parley.data.sources import find_source, open_table, same_table
 from parley.data.table import numbers
 from parley.decisions.forecasting.known_columns import Wishes
 from parley.decisions.forecasting.terms_from_files import draft
@@ -161,3 +161,17 @@ def test_init_reads_a_table_in_a_store(tables, tmp_path):
     address = tables[1]["t.parquet"]
     made = draft([Path(address)], Wishes(target="y", public=tmp_path / "public.csv"))  # as a command line has it
     assert [(part.name, part.records, part.data) for part in made.terms.owners] == [("t", 400, address)]
+
+
+@pytest.mark.parametrize("address", ["gs://bucket/t.parquet", "abfs://container@account/t.parquet"])
+def test_of_a_store_that_nobody_has_tried_messages_say_so(address, monkeypatch):
+    def store(address):
+        raise OSError("no answer")
+
+    monkeypatch.setattr("parley.data.sources.stores._store", store)
+    with pytest.raises(DataError, match=r"cannot be read \(OSError\); of object stores only S3 has been tried here"):
+        open_table(address)
+    monkeypatch.setattr("parley.data.sources.stores.StoredFile.is_folder", lambda file: False)
+    (remark,) = find_source(address).remarks
+    assert remark.startswith(f"The table lies at {address}; of object stores only S3 has been tried")
+    assert find_source("s3://bucket/t.parquet").remarks == ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from parley.data.databases.database import Database
 from parley.data.databases.duckdb_file import DuckDb
@@ -22,9 +23,10 @@ DATABASES: dict[str, Callable[[Address, str | None], Database]] = {
 
 
 @contextmanager
-def open_database(uri: str, password: str | None = None) -> Iterator[Database]:
-    """The database of a URI, within a transaction that ends with this block."""
-    address = parse_uri(uri)
+def open_database(uri: str, password: str | None = None, beside: Path | None = None) -> Iterator[Database]:
+    """The database of a URI, within a transaction that ends with this block; `beside`: the folder that will hold rows,
+    beside which some may lie while they are sorted."""
+    address = parse_uri(uri, beside)
     if address.scheme not in DATABASES:
         raise SettingError(f"--uri: no database is known by its beginning; expected one of {', '.join(DATABASES)}")
     database = DATABASES[address.scheme](address, password)

@@ -4,6 +4,7 @@ Formal guarantee: the type of a column is what the database declares, or what a 
 hold. No message quotes a cell: what a driver says is not passed on, only its code (`discreet`).
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from parley.data.sources.manifest import statement, without_literals
 from parley.errors import DatabaseError, ParleyError
 
 # What a person has to know of an error, by the first characters of an SQLSTATE; the longest that fits.
@@ -31,6 +33,12 @@ _STATES = {
 }
 
 
+# Functions of which a key would have another value in the next snapshot.
+_UNSTABLE = re.compile(
+    r"\b(random\w*|rand|gen_random_uuid|uuid|uuidv\d|uuid_generate_v\w+|newid|nextval|clock_timestamp|row_number)\s*\(",
+    re.IGNORECASE,
+)
+
 UNREAD = "not all rows of the query can be read; does it end well in the database's own shell?"
 
 
@@ -44,7 +52,12 @@ class Request:
     @property
     def source(self) -> str:
         """The query as a part of another one."""
-        return f"(\n{self.query.strip().rstrip(';')}\n)"
+        return f"(\n{statement(self.query)}\n)"
+
+    @property
+    def unstable(self) -> tuple[str, ...]:
+        """Functions that the query calls and that may say something else next time; it does not look into views."""
+        return tuple(sorted({name.lower() for name in _UNSTABLE.findall(without_literals(self.query))}))
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,10 @@ class Plan:
 
     rows: int | None
     spreads: tuple[str, ...]
+
+
+class OutOfMemoryError(DatabaseError):
+    """A database has too little memory for the query."""
 
 
 class Database(ABC):
@@ -102,7 +119,8 @@ def discreet(server: str, trouble: str = "the query cannot be answered") -> Iter
     except (ParleyError, ModuleNotFoundError):
         raise
     except Exception as error:  # drivers have no common kind of error
-        raise DatabaseError(f"{server}: {trouble} ({_reason(error)})") from None
+        kind = OutOfMemoryError if "Out of Memory Error" in str(error) else DatabaseError
+        raise kind(f"{server}: {trouble} ({_reason(error)})") from None
 
 
 def _reason(error: Exception) -> str:

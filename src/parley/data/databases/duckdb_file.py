@@ -1,29 +1,27 @@
-"""DuckDB: a file, opened to read; what it reads lies in that file alone, and what it sorts on disk lies beside it, in a
-folder for this account alone."""
+"""DuckDB: a file, opened to read; what it reads lies in that file alone, and what it sorts on disk lies beside the
+snapshot, in a folder for this account alone."""
 
 import json
-import os
-import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from parley.data.databases.adbc import AdbcDatabase
-from parley.data.databases.database import Column, Plan, Request, discreet, quoted
+from parley.data.databases.database import Column, OutOfMemoryError, Plan, Request, discreet, quoted
 from parley.data.databases.plain_types import plain_type
-from parley.data.databases.unfinished import unfinished_folder
+from parley.data.databases.unfinished import sorting_folder
 from parley.data.databases.uri import Address
-from parley.errors import DatabaseError
+from parley.errors import DatabaseError, DataError
 
 SETTINGS = {
     "access_mode": "READ_ONLY",
     "enable_external_access": "false",  # other files are no part of the transaction
     "autoinstall_known_extensions": "false",
-    "memory_limit": "256MB",
+    "threads": "2",  # each needs memory of its own
 }
+MEMORY = (128, 256, 512, 1024, 2048)  # MB in which rows are sorted: the more of these, the longer they are
 # what Arrow has no type for, rounds, or hands out as something else
 _WIDE = {"HUGEINT", "UHUGEINT", "BIGNUM", '"NULL"', "TIME WITH TIME ZONE", "BIT"}
 
@@ -57,7 +55,12 @@ class DuckDb(AdbcDatabase):
 
         file = address.file
         with ExitStack() as ending:
-            options = {**SETTINGS, "path": str(file), "temp_directory": _sorting_folder(file, ending)}
+            options = {
+                **SETTINGS,
+                "path": str(file),
+                "temp_directory": ending.enter_context(sorting_folder(address.beside or file)),
+            }
+            options["memory_limit"] = f"{MEMORY[0]}MB"
             with discreet(f"duckdb:{file}", "it cannot be opened to read; does another program write to it?"):
                 connection = dbapi.connect(
                     driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=False
@@ -75,6 +78,10 @@ class DuckDb(AdbcDatabase):
     def columns(self, request: Request) -> tuple[Column, ...]:
         self._require_one_statement(request)
         fields = self.declared(f"SELECT * FROM {request.source} AS source")
+        if fields.names != self.declared(request.source).names:  # within another query the second has another name
+            raise DataError(
+                f"{self.server}: the query gives two columns one name, capitals aside; name each in it (AS)"
+            )
         types = [row[1] for row in self.rows(f"DESCRIBE SELECT * FROM {request.source} AS source")]
         return tuple(_column(field, declared) for field, declared in zip(fields, types, strict=True))
 
@@ -85,6 +92,24 @@ class DuckDb(AdbcDatabase):
     def sorted(self, key: Column) -> str:
         cell = f"source.{quoted(key.name)}"
         return f"encode({cell})" if key.declared == "VARCHAR" else cell  # by its bytes, whatever its collation
+
+    def batches(self, request: Request, columns: Sequence[Column]) -> Generator[pa.RecordBatch]:
+        """With more memory where rows are too long to be sorted in less. They are of one moment all the same: nobody
+        writes to a file that is open to read."""
+        for limit in MEMORY:
+            self.run(f"SET memory_limit = '{limit}MB'")
+            rows = super().batches(request, columns)
+            try:
+                first = next(rows, None)
+            except OutOfMemoryError:
+                with discreet(self.server):
+                    self._connection.rollback()
+                continue
+            if first is not None:
+                yield first
+                yield from rows
+            return
+        raise DatabaseError(f"{self.server}: its rows are too long to be sorted in {limit} MB; take fewer columns")
 
     def plan(self, request: Request) -> Plan:
         self._require_one_statement(request)
@@ -100,14 +125,6 @@ class DuckDb(AdbcDatabase):
             found = len(duckdb.extract_statements(f"SELECT * FROM {request.source} AS source"))
         if found != 1:
             raise DatabaseError(f"{self.server}: the query holds several statements; expected one that reads")
-
-
-def _sorting_folder(file: Path, ending: ExitStack) -> str:
-    """Where rows lie while they are sorted, for this account alone and gone at the end; nowhere (DuckDB's "") where
-    nothing may be written beside the file: then they have to fit into memory."""
-    if not os.access(file.parent, os.W_OK | os.X_OK):
-        return ""
-    return str(ending.enter_context(unfinished_folder(file.with_name(f"{file.name}.{secrets.token_hex(4)}"))))
 
 
 def _column(field: pa.Field, declared: str) -> Column:

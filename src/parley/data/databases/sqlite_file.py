@@ -1,4 +1,5 @@
-"""SQLite: a file, opened to read, through Python's own module.
+"""SQLite: a file, opened to read, through Python's own module; what it sorts on disk lies beside the snapshot, in a
+folder for this account alone.
 
 Its ADBC driver takes a column's type from the first rows. Here it is the declared one, or that of a cast in the query,
 and a cell that is not of it ends the snapshot: SQLite itself lets any cell into any column.
@@ -7,7 +8,7 @@ and a cell that is not of it ends the snapshot: SQLite itself lets any cell into
 import re
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import NoneType
 from typing import Any
 
@@ -15,8 +16,11 @@ import pyarrow as pa
 
 from parley.data.databases.database import UNREAD, Column, Database, Plan, Request, discreet, ordered, quoted
 from parley.data.databases.plain_types import not_as_declared
+from parley.data.databases.unfinished import sorting_folder
 from parley.data.databases.uri import Address
+from parley.errors import DatabaseError, DataError
 
+SORTS_IN = "PRAGMA temp_store_directory = '{}'"  # for all of this process, until it is empty again
 AT_ONCE = 4096  # rows that are held as Python has them
 VIEW, EMPTY = 'temp."parley view"', 'temp."parley types"'
 
@@ -60,27 +64,56 @@ class Sqlite(Database):
     def __init__(self, address: Address, password: str | None = None) -> None:
         file = address.file
         self.server, self.version = f"sqlite:{file}", f"SQLite {sqlite3.sqlite_version}"
-        with discreet(self.server, "it cannot be opened to read"):
+        with ExitStack() as ending, discreet(self.server, "it cannot be opened to read"):
+            folder = ending.enter_context(sorting_folder(address.beside or file))
             self._connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)
+            ending.callback(self._disconnect)
+            self._sort_in(folder)
             self._connection.execute("BEGIN")
             self._connection.execute("SELECT name FROM sqlite_schema").fetchone()  # the moment of all that is read
+            self._ending = ending.pop_all()
 
     def close(self) -> None:
+        self._ending.close()
+
+    def _disconnect(self) -> None:
+        with suppress(sqlite3.Error):
+            self._connection.rollback()
+            self._connection.execute(SORTS_IN.format(""))
         with suppress(sqlite3.Error):
             self._connection.close()
 
+    def _sort_in(self, folder: str) -> None:
+        """Rows that SQLite sorts lie in this folder, not where all accounts put what they need for a while; in memory
+        where it has no say in that."""
+        if folder:
+            self._connection.execute(SORTS_IN.format(folder.replace("'", "''")))
+        if not folder or self._connection.execute("PRAGMA temp_store_directory").fetchall() != [(folder,)]:
+            self._connection.execute("PRAGMA temp_store = MEMORY")
+
     def columns(self, request: Request) -> tuple[Column, ...]:
         """A view of the query tells what its columns are declared as, a table of no rows what its casts are."""
+        self._explained(request)
         declared = self._declared(VIEW, "VIEW", f"SELECT * FROM {request.source}")
         cast = self._declared(EMPTY, "TABLE", f"SELECT * FROM {request.source} LIMIT 0")
         names = [name for name, _ in declared]
+        self._require_names(names)
         types = [told or made for (_, told), (_, made) in zip(declared, cast, strict=True)]
-        return tuple(Column(_said(name, names), kind, _kind(kind)) for name, kind in zip(names, types, strict=True))
+        return tuple(Column(name, kind, _kind(kind)) for name, kind in zip(names, types, strict=True))
+
+    def _require_names(self, names: Sequence[str]) -> None:
+        """Refuse two columns of one name: SQLite calls the second of them `name:1`."""
+        for name in names:
+            stem, _, number = name.rpartition(":")
+            if number.isdigit() and stem in names:
+                raise DataError(
+                    f"{self.server}: the query gives two columns one name, or one the name {name!r}, which SQLite "
+                    f"gives the second; name each in it otherwise (AS)"
+                )
 
     def plan(self, request: Request) -> Plan:
-        statement = f"SELECT * FROM {request.source}"
-        lines = [row[3] for row in self._rows(f"EXPLAIN QUERY PLAN {statement}")]
-        found = {_TOGETHER[row[1]] for row in self._rows(f"EXPLAIN {statement}") if row[1] in _TOGETHER}
+        found = {_TOGETHER[row[1]] for row in self._explained(request) if row[1] in _TOGETHER}
+        lines = [row[3] for row in self._rows(f"EXPLAIN QUERY PLAN SELECT * FROM {request.source}")]
         found |= {
             "rows made one (DISTINCT or GROUP BY)" for line in lines if re.search("FOR (DISTINCT|GROUP BY)", line)
         }
@@ -116,6 +149,19 @@ class Sqlite(Database):
         self._rows(f"DROP {what} {name}")
         return [(row[1], row[2]) for row in found]
 
+    def _explained(self, request: Request) -> list[tuple[Any, ...]]:
+        """The steps of a query, which must need no values but those that it holds."""
+        with discreet(self.server):
+            try:
+                return self._connection.execute(f"EXPLAIN SELECT * FROM {request.source}").fetchall()
+            except sqlite3.ProgrammingError as error:
+                if "bindings" not in str(error):
+                    raise
+                raise DatabaseError(
+                    f"{self.server}: the query leaves a value open (?, :name, @name, $name); write it there, and text "
+                    "in quotes"
+                ) from None
+
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
         with discreet(self.server):
             return self._connection.execute(statement).fetchall()
@@ -124,12 +170,6 @@ class Sqlite(Database):
 def _kind(declared: str) -> pa.DataType:
     """The type of cells in a column that is declared so; none where nothing was declared."""
     return next((kind for words, kind in _KINDS if re.search(words, declared.upper())), pa.null())
-
-
-def _said(name: str, names: Sequence[str]) -> str:
-    """The name that a query gave a column: SQLite calls the second of one name `name:1`."""
-    stem, _, number = name.rpartition(":")
-    return stem if number.isdigit() and stem in names else name
 
 
 def _cell(column: Column) -> str:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -36,6 +37,18 @@ def unfinished_folder(folder: Path) -> Iterator[Path]:
                 shutil.rmtree(fresh)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def sorting_folder(beside: Path) -> Iterator[str]:
+    """Where a database may put rows that it sorts: a folder as above, beside this file or folder; nowhere ("") where
+    nothing may be written there."""
+    place = beside.absolute()
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        yield ""
+        return
+    with unfinished_folder(place.with_name(f"{place.name}.{secrets.token_hex(4)}")) as fresh:
+        yield str(fresh)
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -28,10 +28,12 @@ _HOSTS = re.compile(f"{_HOST}(,{_HOST})*")
 
 @dataclass(frozen=True)
 class Address:
-    """A URI without a password: the kind of database, and where it is."""
+    """A URI without a password: the kind of database, and where it is; `beside`: what rows may lie beside while they
+    are sorted, left out, the database's own file."""
 
     uri: str
     scheme: str
+    beside: Path | None = None
 
     @property
     def host(self) -> str:
@@ -52,7 +54,7 @@ class Address:
         return path.resolve()
 
 
-def parse_uri(uri: str) -> Address:
+def parse_uri(uri: str, beside: Path | None = None) -> Address:
     """A URI, if it holds no password."""
     require_no_password(uri)
     scheme, _, rest = uri.partition(":")
@@ -62,7 +64,7 @@ def parse_uri(uri: str) -> Address:
         host = ":"
     if not (rest and re.fullmatch("[a-zA-Z][a-zA-Z0-9+.-]*", scheme) and _HOSTS.fullmatch(host)):
         raise SettingError("--uri: expected such as postgresql://user@host:5432/database, sqlite:FILE or duckdb:FILE")
-    return Address(uri, scheme.lower())
+    return Address(uri, scheme.lower(), beside)
 
 
 def require_no_password(uri: str) -> None:

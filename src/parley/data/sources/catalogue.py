@@ -104,9 +104,9 @@ def open_table(table: Table, separator: str | None = None, encoding: str | None 
 
 
 def held_table(table: Table) -> TableSource:
-    """The same with all rows in memory, also of what would be streamed: for an owner's own look at its rows."""
-    source = find_source(table)
-    return FrameTable(source.frame()) if source.streams else source
+    """The source of what is given as a table, its prepared rows held also where they would be streamed: for studies,
+    and for an owner's own look at its rows."""
+    return find_source(table).gathered()
 
 
 def read_table(table: Table) -> pd.DataFrame:

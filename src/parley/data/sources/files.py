@@ -30,6 +30,11 @@ class DataFile(ABC):
         """The last part of that."""
         return self.where.rpartition("/")[2]
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences that whoever accepts terms for its table should read, of where it lies."""
+        return ()
+
     @abstractmethod
     def stamp(self) -> Stamp:
         """What tells this version of the file from another one."""

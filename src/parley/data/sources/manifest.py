@@ -6,6 +6,7 @@ It is written last. A folder that has one and not all of its files, or other one
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,6 +17,9 @@ from parley.errors import DataError
 
 MANIFEST = "parley-snapshot.json"
 FORMAT = "parley-snapshot-1"
+_NOTE = r"--[^\n]*|/\*.*?\*/"
+_NOTES = re.compile(_NOTE, re.DOTALL)
+_TOKENS = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;|{_NOTE}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Manifest:
     def origin(self) -> Origin:
         """Server and query, however the latter is spaced, ended and capitalised: a later snapshot of the same has the
         same."""
-        query = " ".join(self.query.rstrip("; \t\r\n").split()).casefold()
+        query = " ".join(statement(self.query).split()).casefold()
         queries = frozenset(_digest(name, query) for name in (self.server, self.identity) if name)
         named = sorted((name, declared) for name, declared, _ in self.columns)
         return Origin(queries, _digest(self.server.partition(":")[0], self.keys, named))
@@ -60,6 +64,27 @@ class Manifest:
             "Who is in the result of the query, and so the number of rows, counts as public too: a person is replaced "
             "by one who would be in it."
         )
+
+
+def statement(query: str) -> str:
+    """A query without what ends it: a semicolon, and notes behind that.
+
+    >>> statement("SELECT ';' AS a FROM t; -- of March")
+    "SELECT ';' AS a FROM t"
+    """
+    end = next((token.start() for token in _TOKENS.finditer(query) if token[0] == ";"), len(query))
+    if _NOTES.sub("", query[end:]).strip("; \t\r\n"):  # several, or text that is quoted otherwise
+        return query.strip("; \t\r\n")
+    return query[:end].strip()
+
+
+def without_literals(query: str) -> str:
+    """A query without its texts, quoted names and notes.
+
+    >>> without_literals("SELECT 'random()', id -- random()")
+    'SELECT , id '
+    """
+    return _TOKENS.sub(lambda token: token[0] if token[0] == ";" else "", query)
 
 
 def _digest(*facts: Any) -> str:

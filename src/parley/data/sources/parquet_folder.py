@@ -74,7 +74,10 @@ class ParquetFolder(ColumnarTable):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return () if self.manifest is None else (self.manifest.sentence(),)
+        return super().remarks if self.manifest is None else (self.manifest.sentence(),)
+
+    def gathered(self) -> "GatheredFolder":
+        return GatheredFolder(self.place)
 
     def digest(self) -> bytes:
         found = super().digest()
@@ -88,6 +91,12 @@ class ParquetFolder(ColumnarTable):
     def _path(self, file: DataFile) -> str:
         """As seen from the folder."""
         return file.where[len(self.where.rstrip("/")) :].lstrip("/")
+
+
+class GatheredFolder(ParquetFolder):
+    """The same folder where nothing is released and prepared rows are held, as those of a file are."""
+
+    streams: ClassVar[bool] = False
 
 
 def _declared(file: DataFile) -> tuple[int, tuple[str, ...]]:

@@ -108,6 +108,10 @@ class TableSource(ABC):
             return False
         return True
 
+    def gathered(self) -> "TableSource":
+        """The same table as one whose prepared rows are held in memory; itself where they are anyway."""
+        return self
+
     def require_header(self) -> None:
         """Refuse names of columns that would not be found as they are written."""
         return
@@ -140,8 +144,8 @@ class TableSource(ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences that whoever accepts terms for this table should read, of where it comes from."""
-        return ()
+        """Sentences that whoever accepts terms for this table should read, of where it comes from and lies."""
+        return tuple(remark for part in self.parts[:1] for remark in part.remarks)
 
     @property
     def likeness(self) -> Hashable | None:

@@ -6,7 +6,10 @@ address that holds a key is refused, and no key is kept, pickled or quoted here.
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +19,8 @@ import pyarrow.fs as arrow_fs
 from parley.data.sources.files import DataFile, Stamp, discreet
 from parley.errors import DataError
 
+UNTRIED = "of object stores only S3 has been tried here: look at what comes of it"
+PATIENCE = timedelta(seconds=20)  # for a store that does not answer
 _ADDRESS = re.compile(r"(s3|gs|abfss?)://([^/]+)(/.*)?", re.DOTALL)
 
 
@@ -40,9 +45,22 @@ class StoredFile(DataFile):
     def where(self) -> str:
         return self.address
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return () if self.address.startswith("s3:") else (f"The table lies at {self.address}; {UNTRIED}.",)
+
+    @contextmanager
+    def _discreet(self) -> Iterator[None]:
+        """What a store says becomes one sentence of ours, with a note where nobody has tried its kind."""
+        try:
+            with discreet(self.where):
+                yield
+        except DataError as error:
+            raise (DataError(f"{error}; {UNTRIED}") if self.remarks else error) from None
+
     def stamp(self) -> Stamp:
         """Address, size and ETag: whoever writes an object gives it a new one."""
-        with discreet(self.where), self.opened() as file:
+        with self._discreet(), self.opened() as file:
             about: dict[str, Any] = file.metadata() or {}
             tag = about.get("ETag")
             if not tag:
@@ -50,7 +68,7 @@ class StoredFile(DataFile):
             return self.address, file.size(), bytes(tag)
 
     def size(self) -> int:
-        with discreet(self.where), self.opened() as file:
+        with self._discreet(), self.opened() as file:
             return int(file.size())
 
     def opened(self) -> pa.NativeFile:
@@ -58,7 +76,7 @@ class StoredFile(DataFile):
         return store.open_input_file(path)
 
     def is_folder(self) -> bool:
-        with discreet(self.where):
+        with self._discreet():
             store, path = _store(self.address)
             kind = store.get_file_info(path).type
         if kind is arrow_fs.FileType.NotFound:
@@ -66,7 +84,7 @@ class StoredFile(DataFile):
         return bool(kind is arrow_fs.FileType.Directory)
 
     def below(self) -> list[DataFile]:
-        with discreet(self.where):
+        with self._discreet():
             store, path = _store(self.address)
             found = store.get_file_info(arrow_fs.FileSelector(path, recursive=True))
         start = self.address.rstrip("/")
@@ -84,6 +102,8 @@ def _store(address: str) -> tuple[arrow_fs.FileSystem, str]:
     path = path.rstrip("/")
     if scheme == "s3":
         return _s3(path.partition("/")[0], _endpoint()), path
+    if scheme == "gs":
+        return arrow_fs.GcsFileSystem(retry_time_limit=PATIENCE), path
     store, found = arrow_fs.FileSystem.from_uri(address)
     return store, found.rstrip("/")
 

@@ -44,10 +44,10 @@ def recommend_command(
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if terms.task != "ratings" or model.item_names != item_names(terms.model):
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
-    where = table_of(terms.owner(owner), data)
-    own = rating_preparation(terms.model).read(where, terms, owner)
+    table = table_of(terms.owner(owner), data)
+    own = rating_preparation(terms.model).read(table, terms, owner)
     if user not in own.user_names:
-        raise SettingError(f"--user: no such user in the column {terms.model.user!r} of {where}")
+        raise SettingError(f"--user: no such user in the column {terms.model.user!r} of {table.where}")
     names = [item] if item is not None else model.recommend(own, user, best)
     found = [(name, model.predict(own, user, name)) for name in names]
     if as_json:
