@@ -18,6 +18,7 @@ version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["examples"]
 default_role = "literal"  # docstrings write names as Markdown does
+smartquotes_action = "q"  # quotes alone: two hyphens begin an option
 
 myst_heading_anchors = 3  # links such as terms.md#columns-as-they-are lead where they lead elsewhere
 

@@ -97,7 +97,7 @@ def _shown(cell: Mapping[str, Any]) -> Iterator[str]:
         elif "text/markdown" in data:
             yield "".join(data["text/markdown"])
         elif "text/html" in data:
-            table = "".join(data["text/html"]).replace('class="dataframe"', 'class="docutils align-default"')
+            table = "".join(data["text/html"]).replace('border="1" class="dataframe"', 'class="docutils align-default"')
             yield f"```{{raw}} html\n{table}\n```"
         elif plain:
             yield f"```text\n{plain.rstrip()}\n```"

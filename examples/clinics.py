@@ -18,9 +18,17 @@ import parley
 
 # %% tags=["parameters"]
 PATIENTS = {
-    "birch": 120, "cedar": 150, "elm": 190, "fir": 240, "hazel": 300, "larch": 380, "maple": 480, "oak": 600,
-    "pine": 760, "university": 12_000,
-}  # fmt: skip
+    "birch": 120,
+    "cedar": 150,
+    "elm": 190,
+    "fir": 240,
+    "hazel": 300,
+    "larch": 380,
+    "maple": 480,
+    "oak": 600,
+    "pine": 760,
+    "university": 12_000,
+}
 RUNS = 20
 SEED = 1
 
@@ -38,17 +46,19 @@ rng = np.random.default_rng(SEED)
 
 def patients(count, habit):
     """So many patients of one clinic, and how many days each stayed."""
-    table = pd.DataFrame({
-        "age": rng.integers(30, 90, count),
-        "albumin": rng.normal(38, 5, count).round(1),
-        "creatinine": rng.lognormal(0, 0.3, count).round(2),
-        "earlier_visits": rng.poisson(1.0, count),
-        "pressure": rng.normal(130, 18, count).round(),
-        "pulse": rng.normal(80, 12, count).round(),
-        "smoker": rng.integers(0, 2, count),
-        "ward": rng.choice(list(LONGER), count),
-        "weight": rng.normal(75, 14, count).round(),
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(30, 90, count),
+            "albumin": rng.normal(38, 5, count).round(1),
+            "creatinine": rng.lognormal(0, 0.3, count).round(2),
+            "earlier_visits": rng.poisson(1.0, count),
+            "pressure": rng.normal(130, 18, count).round(),
+            "pulse": rng.normal(80, 12, count).round(),
+            "smoker": rng.integers(0, 2, count),
+            "ward": rng.choice(list(LONGER), count),
+            "weight": rng.normal(75, 14, count).round(),
+        }
+    )
     usual = 0.05 * table["age"] - 0.12 * table["albumin"] + 1.5 * table["creatinine"] + 0.02 * table["pulse"]
     more = 0.8 * table["smoker"] + 0.6 * table["earlier_visits"] + table["ward"].map(LONGER)
     return table.assign(days=(5 + habit + usual + more + rng.normal(0, 3, count)).clip(0, 60).round(1))
@@ -105,8 +115,8 @@ terms = parley.load_terms(folder / "terms.toml")
 parley.report.summary(terms)
 
 # %% [markdown]
-# The last column is what a patient may ask about. Somebody who thought it as likely as not that this patient is in
-# the table, and who then sees everything that was sent, is still far from certain.
+# The sentence below the table is what a patient may ask about. Somebody who thought it as likely as not that this
+# patient is in the table, and who then sees everything that was sent, is still far from certain.
 #
 # How a budget is *spent* matters, too: in few loud rounds or in many quiet ones, from nothing or from the best fit of
 # the public rows. The planner tries it on public rows alone.

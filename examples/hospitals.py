@@ -40,11 +40,13 @@ folder.mkdir(exist_ok=True)
 for name, file in HOSPITALS.items():
     shutil.copyfile(Path(os.environ["PARLEY_DATA"]) / file, folder / f"{name}.csv")
 tables = {name: pd.read_csv(folder / f"{name}.csv") for name in HOSPITALS}
-pd.DataFrame({
-    "patients": {name: len(table) for name, table in tables.items()},
-    "healthy": {name: f"{(table['num'] == 0).mean():.0%}" for name, table in tables.items()},
-    "cells empty": {name: f"{table.isna().mean().mean():.0%}" for name, table in tables.items()},
-})  # fmt: skip
+pd.DataFrame(
+    {
+        "patients": {name: len(table) for name, table in tables.items()},
+        "healthy": {name: f"{(table['num'] == 0).mean():.0%}" for name, table in tables.items()},
+        "cells empty": {name: f"{table.isna().mean().mean():.0%}" for name, table in tables.items()},
+    }
+)
 
 # %% [markdown]
 # Only somebody who has all four tables can print this, and nobody should have them. It shows what we are up against:
@@ -58,8 +60,13 @@ pd.DataFrame({
 
 # %%
 RANGES = {
-    "age": (20, 90), "trestbps": (80, 200), "chol": (0, 500), "thalach": (60, 210), "oldpeak": (-2, 6), "ca": (0, 3),
-}  # fmt: skip
+    "age": (20, 90),
+    "trestbps": (80, 200),
+    "chol": (0, 500),
+    "thalach": (60, 210),
+    "oldpeak": (-2, 6),
+    "ca": (0, 3),
+}
 CODES = {
     "sex": ("0", "1"),
     "cp": ("1", "2", "3", "4"),

@@ -81,8 +81,8 @@ terms = parley.Terms.from_toml(AGREED + owners_part)
 parley.report.summary(terms)
 
 # %% [markdown]
-# Read the last column twice. An ε of 6 for everything that a reader ever rated is not a strong promise, and the table
-# says so. Noise is drawn for every book, so a stronger promise takes more readers beside books.
+# Read the last sentence twice. An ε of 6 for everything that a reader ever rated is not a strong promise, and it says
+# so. Noise is drawn for every book, so a stronger promise takes more readers beside books.
 #
 # ## Should we?
 #

@@ -23,9 +23,11 @@ from parley.report import training as trained
 from parley.report import verdict as judged
 from parley.report.what_if import meaning_words
 from parley.terms import Terms
+from parley.terms.sections import OWNER
 from parley.validate import upper
 
 Rows = Sequence[Sequence[str]]
+EXPLAINED = 8  # different epsilons that are put into words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,9 +87,12 @@ def summary(thing: Any) -> Summary:
     >>> print(summary(terms))
     Two clinics
     <BLANKLINE>
-    owner  records  ε (replace-one)              what that means to a person
-    a          400                1  a belief of 50.0% becomes 73.2% at most
-    b           90              0.5  a belief of 50.0% becomes 62.3% at most
+    owner  records  ε (replace-one)
+    a          400                1
+    b           90              0.5
+    <BLANKLINE>
+    ε = 0.5 means, about one person: a belief of 50.0% becomes 62.3% at most.
+    ε = 1 means, about one person: a belief of 50.0% becomes 73.2% at most.
     """
     several = list(thing) if isinstance(thing, Sequence) and not isinstance(thing, str) else []
     if several and all(isinstance(each, Verdict) for each in several):
@@ -105,13 +110,15 @@ def summary(thing: Any) -> Summary:
 
 
 def _of_terms(terms: Terms) -> Summary:
-    adjacency = Adjacency.of_unit(terms.privacy.unit)
-    rows = [["owner", "records", f"ε ({adjacency})", "what that means to a person"]]
-    for part in terms.owners:
-        epsilon = upper(terms.promised_epsilon(part.name))
-        words = meaning_words(epsilon, float(terms.privacy.delta))
-        rows.append([part.name, f"{part.records:,}", number(epsilon, side="above"), words])
-    return Summary(terms.title or "Terms", rows)
+    rows = [["owner", "records", f"ε ({Adjacency.of_unit(terms.privacy.unit)})"]]
+    promised = {part.name: upper(terms.promised_epsilon(part.name)) for part in terms.owners}
+    rows += [[part.name, f"{part.records:,}", number(promised[part.name], side="above")] for part in terms.owners]
+    delta, unit = float(terms.privacy.delta), OWNER if terms.privacy.unit == OWNER else task_of(terms).unit
+    said = [
+        f"ε = {number(epsilon, side='above')} means, about one {unit}: {meaning_words(epsilon, delta)}."
+        for epsilon in sorted({*promised.values()})[:EXPLAINED]
+    ]
+    return Summary(terms.title or "Terms", rows, said)
 
 
 def _of_forecast(result: Forecast) -> Summary:
