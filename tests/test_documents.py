@@ -42,7 +42,7 @@ holdout = 0.2
 intercept = true
 [learning]
 algorithm = "gradient-descent"
-horizon = 2
+horizon = 1
 start = "public"
 [privacy]
 clip = 40.0
