@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,8 @@ def _shown(cell: Mapping[str, Any]) -> Iterator[str]:
         data = output.get("data", {})
         plain = "".join(data.get("text/plain", output.get("text", "")))
         if "image/png" in data:
-            alt = re.sub(r"[\[\]\n]", " ", plain)
-            yield f"![{alt}](data:image/png;base64,{''.join(data['image/png']).replace(chr(10), '')})"
+            image = "".join(data["image/png"]).replace("\n", "")
+            yield f'```{{raw}} html\n<img alt="{escape(plain)}" src="data:image/png;base64,{image}">\n```'
         elif "text/markdown" in data:
             yield "".join(data["text/markdown"])
         elif "text/html" in data:

@@ -21,23 +21,29 @@ def owners_gains(
     came_out: str = "came out, on own held-out rows (90 %)",
 ) -> Figure:
     """What joining saves each owner, of its error alone: (low, mean, high) [owners, 3] as forecast, as it came out, or
-    both; the first owner on top."""
+    both; the first owner on top. Of a crowd every so many owners are named, and outcomes are dots without intervals."""
     count = len(names)
     figure = Figure(figsize=(7.6, 1.9 + 0.34 * min(count, NAMED)), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot())
     places = np.arange(count)[::-1].astype(float)
+    every = -(-count // NAMED)
+    crowd = every > 1
     apart = 0.16 if expected is not None and found is not None else 0.0
     axes.axvline(0, color=LIMIT, linewidth=1.0)
     if expected is not None:
         low, mean, high = np.asarray(expected).T
         label = "forecast, if owners differ much or not at all"
-        axes.hlines(places + apart, low, high, color=MUTED, linewidth=4, alpha=0.35, label=label)
-        axes.plot(mean, places + apart, linestyle="", marker="|", markersize=11, color=INK, label="forecast")
+        axes.hlines(places + apart, low, high, color=MUTED, linewidth=1 if crowd else 4, alpha=0.35, label=label)
+        line, mark = ("-", "") if crowd else ("", "|")
+        axes.plot(mean, places + apart, linestyle=line, marker=mark, markersize=11, color=INK, label="forecast")
     if found is not None:
         low, mean, high = np.asarray(found).T
-        axes.hlines(places - apart, low, high, color=TOGETHER, linewidth=1.4)
-        axes.plot(mean, places - apart, linestyle="", marker="o", color=TOGETHER, label=came_out)
-    every = -(-count // NAMED)
+        if not crowd:
+            axes.hlines(places - apart, low, high, color=TOGETHER, linewidth=1.4)
+        size, label = (3.5, came_out.removesuffix(" (90 %)")) if crowd else (6.0, came_out)
+        axes.plot(mean, places - apart, linestyle="", marker="o", markersize=size, color=TOGETHER, label=label)
+    if crowd:
+        axes.set_ylabel(f"{count} owners, one in {every} named")
     axes.set_yticks(places[::every], [_short(name) for name in names[::every]])
     axes.set_ylim(-0.7, count - 0.3)
     axes.set_xlim(*_reach([each for each in (expected, found) if each is not None]))
