@@ -160,8 +160,8 @@ parley.report.picture(result, forecast)
 parley.report.summary(result)
 
 # %% [markdown]
-# The joint model with noise is as good as one that all clinics would have trained with their tables on one heap. But
-# is it good for *each*? Every clinic finds out for itself, on the rows it held out, and tells nobody.
+# The joint model with noise is nearly as good as one that all clinics would have trained with their tables on one heap.
+# But is it good for *each*? Every clinic finds out for itself, on the rows it held out, and tells nobody.
 
 # %%
 verdicts = [parley.score(terms, owner, result.model) for owner in owners]
@@ -171,8 +171,8 @@ parley.report.picture(forecast, verdicts)
 parley.report.summary(verdicts)
 
 # %% [markdown]
-# Thirty held-out patients say little about one clinic: the intervals are wide. Over all of them the picture is the
-# one that was forecast, and it was forecast before anybody sent a number.
+# Thirty held-out patients say little about one clinic: the intervals are wide. Over all of them it is by and large what
+# was forecast, before anybody sent a number.
 #
 # In earnest it would be a release: noise that is safe to send, and a ledger at each clinic that debits every answer
 # before it leaves. A budget that is spent stays spent.
@@ -196,8 +196,8 @@ pd.DataFrame([left], index=["ε left for the rest of the table's life"])
 #
 # - Take out the university hospital: `terms.changed(only=[...])` and forecast again. Do nine clinics alone still
 #   gain?
-# - Let every clinic add its own noise: leave out `noise` and the hosts. Noise that is added ten times is ten times as
-#   much.
+# - Let every clinic add its own noise: leave out `noise` and the hosts. What is added ten times has ten times the
+#   variance.
 # - Ask for more privacy: at which ε does the smallest clinic stop gaining? The column *worth it from ε* knows.
 # - The same without code: `parley studio clinics/terms.toml` opens a page with a slider for every ε ([the
 #   studio](../docs/studio.md)).

@@ -136,9 +136,10 @@ pd.DataFrame({each.owner: {kind: getattr(each, kind)["auc"] for kind in kinds} f
 parley.report.summary(verdicts)
 
 # %% [markdown]
-# Mostly not, and the forecast did not promise it. Cleveland and Budapest have three hundred patients each and know
-# them better than anybody; only Long Beach, with gaps wherever one looks, comes out with a clearly better ranking
-# than it has alone. (Its interval is wide, as all are: sixty held-out patients.)
+# Mostly not, and the forecast did not promise it. Cleveland and Budapest have three hundred patients each and know them
+# better than anybody. Zurich and Basel, where hardly anybody is healthy, are too different from the others. Only Long
+# Beach, with gaps wherever one looks, comes out with a clearly better ranking than it has alone. (Its interval is wide,
+# as all are: sixty held-out patients.)
 #
 # So who needs this model? A fifth hospital, which has no table at all. That is what a forecast per owner is for: a
 # good joint model is not a reason for everybody to join, and those who do not gain may want to be asked nicely, or
