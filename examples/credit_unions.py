@@ -63,8 +63,9 @@ parley.report.summary(free)
 # else, the largest unions are better off alone, they leave, and so on, down to the smallest. Everyone would have
 # liked to stay.
 #
-# What would it take? We ask for a model whose training cost lies 0.7 % (`WANTED`) above that of a model without privacy,
-# and for the cheapest contracts under which nobody wants to leave; the members pay for them out of what they gain.
+# What would it take? We ask for a model whose training cost lies 0.7 % (`WANTED`) above that of a model without
+# privacy, and for the cheapest contracts under which nobody wants to leave; the members pay for them out of what they
+# gain.
 
 # %%
 deal = parley.negotiate(terms, target=WANTED, balance=True)
