@@ -134,7 +134,7 @@ parley.report.summary(proposal)
 
 # %%
 forecast = parley.forecast(terms)
-parley.report.picture(forecast)
+parley.report.figure(forecast)
 
 # %%
 parley.report.summary(forecast)
@@ -154,7 +154,7 @@ parley.report.summary(forecast)
 # %%
 owners = [parley.Owner(name, table) for name, table in tables.items()]
 result = parley.train(terms, owners, replicates=RUNS, seed=SEED)
-parley.report.picture(result, forecast)
+parley.report.figure(result, forecast)
 
 # %%
 parley.report.summary(result)
@@ -165,7 +165,7 @@ parley.report.summary(result)
 
 # %%
 verdicts = [parley.score(terms, owner, result.model) for owner in owners]
-parley.report.picture(forecast, verdicts)
+parley.report.figure(forecast, verdicts)
 
 # %%
 parley.report.summary(verdicts)

@@ -35,7 +35,7 @@ parley.report.summary(terms)
 
 # %%
 forecast = parley.forecast(terms)
-parley.report.picture(forecast)
+parley.report.figure(forecast)
 
 # %% [markdown]
 # From the smallest union on top to the bank at the bottom: who has few loans gains, who has many does not. And if
@@ -43,7 +43,7 @@ parley.report.picture(forecast)
 
 # %%
 own_noise = parley.forecast(parley.load_terms(folder / "own_noise.toml"))
-parley.report.picture(own_noise)
+parley.report.figure(own_noise)
 
 # %% [markdown]
 # Most still gain, but less: noise that is added fifteen times is louder than noise that is added once.
@@ -77,7 +77,7 @@ parley.report.summary(deal)
 # half of what they gain, and without it they would gain nothing.
 
 # %%
-parley.report.picture(deal)
+parley.report.figure(deal)
 
 # %% [markdown]
 # On the left, what the common ε is worth to each owner before payments: too small and the noise drowns everything,
@@ -96,7 +96,7 @@ parley.report.summary(result)
 
 # %%
 verdicts = [parley.score(agreed, owner, result.model) for owner in owners[:JUDGES]]
-parley.report.picture(parley.forecast(agreed), verdicts)
+parley.report.figure(parley.forecast(agreed), verdicts)
 
 # %%
 parley.report.summary(verdicts)

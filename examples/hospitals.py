@@ -126,7 +126,7 @@ parley.report.summary(result)
 
 # %%
 verdicts = [parley.score(terms, owner, result.model) for owner in owners]
-parley.report.picture(verdicts)
+parley.report.figure(verdicts)
 
 # %%
 kinds = ("together", "alone", "personal")

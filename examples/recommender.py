@@ -92,7 +92,7 @@ parley.report.summary(terms)
 # %%
 owners = [parley.Owner(name, table) for name, table in tables.items()]
 result = parley.train(terms, owners, seed=SEED)
-parley.report.picture(result)
+parley.report.figure(result)
 
 # %%
 parley.report.summary(result)

@@ -6,7 +6,7 @@ import pytest
 
 import parley
 from parley.errors import SettingError
-from parley.report import picture, summary
+from parley.report import figure, summary
 from parley.report.gains_figure import owners_gains
 
 STAKES = {"value": 1000.0, "privacy_cost": {"kind": "linear", "weight": 1.0}}
@@ -47,7 +47,7 @@ def test_a_forecast_is_shown_with_its_owners_and_verdicts(forecast):
     said = str(summary(forecast))
     assert said.startswith("Expected relative fitness")
     assert "Better for" in said
-    shown = picture(forecast)
+    shown = figure(forecast)
     assert "Expected to be better off together" in repr(shown)
     assert shown._repr_png_().startswith(b"\x89PNG")
 
@@ -56,7 +56,7 @@ def test_scores_are_drawn_over_the_forecast(terms, owners, result, forecast):
     verdicts = [parley.score(terms, owner, result.model) for owner in owners]
     assert "owners on their own rows" in summary(verdicts).headline
     assert "held-out rows of large" in summary(verdicts[0]).rows[0][0]
-    both, alone = picture(forecast, verdicts), picture(verdicts)
+    both, alone = figure(forecast, verdicts), figure(verdicts)
     assert "(forecast: " in both.words
     assert "(forecast: " not in alone.words
     axes = both.figure.axes[0]
@@ -65,7 +65,7 @@ def test_scores_are_drawn_over_the_forecast(terms, owners, result, forecast):
 
 def test_a_run_is_drawn_beside_its_forecast(result, forecast, tmp_path):
     assert "keep it inside" in str(summary(result))
-    shown = picture(result, forecast)
+    shown = figure(result, forecast)
     assert "forecast" in shown.words
     shown.save(tmp_path / "run.svg")
     assert (tmp_path / "run.svg").stat().st_size > 1000
@@ -73,7 +73,7 @@ def test_a_run_is_drawn_beside_its_forecast(result, forecast, tmp_path):
 
 def test_a_deal_and_a_plan_say_what_the_commands_say(terms):
     deal = parley.negotiate(terms)
-    assert summary(deal).headline in picture(deal).words
+    assert summary(deal).headline in figure(deal).words
     assert "truthfully" in str(summary(deal))
     assert summary(parley.plan(terms)).headline == "The same budgets, spent otherwise"
 
@@ -86,22 +86,22 @@ def test_names_are_no_markup(terms):
 
 
 def test_what_cannot_be_shown_is_refused(terms):
-    for show in (summary, picture):
+    for show in (summary, figure):
         with pytest.raises(SettingError, match="expected"):
             show(pd.DataFrame())
     with pytest.raises(SettingError, match="expected what forecast"):
-        picture(terms)
+        figure(terms)
 
 
 @pytest.mark.parametrize("count", [1, 3, 40, 400])
 def test_gains_of_any_number_of_owners_have_room(count):
     names = [f"owner {place} with a name that goes on and on" for place in range(count)]
     gains = np.linspace(-0.1, 0.2, count)[:, None] + [[-0.05, 0.0, 0.05]]
-    figure = owners_gains(names, gains, gains, "Better off together")
-    labels = figure.axes[0].get_yticklabels()
+    drawn = owners_gains(names, gains, gains, "Better off together")
+    labels = drawn.axes[0].get_yticklabels()
     assert 1 <= len(labels) <= 24
     assert max(len(label.get_text()) for label in labels) <= 26
-    assert figure.get_figheight() < 11
+    assert drawn.get_figheight() < 11
 
 
 def test_the_choice_of_an_option_is_checked():

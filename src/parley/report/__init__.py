@@ -1,4 +1,4 @@
-"""What people look at: figures, tables on the terminal, pages; `summary` and `picture` for a notebook.
+"""What people look at: figures, tables on the terminal, pages; `summary` and `figure` for a notebook.
 
 Names are looked up when they are first used: a command that prints a table does not wait for figures.
 """
@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from parley.report.pictures import picture
+    from parley.report.drawings import figure
     from parley.report.summaries import summary
 
-__all__ = ["picture", "summary"]
+__all__ = ["figure", "summary"]
 
-_HOME = {"picture": "pictures", "summary": "summaries"}
+_HOME = {"figure": "drawings", "summary": "summaries"}
 
 
 def __getattr__(name: str) -> Any:

@@ -29,7 +29,7 @@ SAID = 12  # owners in the words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Picture:
+class Drawing:
     """A figure that a notebook shows by itself, and what is seen there, in words."""
 
     figure: Figure
@@ -49,7 +49,7 @@ class Picture:
         figures.save(self.figure, path)
 
 
-def picture(thing: Any, beside: Any = None) -> Picture:
+def figure(thing: Any, beside: Any = None) -> Drawing:
     """The figure of a forecast, a deal or a result, beside what was found or foreseen.
 
     Parameters
@@ -63,32 +63,32 @@ def picture(thing: Any, beside: Any = None) -> Picture:
 
     Returns
     -------
-    Picture
+    Drawing
         Which a notebook shows; `save` writes it to a file.
 
     Examples
     --------
     >>> import parley
-    >>> picture("terms.toml")
+    >>> figure("terms.toml")
     Traceback (most recent call last):
     parley.errors.SettingError: str: expected what forecast, negotiate, train or score returned
     """
     if isinstance(thing, Forecast):
         return _gains(thing, None if beside is None else list(beside))
     if isinstance(thing, Negotiation):
-        return Picture(deal_figure(thing), f"What each budget is worth to its owner. {deal_headline(thing)}")
+        return Drawing(deal_figure(thing), f"What each budget is worth to its owner. {deal_headline(thing)}")
     if isinstance(thing, Sequence) and thing and all(isinstance(each, Verdict) for each in thing):
         return _gains(None, list(thing))
     terms = getattr(thing, "terms", None)
     own = task_of(terms).figure(thing) if isinstance(terms, Terms) else None
     if own is not None:
-        return Picture(own, " ".join(summary(thing).sentences[:1]))
+        return Drawing(own, " ".join(summary(thing).sentences[:1]))
     if not isinstance(thing, Result):
         raise SettingError(f"{type(thing).__name__}: expected what forecast, negotiate, train or score returned")
     return _path(thing, beside)
 
 
-def _path(result: Result, expected: Forecast | None) -> Picture:
+def _path(result: Result, expected: Forecast | None) -> Drawing:
     """Relative fitness by round, beside the forecast of the same terms."""
     if result.path is None:
         why = result.relative_fitness_undefined or "a release is measured by nobody"
@@ -96,10 +96,10 @@ def _path(result: Result, expected: Forecast | None) -> Picture:
     path = np.asarray(result.path)
     drawn = figures.fitness_path(path, forecast=None if expected is None else expected.path)
     words = f"Relative fitness over {len(path)} round(s): {np.median(path[-1]):.3g} at the end (median)"
-    return Picture(drawn, words + ("." if expected is None else f", forecast {expected.path[-1]:.3g}."))
+    return Drawing(drawn, words + ("." if expected is None else f", forecast {expected.path[-1]:.3g}."))
 
 
-def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Picture:
+def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing:
     """What joining saves each owner of its error alone, owners by their numbers of rows."""
     sizes = _sizes(expected, verdicts)
     foreseen = {} if expected is None else {owner.name: owner for owner in expected.owners}
@@ -113,7 +113,7 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Picture
     said = "; ".join(f"{name} {share(row[1])}" for name, row in zip(names[:SAID], ends, strict=False))
     more = f"; and {len(names) - SAID} more" if len(names) > SAID else ""
     drawn = owners_gains(names, forecast if foreseen else None, found if judged else None, title)
-    return Picture(drawn, f"{title}. Saved of the error alone: {said}{more}.")
+    return Drawing(drawn, f"{title}. Saved of the error alone: {said}{more}.")
 
 
 def _hoped(expected: Forecast) -> set[str]:
