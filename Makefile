@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Byte code is kept: the many processes that tests start need not compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test suite networks lint format manual bench clean
+.PHONY: demo test suite networks lint format manual notebooks bench clean
 
 demo: .venv/ready
 	$(BIN)/parley demo
@@ -41,6 +41,11 @@ format: .venv/ready-dev
 manual: .venv/ready-dev
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/manual
 	@echo "build/manual/index.html"
+
+# The notebooks of examples/, from the scripts beside them, run anew; hospitals needs its files in PARLEY_DATA.
+notebooks: .venv/ready-dev
+	$(INSTALL) -e ".[notebooks]"
+	$(BIN)/python docs/make_notebooks.py
 
 bench: .venv/ready-dev
 	$(INSTALL) -e ".[bench]"

@@ -45,6 +45,8 @@ LONG = (
     "tests/test_benchmarks.py",
     "tests/test_examples.py",
     "tests/test_tutorials.py",
+    "tests/test_documents.py",
+    "tests/test_notebooks.py",
     "tests/test_manual.py",
     "tests/papers/wu2019",
     "tests/decisions/forecasting",

@@ -1,8 +1,15 @@
 """The manual: every document of this folder, and the reference from docstrings (`make manual`)."""
 
+import json
+import sys
+from pathlib import Path
+
 from sphinx.application import Sphinx
 
 from parley import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+import make_notebooks
 
 project = "Parley"
 author = "the authors of Parley"
@@ -11,6 +18,7 @@ version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["examples"]
 default_role = "literal"  # docstrings write names as Markdown does
+smartquotes_action = "q"  # quotes alone: two hyphens begin an option
 
 myst_heading_anchors = 3  # links such as terms.md#columns-as-they-are lead where they lead elsewhere
 
@@ -28,10 +36,14 @@ _OUTSIDE = {"../README.md": "index.md", "../CONTRIBUTING.md": "taking_part.md"}
 
 
 def _inside(app: Sphinx, name: str, source: list[str]) -> None:
+    if name.startswith("notebooks/"):
+        file = make_notebooks.EXAMPLES / f"{Path(name).name}.ipynb"
+        app.env.note_dependency(str(file))
+        source[0] = make_notebooks.page(json.loads(file.read_text(encoding="utf-8")), file.stem)
     for file, page in _OUTSIDE.items():
         source[0] = source[0].replace(f"({file})", f"({page})")
 
 
 def setup(app: Sphinx) -> None:
-    """What is read is the Markdown as it stands, but for links that leave the folder."""
+    """What is read is the Markdown as it stands, but for links that leave the folder, and for notebooks."""
     app.connect("source-read", _inside)

@@ -1,15 +1,11 @@
 """The tutorials run as they are written: every block, in its order, in a folder of its own."""
 
-import doctest
-import re
-import shlex
 from pathlib import Path
 
 import pytest
-from newcomer import typed
+from blocks import blocks, in_python, in_shell
 
 TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.md"))
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def test_there_are_four():
@@ -22,31 +18,18 @@ def test_every_block_runs(page, tmp_path, monkeypatch):
     if page.stem == "recommender":
         pytest.importorskip("numba", reason="ratings need the extra parley-dp[ratings]")
     names: dict[str, object] = {}
-    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
-    assert {language for language, _ in blocks} <= {"python", "sh", "toml"}
-    for language, text in blocks:
-        {"python": in_python, "sh": in_shell, "toml": to_file}[language](text, names)
+    for block in blocks(page):
+        assert block.language in ("python", "sh", "toml")
+        assert block.reason is None
+        if block.language == "python":
+            in_python(block.text, names)
+        elif block.language == "sh":
+            in_shell(block.text)
+        else:
+            to_file(block.text)
 
 
-def in_python(text, names):
-    """What is printed is what stands there; names last from block to block."""
-    example = doctest.DocTestParser().get_doctest(text, names, "block", None, 0)
-    runner = doctest.DocTestRunner(verbose=False)
-    runner.run(example, clear_globs=False)
-    names.update(example.globs)
-    assert runner.summarize(verbose=False).failed == 0
-    assert example.examples
-
-
-def in_shell(text, names):
-    for line in filter(None, text.splitlines()):
-        program, *words = shlex.split(line, comments=True)
-        assert program == "parley"
-        done = typed(*words)
-        assert done.code == 0, f"{line}\n{done.said}"
-
-
-def to_file(text, names):
+def to_file(text):
     """The first line says which file it is."""
     first, _ = text.split("\n", 1)
     Path(first.removeprefix("# ")).write_text(text, encoding="utf-8")

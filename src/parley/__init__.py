@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from parley.version import __version__
 
 if TYPE_CHECKING:
-    from parley import data
+    from parley import data, report
     from parley.decisions.forecasting import Forecast, Proposal, best_coalition, plan
     from parley.decisions.forecasting.forecast import forecast
+    from parley.decisions.forecasting.terms_from_files import draft_terms
     from parley.decisions.games import Negotiation
     from parley.decisions.games.negotiate import negotiate
-    from parley.learning.outcome import JointModel, Result, alone, load_model
+    from parley.learning.outcome import JointModel, Result, alone, load_model, refine, score
     from parley.learning.train import train
     from parley.owner.ledger import Ledger
     from parley.owner.owner import Owner
@@ -33,19 +34,24 @@ __all__ = [
     "alone",
     "best_coalition",
     "data",
+    "draft_terms",
     "forecast",
     "load_model",
     "load_terms",
     "negotiate",
     "plan",
+    "refine",
+    "report",
+    "score",
     "train",
 ]
 
 _ROOMS = {
     "parley.decisions.forecasting": ("Forecast", "Proposal", "best_coalition", "forecast", "plan"),
+    "parley.decisions.forecasting.terms_from_files": ("draft_terms",),
     "parley.decisions.games": ("Negotiation", "negotiate"),
     "parley.learning.train": ("train",),
-    "parley.learning.outcome": ("JointModel", "Result", "alone", "load_model"),
+    "parley.learning.outcome": ("JointModel", "Result", "alone", "load_model", "refine", "score"),
     "parley.owner.ledger": ("Ledger",),
     "parley.owner.owner": ("Owner",),
     "parley.terms": ("Terms", "load_terms"),

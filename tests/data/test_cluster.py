@@ -46,9 +46,8 @@ class Weighed(cluster.Cluster):
 
 @pytest.fixture(scope="module")
 def client():
-    with distributed.Client(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB"
-    ) as made:
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "memory_limit": "1GB"}
+    with distributed.Client(**settings, dashboard_address=None, set_as_default=False) as made:  # as `joined` has it
         assert all(made.run(_spills).values())
         yield made
 

@@ -34,6 +34,28 @@ def lower_bound(
     this delta with probability at most 1 - confidence: one event is fixed before the draws that are counted
     (`Event.bound`). It is a lower bound: that it is small proves nothing.
 
+    Parameters
+    ----------
+    release
+        The mechanism: of a value, a number of draws and a generator, so many noisy values.
+    a, b
+        What it would have to hide: the exact values of two neighbours.
+    draws
+        Of each value, that are counted.
+    delta
+        At which epsilon is meant.
+    confidence
+        That the bound holds.
+    seed
+        Of the generators.
+
+    Returns
+    -------
+    float
+        An epsilon that is certainly lost, with that confidence.
+
+    Examples
+    --------
     >>> def laplace(value, size, rng):
     ...     return value + rng.laplace(size=(size, *value.shape))
     >>> 0.8 < lower_bound(laplace, 0.0, 1.0, 20_000, seed=1) < 1

@@ -56,8 +56,30 @@ clip = 4.29                     # no record's gradient counts for more than this
 
 
 def write_unions(folder: Path, seed: int, count: int = UNIONS) -> list[Union]:
-    """The tables of so many unions and a large bank, the public sample, and terms with one noise and with each owner's
-    own."""
+    """Write the tables of so many unions and a large bank, the public sample, and terms with one noise (`terms.toml`)
+    and with each owner's own (`own_noise.toml`).
+
+    Parameters
+    ----------
+    folder
+        Where the files go; it has to be there.
+    seed
+        Of everything that is drawn.
+    count
+        How many unions; the bank is one more.
+
+    Returns
+    -------
+    list of Union
+        Each with its `name`, its number of `records`, and the law that its loans follow.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [union.name for union in write_unions(Path(folder), seed=1, count=3)]
+    ['coast-1', 'hills-1', 'lakes-1', 'national-bank']
+    """
     unions = country(seed, count)
     public_sample(seed).to_csv(folder / "public.csv", index=False)
     _write_tables(folder, unions, seed)

@@ -43,6 +43,20 @@ def vary(terms: Terms, **settings: Sequence[float]) -> list[Cell]:
     """All combinations of these settings: `records` and `epsilon` (of every owner alike), `horizon`, `step`,
     `local_steps`, `clip`.
 
+    Parameters
+    ----------
+    terms
+        What stays as it is.
+    settings
+        By name, the values of each.
+
+    Returns
+    -------
+    list of Cell
+        Terms and labels of each combination, for `study`.
+
+    Examples
+    --------
     >>> from parley.terms import Terms
     >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
     ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
@@ -84,6 +98,39 @@ def study(
     of its runs.
 
     A study, not a release: it looks at all tables. `to_parquet` or `to_csv` of the result keeps it.
+
+    Parameters
+    ----------
+    cells
+        What `vary` made.
+    market
+        Rows that are dealt out to the owners, in their order.
+    replicates
+        Runs of each cell.
+    seed
+        Of their noise.
+    jobs
+        Processes that share the work.
+    progress
+        Is told how far the work is: (done, of).
+
+    Returns
+    -------
+    DataFrame
+        A row a cell: labels, mean, median and quartiles.
+
+    Examples
+    --------
+    >>> import parley
+    >>> terms = Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico"],
+    ...               "bounds": {"fico": [600, 850], "int_rate": [5, 31]}, "radius": 10.0},
+    ...     "learning": {"horizon": 2},
+    ...     "privacy": {"clip": 1e4},
+    ...     "owners": [{"name": "bank", "records": 100, "epsilon": 1.0}],
+    ... })
+    >>> study(vary(terms, epsilon=[0.1, 1.0]), parley.data.synthetic_lending(100), replicates=2)["epsilon"].tolist()
+    [0.1, 1.0]
     """
     whole(replicates, "replicates")
     groups: dict[tuple[int, ...], list[tuple[int, Cell]]] = {}

@@ -142,6 +142,10 @@ class Task(ABC):
         """What `parley train --plot` draws of a simulation; None: as for prediction."""
         return None
 
+    def summary(self, result: Any) -> Any:
+        """What a notebook shows of a result (`report.summaries.Summary`); None: as for prediction."""
+        return None
+
     def command(self, name: str) -> Callable[..., None] | None:
         """How it does a command of the trunk; None: as for prediction. What it cannot do is refused (TermsError)."""
         if name not in self.commands:

@@ -1,1 +1,22 @@
-"""What people look at: figures, tables on the terminal, pages."""
+"""What people look at: figures, tables on the terminal, pages; `summary` and `figure` for a notebook.
+
+Names are looked up when they are first used: a command that prints a table does not wait for figures.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parley.report.drawings import figure
+    from parley.report.summaries import summary
+
+__all__ = ["figure", "summary"]
+
+_HOME = {"figure": "drawings", "summary": "summaries"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'parley.report' has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"parley.report.{_HOME[name]}"), name)
+    return value

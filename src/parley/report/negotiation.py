@@ -98,10 +98,12 @@ def prices(result: Negotiation) -> list[str]:
     """What the learner pays, and what privacy costs everybody."""
     said = []
     if result.target is not None:
-        said.append(f"The learner pays {number(result.deal.spend)} in all.")
+        spend = result.deal.spend
+        paid = max((abs(owner.payment) for owner in result.owners), default=0.0)
+        said.append(f"The learner pays {number(spend if abs(spend) > 1e-9 * paid else 0.0)} in all.")
         if result.posted is not None:
-            price, spend = number(result.posted.price), number(result.posted.spend)
-            said[0] += f" One price for all, {price} for each unit of ε, would cost {spend}."
+            price, more = number(result.posted.price), number(result.posted.spend)
+            said[0] += f" One price for all, {price} for each unit of ε, would cost {more}."
     if result.price_of_privacy is not None:
         lost = f"{result.price_of_privacy:.1%}"
         said.append(f"Price of privacy: {lost} of what everyone could gain together without noise is lost.")

@@ -185,6 +185,20 @@ def plan(
     -------
     Proposal
         What was tried, what is `best`, and the `terms` with that filled in.
+
+    Examples
+    --------
+    >>> import parley
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico"], "intercept": True,
+    ...               "bounds": {"fico": [600, 850], "int_rate": [5, 31]}},
+    ...     "learning": {"horizon": 50},
+    ...     "privacy": {"clip": 2e4},
+    ...     "owners": [{"name": "a", "records": 900, "epsilon": 1.0}],
+    ... })
+    >>> proposal = plan(terms, parley.data.synthetic_lending(100, seed=1))
+    >>> proposal.best.relative_fitness < proposal.choices[0].relative_fitness  # as written
+    True
     """
     whole(seed, "seed", least=0)
     require_rounds(terms)

@@ -10,7 +10,7 @@ of it (`data.headers`). No range, no name of a category and no class of a privat
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,50 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
             "worth.",
         )
     return replace(made, terms=best.proposal.terms, said=said, proposal=best.proposal, tried=tried)
+
+
+def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishes: Any) -> Draft:
+    """Terms for the owners of these files, planned: what `parley init` writes.
+
+    Of the private files the names of columns and the number of rows are read, and nothing else (the module's docstring
+    has the exceptions, which `said` tells).
+
+    Parameters
+    ----------
+    files
+        The owners' private tables, one each; an owner is called after its file.
+    target
+        The column to predict.
+    seed
+        Of the planner's runs on public rows.
+    wishes
+        What people say, by the names of the options of `parley init`: `public`, `epsilon`, `delta`, `kind`, `features`,
+        `bounds`, `categories`, `positive`, `person`, `records_per_person`, `hosts`, `holdout`, `score_epsilon`,
+        `columns`, `exposure`, `event`, `periods`, `title`.
+
+    Returns
+    -------
+    Draft
+        The `terms`, what there is to say about them (`said`), and what the planner tried (`proposal`).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import parley
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("north", "south"):
+    ...         parley.data.synthetic_lending(200).to_csv(f"{folder}/{name}.csv", index=False)
+    ...     bounds = {"fico": (600, 850), "dti": (0, 45), "int_rate": (5, 31)}
+    ...     files = [f"{folder}/north.csv", f"{folder}/south.csv"]
+    ...     draft_terms(files, "int_rate", features=("fico", "dti"), bounds=bounds, delta=0.0).terms.model.kind
+    'linear-regression'
+    """
+    unknown = sorted({*wishes} - {each.name for each in fields(Wishes)})
+    if unknown:
+        raise SettingError(f"{unknown[0]}: expected an option of parley init, such as epsilon or public")
+    public = wishes.pop("public", None)
+    said = Wishes(target, public=None if public is None else Path(public), **wishes)
+    return planned(draft([Path(file) for file in files], said), seed)
 
 
 def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:

@@ -36,6 +36,26 @@ def best_response_dynamics(
     With a `share` below 1 a player goes only that part of the way, which calms cycles. A path that comes to rest ends
     at an equilibrium; one that does not says nothing about whether there is one.
 
+    Parameters
+    ----------
+    game
+        Players, strategies and payoffs.
+    start
+        Strategies [N] to begin with.
+    order
+        "sequential": one after the other; "simultaneous": all at once.
+    rounds
+        At most so many.
+    share
+        Of the way to the best response that a player goes.
+
+    Returns
+    -------
+    Dynamics
+        The path, its `end`, and whether it came to rest there (`at_rest`).
+
+    Examples
+    --------
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
     >>> best_response_dynamics(commons, [0.0, 1.0]).end.round(6).tolist()
     [0.333333, 0.333333]

@@ -48,6 +48,18 @@ def solve(game: Game) -> Equilibrium:
     For two players the search follows both best-response curves, so it finds every equilibrium that is isolated on a
     grid of 257 points. For more players it follows best-response dynamics and Newton's method from several starts.
 
+    Parameters
+    ----------
+    game
+        Players, strategies and payoffs.
+
+    Returns
+    -------
+    Equilibrium
+        The `strategies`, what they mean, by how much anybody could gain at most, and whether it is proved `unique`.
+
+    Examples
+    --------
     >>> bounds = np.array([[-2.0, -1.0], [-1.0, -2.0]])
     >>> payoff = lambda s: s * (1 - s.sum(axis=-1, keepdims=True))
     >>> commons = Game(payoff, low=[0, 0], high=[1, 1], curvature=(bounds, bounds))
@@ -101,6 +113,22 @@ def pure_equilibria(game: Game) -> list[Floats]:
     are bisected and kept if the largest gain there is nil: a change of sign at a jump is no equilibrium. Where a whole
     interval of strategies is equally good its lowest point stands for it, and two crossings within a 256th of the
     interval can be missed.
+
+    Parameters
+    ----------
+    game
+        Of two players.
+
+    Returns
+    -------
+    list of arrays [2]
+        The strategies of each equilibrium.
+
+    Examples
+    --------
+    >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
+    >>> [found.round(4).tolist() for found in pure_equilibria(commons)]
+    [[0.3333, 0.3333]]
     """
     if game.players != 2:
         raise SettingError(f"game: expected 2 players, found {game.players}; use solve")

@@ -17,11 +17,24 @@ Profiles = Callable[[Floats], Floats]  # profiles [..., N] -> one number a playe
 class Game:
     """N players, the box of their strategies, and their payoffs as one function of profiles [..., N] -> [..., N].
 
-    What a strategy means is optional: `privacy` and `epsilon` translate a profile, `improvement` says what each player
-    gains in accuracy (before weights and costs) and `without_privacy` is the profile at which nobody protects anything.
-    `curvature` holds entrywise bounds (lower, upper), valid on the whole box, of the second derivatives d2u_i/ds_i
-    ds_j; only they can prove uniqueness, and whoever builds the game vouches for them.
+    Parameters
+    ----------
+    payoff
+        Of profiles [..., N], each player's payoff [..., N].
+    low, high
+        The ends of each player's strategies.
+    privacy, epsilon
+        What a profile means; left out: strategies have no meaning beside their payoffs.
+    improvement
+        What each player gains in accuracy, before weights and costs.
+    without_privacy
+        The profile at which nobody protects anything.
+    curvature
+        Entrywise bounds (lower, upper), valid on the whole box, of the second derivatives d2u_i/ds_i ds_j; only they
+        can prove uniqueness, and whoever builds the game vouches for them.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
     >>> commons.payoff(np.array([0.25, 0.25])).tolist()

@@ -51,6 +51,20 @@ def social_optimum(game: Game, seed: int = 0) -> Floats:
 def welfare(game: Game, equilibria: Sequence[Floats]) -> Welfare:
     """Compare the equilibria with the social optimum.
 
+    Parameters
+    ----------
+    game
+        Players, strategies and payoffs.
+    equilibria
+        Strategies [N] of each, as `solve` or `pure_equilibria` found them.
+
+    Returns
+    -------
+    Welfare
+        The largest total, those of the equilibria, and the prices of anarchy and stability.
+
+    Examples
+    --------
     >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
     >>> result = welfare(commons, [np.array([1 / 3, 1 / 3])])
     >>> round(result.best_total, 6), round(result.price_of_anarchy, 6)

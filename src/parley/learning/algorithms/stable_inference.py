@@ -22,7 +22,22 @@ from parley.validate import Floats, positive
 
 @dataclass(frozen=True, eq=False)
 class StableAnswers:
-    """What one owner released: its mean z z', packed for L1, m times [m, d], each with fresh noise of this scale."""
+    """What one owner released: its mean z z', packed for L1, m times [m, d], each with fresh noise of this scale.
+
+    Parameters
+    ----------
+    values
+        The answers [m, d].
+    scale
+        Of the noise of each.
+    records
+        How many the owner has.
+
+    Examples
+    --------
+    >>> StableAnswers(np.ones((1, 3)), 0.1, 200).records
+    200
+    """
 
     values: Floats
     scale: float
@@ -56,8 +71,32 @@ def infer_stable(
 ) -> StableModel:
     """The model of these owners' answers, and its law.
 
-    `width`: how many features, `outcomes`: how many numbers of y. Owners that answered once are heard by the law of one
-    answer, those that answered more often by the posterior of all of theirs.
+    Owners that answered once are heard by the law of one answer, those that answered more often by the posterior of all
+    of theirs.
+
+    Parameters
+    ----------
+    answers
+        Of each owner.
+    alpha
+        Of the stable law, below 2.
+    width
+        How many features.
+    outcomes
+        How many numbers of y.
+    regularisation
+        The ridge's weight.
+
+    Returns
+    -------
+    StableModel
+        The coefficients `theta`, and their `intervals`.
+
+    Examples
+    --------
+    >>> packed = np.array([[1.0, 0.5, 0.5]])  # mean x x, x y, y y of one feature
+    >>> infer_stable([StableAnswers(packed, 1e-6, 10_000)], alpha=1.7, width=1).theta.round(2).tolist()
+    [[0.5]]
     """
     alpha = check_alpha(alpha)
     if alpha == 2:

@@ -76,8 +76,42 @@ def alone(terms: Terms, owner: Owner) -> Floats:
 
 
 def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) -> tuple[JointModel, PersonalModel]:
-    """The owner's personal model, ready to be saved and scored, and how it came about; `trees`: whether it may have
-    some."""
+    """The owner's personal model, ready to be saved and scored, and how it came about.
+
+    The joint model is corrected by the owner's own training rows as far as they bear it out. No noise is added: both
+    stay inside.
+
+    Parameters
+    ----------
+    model
+        The joint model that `train` made.
+    terms
+        By which it was trained.
+    owner
+        Whose rows correct it.
+    trees
+        Whether it may have trees of own rows.
+
+    Returns
+    -------
+    (JointModel, PersonalModel)
+        The personal model, and what every way to it costs in cross-validation.
+
+    Examples
+    --------
+    >>> import parley
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "intercept": True,
+    ...               "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]}, "radius": 30.0},
+    ...     "learning": {"horizon": 2, "step": 1e-6},
+    ...     "privacy": {"clip": 2e4},
+    ...     "owners": [{"name": "bank", "records": 300, "epsilon": 1.0}],
+    ... })
+    >>> bank = Owner("bank", parley.data.synthetic_lending(300))
+    >>> own, how = refine(parley.train(terms, [bank], seed=1).model, terms, bank, trees=False)
+    >>> own.predict(bank.table.frame(["fico", "dti"])).shape, how.chosen
+    ((300,), 'ridge')
+    """
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
     if model.trees_ is not None:

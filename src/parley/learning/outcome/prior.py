@@ -17,6 +17,35 @@ def updated(earlier: JointModel, later: JointModel, *, other_rows: bool) -> Join
     Formal guarantee: made of what was released, so it costs nothing. Whoever calls says whether the later run had other
     rows than the earlier one: the same ones would be counted twice, and intervals be too narrow by up to the square
     root of 2, so that is refused.
+
+    Parameters
+    ----------
+    earlier, later
+        Models with intervals, trained with `algorithm = "fedinfer"`, of the same columns and scales.
+    other_rows
+        Whether the later run had other rows than the earlier one.
+
+    Returns
+    -------
+    JointModel
+        With narrower intervals than either.
+
+    Examples
+    --------
+    >>> import parley
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"],
+    ...               "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]}},
+    ...     "learning": {"algorithm": "fedinfer"},
+    ...     "owners": [{"name": "bank", "records": 300, "epsilon": 1.0}],
+    ... })
+    >>> book, models = parley.data.synthetic_lending(700), []
+    >>> for first, records in [(0, 300), (300, 400)]:
+    ...     year = terms.changed(owners={"bank": {"records": records}})
+    ...     owner = parley.Owner("bank", book[first : first + records])
+    ...     models.append(parley.train(year, [owner], seed=1).model)
+    >>> updated(*models, other_rows=True).posterior_.records
+    700.0
     """
     first, second = earlier.posterior_, later.posterior_
     if first is None or second is None:

@@ -122,7 +122,40 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     rows without noise: a model alone, a ridge or boosted trees where own rows show them ahead, and a personal one
     that starts from the joint model, by a ridge alone (`refine` adds trees). A personal model that has trees is scored
     in the place of the joint one, and is not corrected again: what trees do is no credit to joining, since the model
-    alone has them too."""
+    alone has them too.
+
+    Formal guarantee: none. It is for the owner's own eyes.
+
+    Parameters
+    ----------
+    terms
+        By which the model was trained; `model.holdout` says which rows judge it.
+    owner
+        Who judges, by its own rows.
+    model
+        The joint model that `train` made, or what `refine` made of it.
+
+    Returns
+    -------
+    Verdict
+        Costs and metrics together, alone and personal, and what joining saves a row, with 90 % intervals.
+
+    Examples
+    --------
+    >>> import parley
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "intercept": True,
+    ...               "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]}, "radius": 30.0,
+    ...               "holdout": 0.2},
+    ...     "learning": {"horizon": 2, "step": 1e-6},
+    ...     "privacy": {"clip": 2e4},
+    ...     "owners": [{"name": "bank", "records": 300, "epsilon": 1.0}],
+    ... })
+    >>> bank = Owner("bank", parley.data.synthetic_lending(300))
+    >>> verdict = score(terms, bank, parley.train(terms, [bank], seed=1).model)
+    >>> verdict.rows, verdict.cost_alone < verdict.cost_together
+    (60, True)
+    """
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
     agreement = owner.prepare(terms)

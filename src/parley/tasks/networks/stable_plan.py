@@ -26,7 +26,23 @@ from parley.validate import positive, upper, whole
 @dataclass(frozen=True)
 class StablePlan:
     """How it is learned: `epochs` times `batches` steps, in each of which a record is drawn with probability
-    1/`batches`, its gradient clipped in L2; noise of `scale` clips is added to every number of the sum."""
+    1/`batches`, its gradient clipped in L2; noise of `scale` clips is added to every number of the sum.
+
+    Parameters
+    ----------
+    alpha, scale
+        The stable law of the noise, and its scale in clips.
+    clip
+        The most that a record's gradient may measure, in L2.
+    batches, epochs
+        How many steps an epoch has, and how many epochs there are.
+    step
+        How far a step goes.
+    delta
+        At which epsilon is stated.
+    optimiser, decay
+        How steps are made of gradients, and whether they shrink along half a cosine.
+    """
 
     alpha: float
     scale: float

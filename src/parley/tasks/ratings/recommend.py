@@ -38,18 +38,14 @@ def recommend_command(
     """
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
+    from parley.owner.owner import Owner
+    from parley.tasks.ratings.recommendations import recommendations
     from parley.tasks.ratings.recommender import Recommender
-    from parley.tasks.ratings.user_ratings import rating_preparation
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if terms.task != "ratings" or model.item_names != item_names(terms.model):
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
-    table = table_of(terms.owner(owner), data)
-    own = rating_preparation(terms.model).read(table, terms, owner)
-    if user not in own.user_names:
-        raise SettingError(f"--user: no such user in the column {terms.model.user!r} of {table.where}")
-    names = [item] if item is not None else model.recommend(own, user, best)
-    found = [(name, model.predict(own, user, name)) for name in names]
+    found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
     if as_json:
         print_json(
             {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}, inside=True

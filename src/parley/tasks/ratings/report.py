@@ -2,6 +2,7 @@
 
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number, percent
+from parley.report.summaries import Summary
 from parley.tasks.ratings.ranking import BEST, Ranking
 from parley.tasks.ratings.result import ItemsResult, OwnItems
 from parley.tasks.ratings.user_ratings import unlisted_words
@@ -12,6 +13,15 @@ RELEASED = (
     "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
 )
 LEAST = 5e-4  # a change that is printed as 0.0%
+
+
+def items_summary(result: ItemsResult) -> Summary:
+    """What `parley train` prints, for a notebook."""
+    gained = gain_line(result)
+    said = [*([] if gained is None else [gained]), *unlisted_lines(result), unit_line(result)]
+    return Summary(
+        result.terms.title or "Items", items_rows(result), [*said, RELEASED if result.released else SIMULATION]
+    )
 
 
 def items_rows(result: ItemsResult) -> list[list[str]]:

@@ -102,5 +102,15 @@ class Ratings(Task):
         result = learn_items(terms, owners, settings.replicates, settings.seed, settings.progress)
         return result if result.released or not settings.measure else measured(result, owners, settings.progress)
 
+    def summary(self, result: Any) -> Any:
+        from parley.tasks.ratings.report import items_summary
+
+        return items_summary(result)
+
+    def figure(self, result: Any) -> Any:
+        from parley.tasks.ratings.figures import items_gains
+
+        return items_gains(result)
+
 
 register(Ratings())

@@ -1,0 +1,141 @@
+"""What commands draw, for a notebook: a figure, with words for those who do not see it."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from parley.decisions.forecasting import Forecast
+from parley.decisions.games.negotiate import Negotiation
+from parley.errors import SettingError
+from parley.learning.outcome.result import Result
+from parley.learning.outcome.verdict import Verdict
+from parley.protocol.task import task_of
+from parley.report import figures
+from parley.report.gains_figure import owners_gains
+from parley.report.joined import share
+from parley.report.negotiation import figure as deal_figure
+from parley.report.negotiation import headline as deal_headline
+from parley.report.summaries import summary
+from parley.terms import Terms
+from parley.validate import Floats
+
+DPI = 100
+SAID = 12  # owners in the words
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drawing:
+    """A figure that a notebook shows by itself, and what is seen there, in words."""
+
+    figure: Figure
+    words: str
+
+    def __repr__(self) -> str:
+        return self.words
+
+    def _repr_png_(self) -> bytes:
+        """As a notebook asks for it."""
+        buffer = io.BytesIO()
+        self.figure.savefig(buffer, format="png", dpi=DPI)
+        return buffer.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file; its ending says the format (.png, .svg, .pdf)."""
+        figures.save(self.figure, path)
+
+
+def figure(thing: Any, beside: Any = None) -> Drawing:
+    """The figure of a forecast, a deal or a result, beside what was found or foreseen.
+
+    Parameters
+    ----------
+    thing
+        What `forecast` returned: what joining saves each owner. What `negotiate` returned: payoffs by budget, and what
+        quality costs. What `train` returned, of a simulation: the way to the model without privacy, or the task's own
+        figure. Scores of owners, as `score` returns them: what joining saved each.
+    beside
+        Scores of the owners beside a forecast; a forecast beside the result of `train`.
+
+    Returns
+    -------
+    Drawing
+        Which a notebook shows; `save` writes it to a file.
+
+    Examples
+    --------
+    >>> import parley
+    >>> figure("terms.toml")
+    Traceback (most recent call last):
+    parley.errors.SettingError: str: expected what forecast, negotiate, train or score returned
+    """
+    if isinstance(thing, Forecast):
+        return _gains(thing, None if beside is None else list(beside))
+    if isinstance(thing, Negotiation):
+        return Drawing(deal_figure(thing), f"What each budget is worth to its owner. {deal_headline(thing)}")
+    if isinstance(thing, Sequence) and thing and all(isinstance(each, Verdict) for each in thing):
+        return _gains(None, list(thing))
+    terms = getattr(thing, "terms", None)
+    own = task_of(terms).figure(thing) if isinstance(terms, Terms) else None
+    if own is not None:
+        return Drawing(own, " ".join(summary(thing).sentences[:1]))
+    if not isinstance(thing, Result):
+        raise SettingError(f"{type(thing).__name__}: expected what forecast, negotiate, train or score returned")
+    return _path(thing, beside)
+
+
+def _path(result: Result, expected: Forecast | None) -> Drawing:
+    """Relative fitness by round, beside the forecast of the same terms."""
+    if result.path is None:
+        why = result.relative_fitness_undefined or "a release is measured by nobody"
+        raise SettingError(f"there is no way to draw: {why}")
+    path = np.asarray(result.path)
+    drawn = figures.fitness_path(path, forecast=None if expected is None else expected.path)
+    words = f"Relative fitness over {len(path)} round(s): {np.median(path[-1]):.3g} at the end (median)"
+    return Drawing(drawn, words + ("." if expected is None else f", forecast {expected.path[-1]:.3g}."))
+
+
+def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing:
+    """What joining saves each owner of its error alone, owners by their numbers of rows."""
+    sizes = _sizes(expected, verdicts)
+    foreseen = {} if expected is None else {owner.name: owner for owner in expected.owners}
+    judged = {} if verdicts is None else {verdict.owner: verdict for verdict in verdicts}
+    names = [name for name in sorted(sizes, key=lambda name: (sizes[name], name)) if not judged or name in judged]
+    forecast = np.array([_shares(vars(foreseen[name].gain), foreseen[name].alone) for name in names if foreseen])
+    found = np.array([_shares(vars(judged[name].personal_gain), judged[name].cost_alone) for name in names if judged])
+    hoped = None if expected is None else len(_hoped(expected).intersection(names))
+    title = _title(found, hoped, len(names))
+    ends = found if judged else forecast
+    said = "; ".join(f"{name} {share(row[1])}" for name, row in zip(names[:SAID], ends, strict=False))
+    more = f"; and {len(names) - SAID} more" if len(names) > SAID else ""
+    drawn = owners_gains(names, forecast if foreseen else None, found if judged else None, title)
+    return Drawing(drawn, f"{title}. Saved of the error alone: {said}{more}.")
+
+
+def _hoped(expected: Forecast) -> set[str]:
+    """Who is expected to gain, where owners differ as is thought most likely."""
+    law = expected.joining
+    better = law.gains()[0] > law.least
+    return {part.name for part, gains in zip(expected.terms.owners, better, strict=True) if gains}
+
+
+def _sizes(expected: Forecast | None, verdicts: list[Verdict] | None) -> dict[str, int]:
+    if expected is not None:
+        return {part.name: part.records for part in expected.terms.owners}
+    return {verdict.owner: verdict.rows for verdict in verdicts or ()}
+
+
+def _shares(gain: dict[str, float], alone: float) -> tuple[float, float, float]:
+    return gain["low"] / alone, gain["mean"] / alone, gain["high"] / alone
+
+
+def _title(found: Floats, hoped: int | None, count: int) -> str:
+    """For how many joining saves something; `hoped`: for how many that was forecast."""
+    if not len(found):
+        return f"Expected to be better off together: {hoped} of {count}"
+    foreseen = "" if hoped is None else f" (forecast: {hoped})"
+    return f"Better off together: {int((found[:, 1] > 0).sum())} of {count}{foreseen}"

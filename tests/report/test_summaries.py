@@ -1,0 +1,109 @@
+"""What a notebook shows: the commands' own tables, sentences and figures, with names that are no markup."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import parley
+from parley.errors import SettingError
+from parley.report import figure, summary
+from parley.report.gains_figure import owners_gains
+
+STAKES = {"value": 1000.0, "privacy_cost": {"kind": "linear", "weight": 1.0}}
+
+
+@pytest.fixture(scope="module")
+def terms(tmp_path_factory):
+    public = tmp_path_factory.mktemp("public") / "public.csv"
+    parley.data.synthetic_lending(120, seed=9).to_csv(public, index=False)
+    return parley.Terms.from_dict({
+        "title": "Two *banks* & <b>",
+        "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "intercept": True,
+                  "public": str(public), "holdout": 0.2},
+        "learning": {"algorithm": "gradient-descent", "horizon": 3, "start": "public"},
+        "privacy": {"clip": 40.0},
+        "owners": [{"name": "large", "records": 800, "epsilon": 3.0, **STAKES},
+                   {"name": "small", "records": 90, "epsilon": 3.0, **STAKES}],
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def owners():
+    book = parley.data.synthetic_lending(890, seed=1)
+    return [parley.Owner("large", book[:800]), parley.Owner("small", book[800:])]
+
+
+@pytest.fixture(scope="module")
+def result(terms, owners):
+    return parley.train(terms, owners, replicates=2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def forecast(terms):
+    return parley.forecast(terms, resamples=3)
+
+
+def test_a_forecast_is_shown_with_its_owners_and_verdicts(forecast):
+    said = str(summary(forecast))
+    assert said.startswith("Expected relative fitness")
+    assert "Better for" in said
+    shown = figure(forecast)
+    assert "Expected to be better off together" in repr(shown)
+    assert shown._repr_png_().startswith(b"\x89PNG")
+
+
+def test_scores_are_drawn_over_the_forecast(terms, owners, result, forecast):
+    verdicts = [parley.score(terms, owner, result.model) for owner in owners]
+    assert "owners on their own rows" in summary(verdicts).headline
+    assert "held-out rows of large" in summary(verdicts[0]).rows[0][0]
+    both, alone = figure(forecast, verdicts), figure(verdicts)
+    assert "(forecast: " in both.words
+    assert "(forecast: " not in alone.words
+    axes = both.figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["small", "large"]
+
+
+def test_a_run_is_drawn_beside_its_forecast(result, forecast, tmp_path):
+    assert "keep it inside" in str(summary(result))
+    shown = figure(result, forecast)
+    assert "forecast" in shown.words
+    shown.save(tmp_path / "run.svg")
+    assert (tmp_path / "run.svg").stat().st_size > 1000
+
+
+def test_a_deal_and_a_plan_say_what_the_commands_say(terms):
+    deal = parley.negotiate(terms)
+    assert summary(deal).headline in figure(deal).words
+    assert "truthfully" in str(summary(deal))
+    assert summary(parley.plan(terms)).headline == "The same budgets, spent otherwise"
+
+
+def test_names_are_no_markup(terms):
+    shown = summary(terms)._repr_markdown_()
+    assert shown.startswith("**Two \\*banks\\* &amp; &lt;b&gt;**\n")
+    hostile = terms.changed(title="a|b\n# c $x$ `d` [e](javascript:f)")
+    assert "a\\|b \\# c \\$x\\$ \\`d\\` \\[e\\](javascript:f)" in summary(hostile)._repr_markdown_()
+
+
+def test_what_cannot_be_shown_is_refused(terms):
+    for show in (summary, figure):
+        with pytest.raises(SettingError, match="expected"):
+            show(pd.DataFrame())
+    with pytest.raises(SettingError, match="expected what forecast"):
+        figure(terms)
+
+
+@pytest.mark.parametrize("count", [1, 3, 40, 400])
+def test_gains_of_any_number_of_owners_have_room(count):
+    names = [f"owner {place} with a name that goes on and on" for place in range(count)]
+    gains = np.linspace(-0.1, 0.2, count)[:, None] + [[-0.05, 0.0, 0.05]]
+    drawn = owners_gains(names, gains, gains, "Better off together")
+    labels = drawn.axes[0].get_yticklabels()
+    assert 1 <= len(labels) <= 24
+    assert max(len(label.get_text()) for label in labels) <= 26
+    assert drawn.get_figheight() < 11
+
+
+def test_the_choice_of_an_option_is_checked():
+    with pytest.raises(SettingError, match="eps: expected an option of parley init"):
+        parley.draft_terms(["a.csv"], "y", eps=1.0)
