@@ -22,7 +22,7 @@ KINDS = ("t.parquet", "folder", "s3 file", "s3 folder", "sqlite", "duckdb", "pos
 @pytest.fixture(scope="module")
 def rows():
     """Numbers whose numerals mean the same double to everybody: not every SQLite reads the nearest one."""
-    return (regression_table(ROWS, seed=4) * 64).round().div(64).assign(id=range(ROWS))[["id", *COLUMNS]]
+    return ((regression_table(ROWS, seed=4) * 64).round().div(64) + 0.0).assign(id=range(ROWS))[["id", *COLUMNS]]
 
 
 @pytest.fixture(scope="module")
