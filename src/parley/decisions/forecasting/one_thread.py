@@ -11,6 +11,8 @@ from typing import ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from parley.data.blocks import one_thread_for_all
+
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
@@ -29,7 +31,11 @@ def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
                 return work(*given, **named)
         try:
             with threadpool_limits(1):
-                return work(*given, **named)
+                one_thread_for_all.set()
+                try:
+                    return work(*given, **named)
+                finally:
+                    one_thread_for_all.clear()
         finally:
             _limiting.release()
 
