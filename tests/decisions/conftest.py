@@ -2,11 +2,18 @@
 
 import pytest
 
+# What trees, folds and replicates say is asked by these; to the others they only stand beside.
+WHOLE = ("trees", "baselines", "grown_sample", "public_margin", "sources", "refits", "bent_columns")
+
 
 @pytest.fixture(autouse=True, scope="module")
-def smaller_trees(request):
-    """Boosted trees of one size, beside forecasts and plans: only tests about trees hang on which size they have."""
+def smaller_studies(request):
+    """Boosted trees of one size, fewer folds of the public sample, and fewer runs on it, of a forecast and of what
+    checks a plan."""
     with pytest.MonkeyPatch.context() as patched:
-        if "tree" not in request.module.__name__:
+        if not request.module.__name__.endswith(WHOLE):
             patched.setattr("parley.learning.outcome.boosting.LEAVES", (4,))
+            patched.setattr("parley.learning.start.FOLDS", 4)
+            patched.setattr("parley.decisions.forecasting.expectation.WORK", 1e9)
+            patched.setattr("parley.decisions.forecasting.search.CHECK_REPLICATES", 24)
         yield

@@ -2,13 +2,12 @@
 sensitivity.
 
 The search has power: with margins by one product of matrices, which rounds a row by who stands beside it, it finds such
-draws.
+draws. `tests/test_other_kernels.py` searches with the other instructions of this processor.
 """
 
 import numpy as np
 import pytest
 from draw_search import SEARCH
-from kernels import INSTRUCTIONS, environment
 from mutants import margins_by_products
 
 from parley.data import rowwise
@@ -77,12 +76,6 @@ def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_dr
     assert worst(settings, tmp_path) <= 1
     monkeypatch.setattr(Preparation, "columns", columns)
     assert worst(settings, tmp_path) > 1.4
-
-
-@pytest.mark.parametrize("instructions", INSTRUCTIONS)
-def test_the_same_with_other_instructions(instructions):
-    """Every BLAS kernel that this processor executes, and NumPy without its own features, in a process of its own."""
-    assert SEARCH.elsewhere(environment(instructions), ["--settings", "18"])["violations"] == 0
 
 
 def test_what_a_row_adds_is_the_same_to_the_bit_in_every_draw(tmp_path):
