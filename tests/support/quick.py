@@ -9,6 +9,7 @@ import pytest
 SETTINGS = {
     "decisions.forecasting.expectation.WORK": 2e8,
     "decisions.forecasting.expectation.RESAMPLES": 10,
+    "decisions.forecasting.search.SEARCH_REPLICATES": 4,
     "decisions.forecasting.search.CHECK_REPLICATES": 12,
     "learning.start.FOLDS": 3,
     "learning.outcome.correction.ITERATIONS": (15, 45),
