@@ -55,8 +55,7 @@ def test_nor_in_a_table_on_disk_whose_rows_are_prepared_when_they_are_drawn(kind
 
 def test_the_search_finds_margins_by_products_of_matrices(tmp_path):
     with margins_by_products():
-        found = {kind: worst(some(kind), tmp_path) for kind in ("linear-regression", "linear-svm")}
-    assert max(found.values()) > 1.4
+        assert any(worst([each], tmp_path) > 1.4 for kind in ("linear-regression", "linear-svm") for each in some(kind))
 
 
 @pytest.mark.parametrize("prepared", ["whitened", "curved"])
@@ -75,7 +74,7 @@ def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_dr
 
     assert worst(settings, tmp_path) <= 1
     monkeypatch.setattr(Preparation, "columns", columns)
-    assert worst(settings, tmp_path) > 1.4
+    assert any(worst([each], tmp_path) > 1.4 for each in settings)
 
 
 def test_what_a_row_adds_is_the_same_to_the_bit_in_every_draw(tmp_path):
