@@ -39,9 +39,8 @@ settings.load_profile("parley")
 # The longest first, so that no worker is left with one of them at the end: `--no-loadscope-reorder` keeps the order.
 LONG = (
     "tests/test_wheel.py",
-    "tests/network/exchange/test_other_machines.py",
     "tests/test_other_kernels.py",
-    "tests/protocol/queries/test_draws.py",
+    "tests/network/exchange/test_other_machines.py",
     "tests/test_benchmarks.py",
     "tests/test_examples.py",
     "tests/test_tutorials.py",

@@ -1,26 +1,14 @@
-"""The premises about arithmetic that guarantee.md names (F1 to F4), on this machine as it is and with its other
-instructions."""
-
-import os
-import subprocess
-import sys
-from pathlib import Path
+"""The premises about arithmetic that guarantee.md names (F1 to F4), on this machine as it is; with its other
+instructions in `test_other_kernels.py`."""
 
 import numpy as np
 import premises
 import pytest
-from kernels import INSTRUCTIONS, environment
 
 
 @pytest.mark.parametrize("check", premises.CHECKS, ids=lambda check: check.__name__)
 def test_arithmetic_is_as_the_proofs_say(check):
     check(np.random.default_rng(1))
-
-
-@pytest.mark.parametrize("instructions", INSTRUCTIONS)
-def test_arithmetic_is_so_with_other_instructions(instructions):
-    own = os.environ | environment(instructions)
-    subprocess.run([sys.executable, str(Path(premises.__file__))], env=own, check=True)
 
 
 @pytest.mark.parametrize(

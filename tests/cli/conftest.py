@@ -1,15 +1,10 @@
 """What tests of commands share."""
 
 import pytest
+from quick import quick_studies
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick_studies():
-    """Forecasts of fewer runs and resamples, and fewer and smaller trees: what a command makes of them hangs on no
-    digit of theirs."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("parley.decisions.forecasting.expectation.WORK", 2e8)
-        patched.setattr("parley.decisions.forecasting.expectation.RESAMPLES", 10)
-        patched.setattr("parley.learning.outcome.correction.ITERATIONS", (15, 45))
-        patched.setattr("parley.learning.outcome.boosting.LEAVES", (4,))
+def quick():
+    with quick_studies():
         yield

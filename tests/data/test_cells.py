@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parley.data.arrow_cells import plain_decimals
 from parley.data.cells import LONGEST, MISSING_WORDS, cell_name, cell_number
 from parley.data.table import codes, keep_per_person, names, numbers
 from parley.errors import DataError
@@ -309,3 +310,25 @@ def test_truth_is_one_thing_in_text_and_in_columns_of_truth_values():
         0.0,
         2.0,
     ]  # names, if there are others
+
+
+DECIMALS = r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?"
+
+
+@given(st.lists(st.from_regex(DECIMALS, fullmatch=True) | st.none() | st.floats(1e-80, 1e80).map(repr), min_size=1))
+def test_plain_decimals_read_at_once_are_those_read_one_by_one(cells):
+    """To the bit, minus zero too; one cell that is none sends the column the other way, which says the same of the
+    rest."""
+    alone = np.array([np.nan if cell is None else cell_number(cell) for cell in cells])
+    read = plain_decimals(pa.array(cells, pa.string()))
+    assert read.tobytes() == alone.tobytes()
+    frame = pd.DataFrame({"x": pd.Series([*cells, "+1"], dtype="str")})
+    assert plain_decimals(pa.array([*cells, "+1"])) is None
+    assert numbers(frame, "x", "a", gaps=True).tobytes() == np.append(alone, 1.0).tobytes()
+
+
+@pytest.mark.parametrize(
+    "cell", ["", " 1", "1 ", "1_0", "nan", "inf", "1e999", "9" * 41, "٣", "0x1p3", "1\n", ".5", "5."]
+)
+def test_no_other_text_is_read_at_once(cell):
+    assert plain_decimals(pa.array(["1.5", cell])) is None

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from quick import quick_studies
 
 import parley
 from parley.demo.folder import ONE, PRIVACY, VALUE, write_unions
@@ -12,8 +13,14 @@ from parley.learning.start import public_fit
 SEED = 2
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    with quick_studies():
+        yield
+
+
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def told(quick, tmp_path_factory):
     where = tmp_path_factory.mktemp("story")
     unions = write_unions(where, SEED, 5)[:-1]
     terms = parley.load_terms(where / ONE)

@@ -30,7 +30,7 @@ def test_scikit_learns_estimator_checks_pass(kind):
     if kind in BOOSTED:
         estimator.set_params(n_estimators=30, max_bins=16)
     if kind is PrivateLinearSVC:
-        estimator.set_params(clip=100.0, radius=100.0, horizon=200, step=0.05)
+        estimator.set_params(clip=100.0, radius=100.0, horizon=80, step=0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns about its own skipped checks
         outcomes = check_estimator(estimator, on_fail=None, on_skip=None)

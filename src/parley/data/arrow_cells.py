@@ -33,6 +33,8 @@ _OTHERS = (
 READABLE = (
     "truth values, whole numbers, floats, decimals, text, bytes, dates, times or durations, also dictionary-encoded"
 )
+# Decimals that Arrow and Python read alike: both round to the nearest float, and none of these is too large for one.
+_PLAIN = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?$"
 _NOTHING = object()  # stands for a cell beyond what Python's dates and times hold: it has neither name nor number
 
 
@@ -72,6 +74,24 @@ def floats(cells: pa.Array) -> Floats | None:
     plain = cells if gaps is None else cells.fill_null(pa.scalar(0).cast(cells.type))
     values = np.asarray(plain.to_numpy(zero_copy_only=False), dtype=np.float64)
     return values if gaps is None else np.where(gaps, np.nan, values)
+
+
+def plain_decimals(cells: pa.Array) -> Floats | None:
+    """The numbers of a column of text whose cells are all plain decimals or gaps, NaN for a gap; None for others. Cell
+    by cell (`cell_number`) it would come to the same floats, and takes ten times as long.
+
+    >>> plain_decimals(pa.array(["1.50", None, "-2e3"])), plain_decimals(pa.array(["1.5", "many"]))
+    (array([ 1.5e+00,      nan, -2.0e+03]), None)
+    """
+    cells = decoded(cells)
+    if not any(test(cells.type) for test in _TEXT):
+        return None
+    try:
+        cells = cells.cast(usual(cells.type))
+        plain = pc.all(pc.match_substring_regex(cells, _PLAIN), min_count=0).as_py()
+    except pa.ArrowException:  # no text at all, which others say
+        return None
+    return np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False)) if plain else None
 
 
 def listed(cells: pa.Array) -> Listed:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from threading import Event
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -12,6 +13,8 @@ from threadpoolctl import ThreadpoolController
 from parley.validate import Floats
 
 P = TypeVar("P")
+
+one_thread_for_all = Event()  # set while BLAS of the whole process is limited to one thread: nobody has to ask it
 
 
 def sum_blocks(part: Callable[[P], Floats], blocks: Sequence[P]) -> Floats:
@@ -54,7 +57,9 @@ def _pool(pid: int) -> ThreadPoolExecutor:
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """While it lasts, BLAS computes on one thread. Setting that takes longer than a small sum, asking does not."""
+    """While it lasts, BLAS computes on one thread. Setting that takes longer than a small sum, asking a tenth."""
+    if one_thread_for_all.is_set():
+        return nullcontext()
     libraries = _blas()
     already = all(library.num_threads == 1 for library in libraries.lib_controllers)
     return nullcontext() if already else libraries.limit(limits=1)

@@ -7,7 +7,7 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence, Set
 from types import NoneType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -77,6 +77,10 @@ def _declared(frame: Rows, column: str, name: str) -> "pa.Array | pd.Series[Any]
 
 def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -> Floats:
     """Cells as numbers one by one, missing ones as NaN."""
+    words = _words(frame, column, name)
+    plain = None if words is None else arrow_cells.plain_decimals(words)
+    if plain is not None:
+        return plain
     place, cells = _cells(frame, column, name, gaps)
     parsed = np.array([*map(cell_number, cells), np.nan])  # the last one is for missing cells, place -1
     values: Floats = parsed[place]
@@ -218,8 +222,7 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
     Rows share an entry only where the column's type leaves no doubt that their cells have one name and one number:
     cells of mixed types may be equal and yet be written differently, so they are listed one by one.
     """
-    series = _declared(frame, column, name)
-    words = series if isinstance(series, pa.Array) else _text(series)
+    words = _words(frame, column, name)
     try:
         if words is not None:
             return arrow_cells.listed(words)
@@ -227,6 +230,7 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
         raise DataError(f"{name}: column {column!r}: its text cannot be read; expected UTF-8") from None
     except pa.ArrowException as error:  # its text may quote cells
         raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
+    series = cast("pd.Series[Any]", _declared(frame, column, name))
     if isinstance(series.dtype, pd.CategoricalDtype):
         return np.asarray(series.cat.codes, dtype=np.int64), list(series.cat.categories.astype(object))
     if series.dtype.kind in "biufmM":
@@ -238,6 +242,12 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
     cells = series.to_numpy(dtype=object)
     present = ~missing_cells(cells)
     return np.where(present, np.cumsum(present) - 1, -1), cells[present].tolist()
+
+
+def _words(frame: Rows, column: str, name: str) -> pa.Array | None:
+    """A column as Arrow holds it, where it is one of Arrow's or of text; None for others."""
+    series = _declared(frame, column, name)
+    return series if isinstance(series, pa.Array) else _text(series)
 
 
 def _text(series: "pd.Series[Any]") -> pa.Array | None:

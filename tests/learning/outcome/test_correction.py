@@ -38,24 +38,32 @@ def preparation(kind: str):
     return parley.Owner("a", table).prepare(make_terms(10, model__kind=kind)).setup.preparation
 
 
+@cache
+def owner_of(kind: str, apart: float, bend: float, rows: int, seed: int):
+    """(what an owner corrects: its rows, what pulling alone comes to, the joint model; new rows, and their truth), made
+    once, whatever is done to the correction."""
+    p, linear, rng = 5, kind == LINEAR, np.random.default_rng([7, seed])
+    common = rng.normal(size=p) / np.sqrt(p)
+    own, joint = common + apart * rng.normal(size=p), common + 0.3 * np.sqrt(1 / rows) * rng.normal(size=p)
+    X, new = rng.normal(size=(rows, p)), rng.normal(size=(4000, p))
+    said, truth = (each @ own + bend * np.sign(each[:, 0]) * each[:, 1] for each in (X, new))
+    y = said + rng.normal(size=rows) if linear else np.where(rng.random(rows) < 1 / (1 + np.exp(-said)), 1.0, -1.0)
+    ridge = Ridge(
+        LinearRegression() if linear else LogisticRegression(), preparation(kind), Design(X, y, np.ones(rows))
+    )
+    pulled = ridge.average([Centre(JOINT, joint, free=False), Centre("none", np.zeros(p), free=False)])
+    return (ridge, pulled, joint, X), new, truth
+
+
 def excesses(kind: str, apart: float, bend: float, seeds: int = SEEDS, rows: int = 240) -> np.ndarray:
     """Expected losses above the best possible ones [seeds, 2] of the joint model and of the personal one, for owners
     whose best parameters are so far from the common ones, and whose customers bend so much."""
-    found, p, linear = [], 5, kind == LINEAR
+    found = []
     for seed in range(seeds):
-        rng = np.random.default_rng([7, seed])
-        common = rng.normal(size=p) / np.sqrt(p)
-        own, joint = common + apart * rng.normal(size=p), common + 0.3 * np.sqrt(1 / rows) * rng.normal(size=p)
-        X, new = rng.normal(size=(rows, p)), rng.normal(size=(4000, p))
-        said, truth = (each @ own + bend * np.sign(each[:, 0]) * each[:, 1] for each in (X, new))
-        y = said + rng.normal(size=rows) if linear else np.where(rng.random(rows) < 1 / (1 + np.exp(-said)), 1.0, -1.0)
-        ridge = Ridge(
-            LinearRegression() if linear else LogisticRegression(), preparation(kind), Design(X, y, np.ones(rows))
-        )
-        pulled = ridge.average([Centre(JOINT, joint, free=False), Centre("none", np.zeros(p), free=False)])
-        made = corrected(ridge, pulled, joint, X)
+        asked, new, truth = owner_of(kind, apart, bend, rows, seed)
+        made = corrected(*asked)
         raw = new @ made.theta + (0.0 if made.trees is None else made.trees.added(new.T)[0])
-        found.append([_excess(each, truth, linear) for each in (new @ joint, raw)])
+        found.append([_excess(each, truth, kind == LINEAR) for each in (new @ asked[2], raw)])
     return np.array(found)
 
 

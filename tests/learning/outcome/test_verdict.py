@@ -5,7 +5,7 @@ from samples import class_table, make_terms, regression_table
 
 import parley
 from parley.errors import ModelError
-from parley.learning.outcome import correction
+from parley.learning.outcome import boosting, correction
 from parley.learning.outcome.personal import refine
 from parley.learning.outcome.verdict import score
 
@@ -86,7 +86,9 @@ def test_an_owner_that_has_none_of_some_class_compares_and_refines_all_the_same(
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression", "softmax-regression"])
 def test_alone_an_owner_has_trees_where_its_rows_show_them_ahead(kind, monkeypatch):
     """What trees do is no credit to joining: a personal model that has some stands beside trees alone."""
-    monkeypatch.setattr(correction, "ITERATIONS", (45,))  # as many trees as it takes; here it is not asked how many
+    # as many trees, and as large, as it takes; here it is not asked how many
+    monkeypatch.setattr(correction, "ITERATIONS", (45,))
+    monkeypatch.setattr(boosting, "LEAVES", (16,))
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (800, 3))
     y = np.sign(X[:, 0] * X[:, 1])

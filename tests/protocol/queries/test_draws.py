@@ -2,13 +2,12 @@
 sensitivity.
 
 The search has power: with margins by one product of matrices, which rounds a row by who stands beside it, it finds such
-draws.
+draws. `tests/test_other_kernels.py` searches with the other instructions of this processor.
 """
 
 import numpy as np
 import pytest
 from draw_search import SEARCH
-from kernels import INSTRUCTIONS, environment
 from mutants import margins_by_products
 
 from parley.data import rowwise
@@ -56,8 +55,7 @@ def test_nor_in_a_table_on_disk_whose_rows_are_prepared_when_they_are_drawn(kind
 
 def test_the_search_finds_margins_by_products_of_matrices(tmp_path):
     with margins_by_products():
-        found = {kind: worst(some(kind), tmp_path) for kind in ("linear-regression", "linear-svm")}
-    assert max(found.values()) > 1.4
+        assert any(worst([each], tmp_path) > 1.4 for kind in ("linear-regression", "linear-svm") for each in some(kind))
 
 
 @pytest.mark.parametrize("prepared", ["whitened", "curved"])
@@ -76,13 +74,7 @@ def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_dr
 
     assert worst(settings, tmp_path) <= 1
     monkeypatch.setattr(Preparation, "columns", columns)
-    assert worst(settings, tmp_path) > 1.4
-
-
-@pytest.mark.parametrize("instructions", INSTRUCTIONS)
-def test_the_same_with_other_instructions(instructions):
-    """Every BLAS kernel that this processor executes, and NumPy without its own features, in a process of its own."""
-    assert SEARCH.elsewhere(environment(instructions), ["--settings", "18"])["violations"] == 0
+    assert any(worst([each], tmp_path) > 1.4 for each in settings)
 
 
 def test_what_a_row_adds_is_the_same_to_the_bit_in_every_draw(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from quick import quick_studies
 from typer.testing import CliRunner
 
 import parley
@@ -34,6 +35,12 @@ def clinic(rows, seed):
 
 def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    with quick_studies():
+        yield
 
 
 @pytest.fixture

@@ -9,7 +9,10 @@ import pytest
 
 import parley
 from parley.errors import LedgerError, Refusal, TermsError
+from parley.privacy.mechanisms.name_counts import MOST_NAMES
 from parley.tasks.column_statistics.agreement import column_statistics_agreement, ready_terms
+from parley.tasks.column_statistics.cell_table import CellColumn
+from parley.tasks.column_statistics.learnable import _frequent
 from parley.tasks.column_statistics.run import ask_column_statistics
 
 ROWS = 6000
@@ -269,3 +272,13 @@ def test_a_ledger_held_as_zcdp_refuses_names_and_takes_numbers(tables, tmp_path)
     with pytest.raises(LedgerError, match="zCDP"):
         owner.accept(column_statistics_agreement(terms(owners=("a",))))
     owner.accept(column_statistics_agreement(terms(owners=("a",), mechanism="laplace", delta=0.0)))
+
+
+def test_of_very_many_names_as_many_are_tried_as_could_come_out():
+    """The most frequent ones: a column for every address would not fit into memory."""
+    streets = [f"street {k}" for k in range(3000)]
+    cells = CellColumn.of(pd.DataFrame({"where": streets + streets[:70] + streets[:2]}), "where", "a")
+    found = _frequent([cells], MOST_NAMES)
+    assert len(found) == MOST_NAMES
+    assert {*streets[:2]} <= {*found} <= {*streets[:70]}
+    assert len(_frequent([cells, cells], None)) == 3000

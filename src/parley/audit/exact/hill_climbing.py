@@ -1,5 +1,6 @@
 """Searches by hill climbing, several abreast: what all their candidates can share is computed once a step."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -17,9 +18,15 @@ def hill_climbs(
     move: Callable[[np.random.Generator, T, float], T],
     seeds: Iterable[object],
     tries: int,
+    enough: float = math.inf,
 ) -> float:
-    """The largest value that is found from any seed in so many steps."""
-    return max(value for value, _ in islice(climbing(values, begin, move, seeds), tries + 1))
+    """The largest value that is found from any seed in so many steps, or by the first one that finds more than
+    `enough`."""
+    found = -math.inf
+    for found, _ in islice(climbing(values, begin, move, seeds), tries + 1):
+        if found > enough:
+            break
+    return found
 
 
 def climbing(

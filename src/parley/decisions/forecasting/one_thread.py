@@ -12,6 +12,8 @@ from typing import ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from parley.data.blocks import one_thread_for_all
+
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
@@ -30,7 +32,11 @@ def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
                 return work(*given, **named)
         try:
             with _libraries(len(sys.modules)).limit(limits=1):
-                return work(*given, **named)
+                one_thread_for_all.set()
+                try:
+                    return work(*given, **named)
+                finally:
+                    one_thread_for_all.clear()
         finally:
             _limiting.release()
 

@@ -113,7 +113,8 @@ def _rdp(events: Sequence[Event], delta: float) -> Bound:
 
 
 def _pld(events: Sequence[Event], delta: float) -> Bound:
-    """Loss distributions at two grids: the finer is the upper bound, twice the difference the error below it."""
+    """Loss distributions: a fine grid is the upper bound, twice the difference from a coarser one the error below it.
+    Releases that enter as the worst of their eps have nothing below."""
     events = merged(events)
     match events:
         case [GaussianEvent(sampling=1) as one]:
@@ -121,11 +122,12 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
             return Bound(value, value, value, delta, "pld")
     interval = pld_interval(events)
     rounds = sum(event.count for event in events)
-    coarse, fine = (epsilon_at(composed(events, h), delta, rounds) for h in (2 * interval, interval))
+    fine = epsilon_at(composed(events, interval), delta, rounds)
     if not math.isfinite(fine):
         raise SettingError(f"delta = {delta:g}: the grid of so large or so many losses does not reach it; use rdp")
-    exact = all(isinstance(event, GaussianEvent) for event in events)  # others enter as the worst release of their eps
-    low = max(0.0, fine - 2 * abs(coarse - fine)) if exact else 0.0
+    low = 0.0
+    if all(isinstance(event, GaussianEvent) for event in events):
+        low = max(0.0, fine - 2 * abs(epsilon_at(composed(events, 2 * interval), delta, rounds) - fine))
     return Bound(low, (low + fine) / 2, fine * (1 + ROUNDING), delta, "pld")
 
 

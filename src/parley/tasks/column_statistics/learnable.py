@@ -2,6 +2,7 @@
 that what comes out can be learned by, as far as public knowledge tells; on one machine, that the tables themselves can
 be. All of it before anything is debited."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from parley.errors import DataError, SettingError
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.numerals import number
 from parley.owner.owner import Owner
-from parley.privacy.mechanisms.name_counts import Stability
+from parley.privacy.mechanisms.name_counts import MOST_NAMES, Stability
 from parley.protocol.setup import Setup, resolve
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable
@@ -92,14 +93,23 @@ def _require_class_names(terms: Terms, setup: Setup, reader: StatisticsReader) -
     raise SettingError(f"model.categories.{target}: expected the classes of the target: {why}. Nobody was asked")
 
 
+def _frequent(cells: Sequence[CellColumn], most: int | None) -> list[str]:
+    """The names in these cells, sorted; the most frequent of them where at most so many would come out."""
+    counts = Counter[str]()
+    for part in cells:
+        often = np.bincount(part.place[part.place >= 0], minlength=len(part.names))
+        counts.update(dict(zip(part.names, often.tolist(), strict=True)))
+    return sorted(name for name, _ in counts.most_common(most))
+
+
 def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> ReleasedColumn:
     """How a column may come out: as names where these cells are mostly text, else as numbers within its bounds."""
     model = terms.model
     numbers = sum(int(np.isfinite(part.values).sum()) for part in cells)
     text = sum(int((np.isnan(part.values) & ~part.missing).sum()) for part in cells)
     if (column == model.target and model.predicts == "classes") or (text > numbers and column not in model.bounds):
-        found = {name for part in cells for name in part.names} or {"a", "b"}
-        return ReleasedColumn(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in sorted(found)))
+        found = _frequent(cells, None if column == model.target else MOST_NAMES) or ["a", "b"]
+        return ReleasedColumn(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in found))
     low, high = model.bounds.get(column, (1.0, 2.0))
     edges = np.linspace(low, high, BINS + 1)
     made = ReleasedColumn(column, "numbers", 0.0, float(low), float(high), tuple(edges.tolist()))

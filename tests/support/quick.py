@@ -1,0 +1,26 @@
+"""Forecasts of fewer runs, folds and resamples, and fewer and smaller trees: for tests of what is made of them, which
+hangs on no digit of theirs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+SETTINGS = {
+    "decisions.forecasting.expectation.WORK": 2e8,
+    "decisions.forecasting.expectation.RESAMPLES": 10,
+    "decisions.forecasting.search.SEARCH_REPLICATES": 4,
+    "decisions.forecasting.search.CHECK_REPLICATES": 12,
+    "learning.start.FOLDS": 3,
+    "learning.outcome.correction.ITERATIONS": (15, 45),
+    "learning.outcome.boosting.LEAVES": (4,),
+}
+
+
+@contextmanager
+def quick_studies() -> Iterator[None]:
+    """While it lasts, in this process."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in SETTINGS.items():
+            patched.setattr(f"parley.{name}", value)
+        yield
