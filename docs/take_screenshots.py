@@ -17,11 +17,13 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from parley.studio import pages
+
 IMAGES = Path(__file__).parent / "images" / "studio"
 CHROMIUM = shutil.which("chromium")
 SWITCHED_OFF = ("gpu", "quic", "background-networking", "component-update", "sync")
 FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{each}" for each in SWITCHED_OFF)]
-TABS = ("play", "files", "train", "owner", "audit", "jobs")
+TABS = tuple(address.strip("/") for address in pages.TABS)
 WIDTHS, SCHEMES, HEIGHT = (1280, 390), ("light", "dark"), 860
 LOOKS = tuple((width, scheme) for width in WIDTHS for scheme in SCHEMES)
 PATIENCE = 120_000  # milliseconds for a forecast on a busy machine
@@ -83,6 +85,7 @@ def finished(page: Page) -> None:
 def simulated(page: Page, base: str) -> None:
     """A simulation by the terms that are played with, until its outcome is drawn."""
     page.goto(f"{base}/train")
+    page.fill("#seed", "1")
     page.click("text=Simulate")
     page.wait_for_url("**/train/2*")
     finished(page)

@@ -75,7 +75,7 @@ def test_names_of_files_titles_and_what_a_job_said_are_text(client, folder):
     for path in ("/play", "/files", "/train", "/owner", "/audit", "/jobs", f"/jobs/{kept.name}", f"/train/{kept.name}"):
         page = client.get(path).text
         assert "<script>" not in page, path
-        assert "<img src=x" not in page, path
+        assert "<img" not in page, path
         assert "<b>" not in page, path
     assert said.partition("x ")[0] in client.get("/files").text
 
