@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Byte code is kept: the many processes that tests start need not compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test suite networks lint format manual bench clean
+.PHONY: demo test suite networks lint format manual gallery bench clean
 
 demo: .venv/ready
 	$(BIN)/parley demo
@@ -41,6 +41,10 @@ format: .venv/ready-dev
 manual: .venv/ready-dev
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/manual
 	@echo "build/manual/index.html"
+
+# Every figure of the product with few owners and with many, to be looked at.
+gallery: .venv/ready-dev
+	$(BIN)/python docs/gallery.py build/gallery
 
 bench: .venv/ready-dev
 	$(INSTALL) -e ".[bench]"
