@@ -24,11 +24,12 @@ from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shape
 from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.privacy.adjacency import Adjacency
-from parley.report import audit, figures, game_figures, joined_figure, membership, noise_laws
+from parley.report import audit, figures, forecast_page, game_figures, joined_figure, membership, noise_laws, score_page
 from parley.report import shape_functions as shapes_of_columns
 from parley.report import survival_curves as survival
 from parley.report.joined import Chapter, Joined
 from parley.report.lettering import fonts, relettered, stand_in
+from parley.report.model_costs import model_costs
 from parley.report.owner_gains import OwnerGain, owner_gains
 from parley.report.picture import Picture
 from parley.tasks.counts.figures import counted
@@ -59,6 +60,10 @@ def fitness(count: int) -> Picture:
     return figures.fitness_path(path, forecast=2.0 / np.arange(1, 41))
 
 
+def foreseen(_: int) -> Picture:
+    return forecast_page.fitness_figure(SimpleNamespace(path=2.0 / np.arange(1, 41)))  # type: ignore[arg-type]
+
+
 def tradeoff(_: int) -> Picture:
     rates = np.linspace(0, 1, 101)
     return figures.error_tradeoff(rates, error_tradeoff(1.0, 1e-6, rates), 1.0, 1e-6)
@@ -82,8 +87,36 @@ def gains(count: int) -> Picture:
     rng = np.random.default_rng(1)
     means = rng.normal(0.4, 0.6, count)
     ends = rng.gamma(2.0, 0.2, (2, count))
-    found = [OwnerGain(*each) for each in zip(names(count), means, means - ends[0], means + ends[1], strict=True)]
-    return owner_gains(found, "test cost saved by joining", "lines: if owners differ much or not at all")
+    low, high = means - ends[0], means + ends[1]
+    said = np.where(low > 0, "join", np.where(high < 0, "stay", "unknown"))
+    found = [OwnerGain(*each) for each in zip(names(count), means, low, high, said, strict=True)]
+    title = f"Better for {(low > 0).sum()} of {count} owners"
+    return owner_gains(found, title, "test cost saved by joining", "lines: if owners differ much or not at all")
+
+
+def foreseen_gains(count: int) -> Picture:
+    found = [
+        SimpleNamespace(name=name, gain=Interval(0.4, 0.1 - place, 0.6), verdict="unknown")
+        for place, name in enumerate(names(count))
+    ]
+    return forecast_page.gains_figure(SimpleNamespace(owners=found))  # type: ignore[arg-type]
+
+
+def verdicts(count: int) -> Picture:
+    found: Any = [
+        SimpleNamespace(owner=name, personal_gain=Estimate(0.3, -np.inf if place == 0 else 0.1, 0.5))
+        for place, name in enumerate(names(count))
+    ]
+    return score_page.verdicts_figure(found)
+
+
+def costs(_: int) -> Picture:
+    found = {
+        "together": Estimate(1.2, 1.0, 1.4),
+        "alone": Estimate(1.3, -np.inf, np.inf),
+        "personal": Estimate(1.1, 1.0, 1.2),
+    }
+    return model_costs(SimpleNamespace(owner=STRANGE[0], rows=120, costs=found))  # type: ignore[arg-type]
 
 
 def negotiation(count: int) -> Picture:
@@ -210,6 +243,8 @@ def plant(count: int) -> Picture:
 
 MANY: dict[str, Callable[[int], Picture]] = {
     "owner-gains": gains,
+    "foreseen-gains": foreseen_gains,
+    "verdicts": verdicts,
     "negotiation": negotiation,
     "joined-owners": joined,
     "fitness-path": fitness,
@@ -220,6 +255,8 @@ MANY: dict[str, Callable[[int], Picture]] = {
     "plant": plant,
 }
 ONE: dict[str, Callable[[int], Picture]] = {
+    "model-costs": costs,
+    "forecast": foreseen,
     "equal-owners": equal_owners,
     "error-tradeoff": tradeoff,
     "privacy-curves": curves,

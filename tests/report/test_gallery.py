@@ -15,6 +15,7 @@ from parley.report.owner_gains import OwnerGain, owner_gains
 from parley.report.picture import Picture, alt_text, save, svg
 
 ROOT = Path(__file__).parents[2]
+TITLE = "Better for some"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -78,7 +79,7 @@ def test_a_title_that_does_not_fit_is_noticed(gallery):
 
 def hostile():
     names = ("_hidden", "$x^{", "<script>alert(1)</script>", "北京協和醫院", 'a style="fill: red" id="b"', "-->")
-    return owner_gains([OwnerGain(name, 1.0, 0.5, 2.0) for name in names], "saved", "lines: 90 %"), names
+    return owner_gains([OwnerGain(name, 1.0, 0.5, 2.0, "join") for name in names], TITLE, "saved", "lines: 90 %"), names
 
 
 def test_an_svg_has_title_words_and_names_in_their_own_letters_and_no_style(tmp_path):
@@ -87,7 +88,7 @@ def test_an_svg_has_title_words_and_names_in_their_own_letters_and_no_style(tmp_
     text = (tmp_path / "f.svg").read_text(encoding="utf-8")
     root = ElementTree.fromstring(text)
     assert root.get("role") == "img"
-    assert root.find(f"{SVG}title").text == "6 of 6 gain for sure"
+    assert root.find(f"{SVG}title").text == TITLE
     assert root.find(f"{SVG}desc").text == figure.alt
     drawn = {(each.text or "").strip("\u2009") for each in root.iter(f"{SVG}text")}
     assert set(names) <= drawn
@@ -100,7 +101,7 @@ def test_an_svg_has_title_words_and_names_in_their_own_letters_and_no_style(tmp_
 
 def test_in_a_page_two_figures_share_no_name_and_ask_nobody():
     figure, _ = hostile()
-    other = owner_gains([OwnerGain("a", 1.0, 0.5, 2.0)], "saved", "lines: 90 %")
+    other = owner_gains([OwnerGain("a", 1.0, 0.5, 2.0, "stay")], TITLE, "saved", "lines: 90 %")
     ids = [{each.get("id") for each in ElementTree.fromstring(svg(each)).iter()} - {None} for each in (figure, other)]
     assert not ids[0] & ids[1]
     assert "http" not in svg(figure)
