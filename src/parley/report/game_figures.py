@@ -68,7 +68,7 @@ def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], c
     lowest = min(lowest, top)  # where nobody joins, all lies below zero
     reach = max(top, -lowest)
     usual = float(np.median(np.abs(list(payoffs.values()))))
-    reach = reach if reach > 1e-6 * usual else max(usual, 1e-12)
+    reach = reach if reach > max(1e-6 * usual, 1e-9) else max(usual, 1.0)
     axes.set_ylim(lowest - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
     axes.set_ylabel("payoff, in the owners' money")
     axes.legend(**BELOW)
