@@ -24,7 +24,7 @@ features = ["x0", "x1", '{COLUMN}']
 public = "public.csv"
 holdout = 0.2
 [learning]
-horizon = 20
+horizon = 8
 step = 0.5
 [privacy]
 mechanism = "gaussian"

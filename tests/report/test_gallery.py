@@ -64,7 +64,7 @@ def test_of_a_crowd_both_ends_have_names_and_the_others_are_counted(gallery):
         labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
         assert len(labels) == lines
         assert ("… and 380 more" in labels) == (count == 400)
-        assert not gallery.cut(figure)
+    assert not gallery.cut(figure)
     left = gallery.negotiation(400).axes[0]
     legend = [text.get_text() for text in left.get_legend().get_texts()]
     assert len(legend) == 9

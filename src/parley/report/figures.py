@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
@@ -58,6 +58,10 @@ def fitness_path(
         )
     if (q25 > 0).all():
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if q75.max() < 100 * q25.min() else (1,)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(*((0.5, 1.5) if once else (1, len(path))))
     if once:
         axes.set_xticks([1])

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from parley.numerals import number
 from parley.report.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
@@ -62,6 +63,8 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str) -
     axes.tick_params(axis="y", length=0, labelsize=8.5, labelcolor=INK)
     axes.set_ylim(max(lines) + 0.8, -0.8)
     axes.margins(x=0.04)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, half and nine in ten of the many" if crowd else ""))
     here = [COLOURS[verdict] for verdict in COLOURS if any(each.verdict == verdict for each in gains)]
     marks = [Line2D([], [], color=colour, marker="o", markersize=5, alpha=0.8, label=word) for colour, word in here]

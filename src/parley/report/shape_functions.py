@@ -20,7 +20,7 @@ from parley.validate import Floats
 ACROSS = 4  # panels in a row
 MOST = 24  # panels
 MOST_NAMES = 10  # of a column that are shown: those that add or take most over all rows
-LONG = 14  # letters of a name
+LONG = 16  # letters of a name
 UNITS = {"count": "log of the rate", "survival": "log odds of each period", "classes": "score of a class"}
 _SMALL: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "bottom"}
 
