@@ -1,6 +1,6 @@
 """Draw the pictures of README and documents again: python docs/pictures.py [NAME ...] [--long] [--list] [--to FOLDER]
 
-Without names all that take a minute or two; `--long` those that take hours, too. Each is drawn by what a reader would
+Without names all that take a minute or two each; `--long` those that take longer, some of them hours, too. Each is drawn by what a reader would
 type: terms are taken from the document that shows the picture, tables are made up or lie in PARLEY_DATA (default
 ../shared/data). What cannot be drawn here, for want of a table or of a browser, is said and left as it is.
 """
@@ -107,7 +107,7 @@ DRAWINGS = (
         ("adult.parquet",),
     ),
     Drawing("membership.png", (BENCH + "membership.py --plot {picture}",)),
-    Drawing("leakage.png", (BENCH + "leakage.py --plot {picture}",)),
+    Drawing("leakage.png", (BENCH + "leakage.py --plot {picture}",), long=True),
     Drawing(
         "loans-surface.png",
         ("parley reproduce wu2019 --figure 3 --data {data} --out out", "cp out/figure-3.png {picture}"),
@@ -185,7 +185,7 @@ def run(words: list[str], folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="pictures, by the beginning of their names; left out: all")
-    parser.add_argument("--long", action="store_true", help="those that take hours, too")
+    parser.add_argument("--long", action="store_true", help="those that take longer, too")
     parser.add_argument("--list", action="store_true", help="say what is typed for each, and draw nothing")
     parser.add_argument("--to", type=Path, default=IMAGES, help="where pictures go")
     asked = parser.parse_args()
