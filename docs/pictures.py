@@ -1,8 +1,9 @@
 """Draw the pictures of README and documents again: python docs/pictures.py [NAME ...] [--long] [--list] [--to FOLDER]
 
-Without names all that take a minute or two each; `--long` those that take longer, some of them hours, too. Each is drawn by what a reader would
-type: terms are taken from the document that shows the picture, tables are made up or lie in PARLEY_DATA (default
-../shared/data). What cannot be drawn here, for want of a table or of a browser, is said and left as it is.
+Without names all that take a minute or two each; `--long` those that take longer, some of them hours, too. Each is
+drawn by what a reader would type: terms are taken from the document that shows the picture, tables are made up or lie
+in PARLEY_DATA (default ../shared/data). What cannot be drawn here, for want of a table or of a browser, is said and
+left as it is. The house and the studio have scripts of their own, which are run where pictures go to docs/images.
 """
 
 import argparse
@@ -202,11 +203,10 @@ def main() -> None:
         print(f"{drawing.picture}: {said}".rstrip(": "), flush=True)  # noqa: T201
         if not asked.list and not state:
             draw(drawing, asked.to.resolve())
-    for script in scripts():
+    for script in scripts() if asked.to == IMAGES else ():
         if not asked.names or script.stem.endswith(tuple(asked.names)):
-            print(script.name, flush=True)  # noqa: T201
-            if not asked.list:
-                run([sys.executable, str(script)], ROOT)
+            done = asked.list or not subprocess.run([sys.executable, str(script)], cwd=ROOT, check=False).returncode  # noqa: S603
+            print(script.name if done else f"{script.name}: left as it is", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":
