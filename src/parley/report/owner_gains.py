@@ -68,7 +68,7 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str) -
     axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, half and nine in ten of the many" if crowd else ""))
     here = [COLOURS[verdict] for verdict in COLOURS if any(each.verdict == verdict for each in gains)]
     marks = [Line2D([], [], color=colour, marker="o", markersize=5, alpha=0.8, label=word) for colour, word in here]
-    figure.legend(handles=marks, loc="outside lower center", ncols=3, frameon=False, labelcolor=INK, fontsize=8.5)
+    figure.legend(handles=marks, loc="outside upper right", ncols=3, frameon=False, labelcolor=INK, fontsize=8.5)
     headed(axes, title)
     return figure
 
