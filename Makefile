@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Byte code is kept: the many processes that tests start need not compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test suite networks lint format manual notebooks bench clean
+.PHONY: demo test suite networks lint format manual notebooks gallery pictures bench clean
 
 demo: .venv/ready
 	$(BIN)/parley demo
@@ -46,6 +46,14 @@ manual: .venv/ready-dev
 notebooks: .venv/ready-dev
 	$(INSTALL) -e ".[notebooks]"
 	$(BIN)/python docs/make_notebooks.py
+
+# Every figure of the product with few owners and with many, to be looked at.
+gallery: .venv/ready-dev
+	$(BIN)/python docs/gallery.py build/gallery
+
+# The pictures of README and documents, as far as tables and a browser are here; `docs/pictures.py --long` has the rest.
+pictures: .venv/ready-dev
+	$(BIN)/python docs/pictures.py
 
 bench: .venv/ready-dev
 	$(INSTALL) -e ".[bench]"

@@ -24,7 +24,7 @@ from matplotlib.ticker import NullFormatter, PercentFormatter
 
 import parley
 from parley.papers.aarhus2020.digits import CLASSES, PIXELS, Digits, load_digits
-from parley.report.figures import ALONE, EPSILON, INK, LIMIT, TOGETHER, decorate
+from parley.report.figures import ALONE, EPSILON, INK, LIMIT, TOGETHER, decorate, save
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 OWNERS, DELTA = 3, 1e-5
@@ -62,7 +62,7 @@ def main() -> None:
             right_ones = [found[words, epsilon, seed] for seed in range(asked.runs)]
             print(f"eps {epsilon:g}, {words}: {np.mean(right_ones):.3f} +- {np.std(right_ones):.3f}", flush=True)
     if asked.plot is not None:
-        picture(found, asked.epsilon, asked.rows).savefig(asked.plot, dpi=110)
+        save(picture(found, asked.epsilon, asked.rows), asked.plot)
 
 
 def written(out: Path, rows: int) -> Found:

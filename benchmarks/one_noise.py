@@ -41,7 +41,7 @@ from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.forecast import Forecast
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.learning.outcome import alone
-from parley.report.figures import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER, save
 from parley.validate import Floats
 
 DELTA, PUBLIC = 1e-6, 3000
@@ -119,7 +119,7 @@ def main() -> None:
             shapes = SHAPES[::2] if asked.quick else SHAPES
             cells = table(market, shapes, 1 if asked.quick else asked.splits, asked.replicates)
             if asked.plot is not None:
-                picture(cells, shapes).savefig(asked.plot, dpi=110)
+                save(picture(cells, shapes), asked.plot)
         if asked.part == "planner" or (asked.part is None and not asked.quick):
             planner([market, adult(Path(scratch)), sba(Path(scratch))], min(asked.replicates, PLANNED_RUNS))
 

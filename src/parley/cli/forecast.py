@@ -81,6 +81,9 @@ def forecast_command(
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,
     track: Track = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page about the forecast (.html), with its figures.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.
@@ -97,7 +100,7 @@ def forecast_command(
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
-    for file in (plot, write):
+    for file in (plot, write, report):
         require_folder(file)
     require_store(track)
     if track is not None and inside is not None:
@@ -115,6 +118,8 @@ def forecast_command(
     if (own := task_of(terms).command("forecast")) is not None:
         if track is not None:
             raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
+        if report is not None:
+            raise SettingError(f"--report: expected none for {terms.task}, whose figures --json has")
         own(terms, pilot, as_json)
         return
     known = source(pilot, moments, assume)
@@ -125,7 +130,7 @@ def forecast_command(
     if worth is not None and inside is None:
         raise SettingError("--worth: expected --inside beside it")
     if inside is not None and owner is not None:
-        _show_inside(terms, owner, inside, known, seed, worth, as_json)
+        _show_inside(terms, owner, inside, known, seed, worth, report, as_json)
         return
     heterogeneity = _heterogeneity(differences)
     with progress_bar("reading the pilot") as progress:
@@ -144,9 +149,13 @@ def forecast_command(
         if write is not None and proposal.best is not None:
             write_terms(proposal.terms, write, notes=NOTES)
     if plot is not None:
-        figures.save(
-            figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot
-        )
+        from parley.report.forecast_page import fitness_figure
+
+        figures.save(fitness_figure(result), plot)
+    if report is not None:
+        from parley.report.forecast_page import forecast_page
+
+        report.write_text(forecast_page(result, noise, proposal, planned, str(terms_file)), encoding="utf-8")
     if track is not None:
         from parley.report.run_store import write_run
         from parley.report.tracking import tracked_forecast
@@ -183,7 +192,14 @@ def _heterogeneity(given: str | None) -> "Heterogeneity":
 
 
 def _show_inside(
-    terms: Terms, owner: str, table: Path, known: "str | Source | None", seed: int, worth: float | None, as_json: bool
+    terms: Terms,
+    owner: str,
+    table: Path,
+    known: "str | Source | None",
+    seed: int,
+    worth: float | None,
+    report: Path | None,
+    as_json: bool,
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.data.sources import held_table
@@ -201,6 +217,10 @@ def _show_inside(
         view = inside_view(
             terms, Owner(owner, held_table(table)), known, seed, worth=worth or 0.0, price=price, progress=progress
         )
+    if report is not None:
+        from parley.report.forecast_page import inside_page
+
+        report.write_text(inside_page(view, terms), encoding="utf-8")
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash}, inside=True)
         return

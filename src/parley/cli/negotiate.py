@@ -47,6 +47,9 @@ def negotiate_command(
             help="Draw what joining pays as owners become more, with each owner's noise and with one for all.",
         ),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page about the negotiation (.html), with its figures.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
@@ -63,7 +66,7 @@ def negotiate_command(
     from parley.report import negotiation as said
 
     terms = load_terms(terms_file)
-    for file in (plot, plot_owners, write):
+    for file in (plot, plot_owners, write, report):
         require_folder(file)
     drawn = [file for file in (plot, plot_owners) if file is not None]
     if drawn:
@@ -84,6 +87,10 @@ def negotiate_command(
         with progress_bar("owners in growing numbers") as progress:
             many = equal_owners(terms, known, progress=progress)
         figures.save(game_figures.equal_owners(many.counts, many.payoff, many.fitness, many.like), plot_owners)
+    if report is not None:
+        from parley.report.negotiation_page import negotiation_page
+
+        report.write_text(negotiation_page(result), encoding="utf-8")
     if as_json:
         print_json(result.to_json(), inside=False)
     else:

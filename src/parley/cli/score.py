@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
@@ -21,6 +22,9 @@ def score_command(
     ] = False,
     data: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page about it (.html), for the owner's own eyes.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -42,7 +46,10 @@ def score_command(
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
     terms = load_terms(terms_file)
+    require_folder(report)
     if (own := task_of(terms).command("score")) is not None:
+        if report is not None:
+            raise SettingError(f"--report: expected none for {terms.task}, whose figures --json has")
         own(terms, model_file, owner, data, as_json)
         return
     model = load_model(model_file)
@@ -53,6 +60,10 @@ def score_command(
             for place, one in enumerate(owners):
                 progress(place, len(owners))
                 verdicts.append(score(terms, one, model))
+        if report is not None:
+            from parley.report.score_page import owners_page
+
+            report.write_text(owners_page(verdicts, terms), encoding="utf-8")
         if as_json:
             print_json(
                 {"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash}, inside=True
@@ -64,6 +75,10 @@ def score_command(
         return
     with progress_bar("alone, together and personal, on own rows"):
         verdict = score(terms, Owner(owner, table_of(terms.owner(owner), data)), model)
+    if report is not None:
+        from parley.report.score_page import verdict_page
+
+        report.write_text(verdict_page(verdict, terms), encoding="utf-8")
     if as_json:
         print_json(verdict.to_json(), inside=True)
         return

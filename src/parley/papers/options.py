@@ -8,6 +8,7 @@ import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Listing = Annotated[bool, typer.Option("--list", help="Say what there is to show, and compute nothing.")]
+Kind = Annotated[str, typer.Option("--format", metavar="KIND", help="Of pictures in that folder: png, svg or pdf.")]
 Jobs = Annotated[int, typer.Option(help="Parallel processes.")]
 
 

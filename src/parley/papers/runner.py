@@ -14,6 +14,7 @@ from parley.papers.options import data_folder
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 
 Bench = Callable[[Asked], Any]  # what all exhibits of a document share: data, settings, runs that several of them need
+KINDS = ("png", "svg", "pdf")
 Wanted = Mapping[str, Sequence[str] | None]  # words by option
 
 
@@ -28,19 +29,20 @@ def show(
     plot: Path | None = None,
     as_json: bool = False,
     listing: bool = False,
+    kind: str = "png",
 ) -> None:
     """Show what is `wanted`; where nothing is, what is `usual`, else everything.
 
-    `given`: options that belong to some exhibits only. `out`: a folder for pictures and tables; `plot`: a file for the
-    only picture.
+    `given`: options that belong to some exhibits only. `out`: a folder for pictures of one `kind` and tables; `plot`: a
+    file for the only picture.
     """
     if listing:
         _list(document, as_json)
         return
     chosen = choose(document, wanted, usual)
     document.require_options(chosen, given or {})
-    _require_place(document, chosen, out, plot)
-    told = _Told(document, out, plot, as_json)
+    _require_place(document, chosen, out, plot, kind)
+    told = _Told(document, out, plot, as_json, kind)
     for exhibit, shown in computed(document, chosen, bench, data):
         told.tell(exhibit, shown)
     told.end()
@@ -65,13 +67,17 @@ def computed(
             yield exhibit, shown
 
 
-def _require_place(document: Document, chosen: Sequence[Exhibit], out: Path | None, plot: Path | None) -> None:
+def _require_place(
+    document: Document, chosen: Sequence[Exhibit], out: Path | None, plot: Path | None, kind: str
+) -> None:
     """Find out before hours of work that there is nothing to write, or nowhere to write it to."""
     if plot is not None:
         from parley.report.figures import require_figure_name  # a library that takes its time
 
         require_folder(plot)
         require_figure_name(plot)
+    if kind not in KINDS:
+        raise SettingError(f"--format {kind}: expected one of {', '.join(KINDS)}")
     if out is not None:
         if not document.findings and not any(exhibit.draw for exhibit in chosen):
             drawn = ", ".join(exhibit.name for exhibit in document.exhibits if exhibit.draw)
@@ -87,6 +93,7 @@ class _Told:
     out: Path | None
     plot: Path | None
     as_json: bool
+    kind: str
     content: dict[str, Any] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     titles: set[str] = field(default_factory=set)
@@ -98,7 +105,7 @@ class _Told:
         for row in shown.findings:  # what several exhibits find stands where the last of them does
             self.findings.pop(row[0], None)
             self.findings[row[0]] = row
-        place = self.plot or (self.out and self.out / f"{self.document.prefix}{exhibit.name}.png")
+        place = self.plot or (self.out and self.out / f"{self.document.prefix}{exhibit.name}.{self.kind}")
         if exhibit.draw is not None and place is not None:
             self._draw(exhibit.draw, shown, place)
         if self.out is not None:

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from parley.audit import Audit, Verdict
 from parley.audit.agreement import control_name
@@ -11,9 +10,10 @@ from parley.audit.exact.cell_pool import ALL_KINDS
 from parley.audit.exact.written_tables import FORMS
 from parley.privacy.accounting.meaning import error_tradeoff, least_total_error
 from parley.report import figures
-from parley.report.figures import ALONE, INK, LIMIT, TOGETHER, decorate
+from parley.report.colours import ALONE, INK, LIMIT, TOGETHER
 from parley.report.host_audit import HOSTS, host_rows
 from parley.report.page import Section, page
+from parley.report.picture import Picture, decorate, headed
 from parley.terms import Terms
 
 MANY = 12  # owners with one promise that are named one by one
@@ -160,13 +160,19 @@ def _claim(verdict: Verdict) -> str:
     return f"ε = {verdict.claimed_epsilon:g}{delta} ({verdict.adjacency})"
 
 
-def audit_figure(verdict: Verdict) -> Figure:
+def audit_figure(verdict: Verdict) -> Picture:
     """The attack's errors beside the claim: all of it, and how far it is better than guessing."""
-    figure = Figure(figsize=(8.6, 4.2), layout="constrained", facecolor="white")
-    left, right = (decorate(axes) for axes in figure.subplots(1, 2))
     alarms, misses = np.array(verdict.curve).T
     x = np.linspace(0, 1, 401)
     least = error_tradeoff(verdict.claimed_epsilon, verdict.delta, x)
+    reached = float(np.max(1 - alarms - misses))
+    figure = Picture(
+        8.6,
+        4.2,
+        f"Who is in the table? False alarms and misses of the attack beside what is claimed, {_claim(verdict)}. The "
+        f"attack is better than guessing by {reached:.3f} at most; the claim allows {np.max(1 - x - least):.3f}.",
+    )
+    left, right = (decorate(axes) for axes in figure.subplots(1, 2))
     left.fill_between(x, 0, least, color=ALONE, alpha=0.15, linewidth=0)
     left.plot(x, least, color=ALONE, linewidth=1.8, label="no attack is below (claimed)")
     left.plot(alarms, misses, color=TOGETHER, linewidth=1.8, label="this attack")
@@ -182,8 +188,8 @@ def audit_figure(verdict: Verdict) -> Figure:
     right.set_xlim(0, 1)
     right.set_xlabel("false alarms")
     right.set_ylabel("better than guessing by")
-    left.set_title("Who is in the table?", loc="left", color=INK, fontweight="bold")
-    right.set_title(f"Claimed {_claim(verdict)}", loc="left", color=INK, fontsize=10)
+    headed(left, "Who is in the table?")
+    headed(right, f"Claimed {_claim(verdict)}")
     return figure
 
 

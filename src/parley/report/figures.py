@@ -1,24 +1,27 @@
-"""Figures. Each function takes plain numbers and returns a matplotlib figure; nothing here knows where they come
-from."""
+"""Figures. Each function takes plain numbers and returns a matplotlib figure with words that say what is seen; nothing
+here knows where they come from."""
 
-import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from parley.errors import SettingError
+from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.colours import ALONE as ALONE
 from parley.report.colours import GRID as GRID
 from parley.report.colours import INK as INK
 from parley.report.colours import LIMIT as LIMIT
 from parley.report.colours import MUTED as MUTED
+from parley.report.colours import SERIES
 from parley.report.colours import TOGETHER as TOGETHER
+from parley.report.picture import Picture, headed
+from parley.report.picture import decorate as decorate
+from parley.report.picture import require_figure_name as require_figure_name
+from parley.report.picture import save as save
+from parley.report.picture import svg as svg
 from parley.validate import Floats
 
 EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis
@@ -26,12 +29,12 @@ EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis
 
 def fitness_path(
     path: Floats, title: str = "How close to the model without privacy", forecast: Floats | None = None
-) -> Figure:
+) -> Picture:
     """Relative fitness after each round [T, replicates]: median and quartile band (W figures 2 and 7); the forecast
     mean [T] dashed."""
-    figure, axes = _canvas()
     rounds = np.arange(1, len(path) + 1)
     q25, median, q75 = np.quantile(path, [0.25, 0.5, 0.75], axis=1)
+    figure, axes = _canvas(_path_words(title, median, path.shape[1], forecast))
     once = len(path) == 1  # a line needs two points
     if path.shape[1] > 1 and once:
         axes.errorbar(
@@ -55,44 +58,64 @@ def fitness_path(
         )
     if (q25 > 0).all():
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if q75.max() < 100 * q25.min() else (1,)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(*((0.5, 1.5) if once else (1, len(path))))
     if once:
         axes.set_xticks([1])
     axes.set_xlabel("round")
     axes.set_ylabel("relative fitness ψ  (0 = optimum)")
-    axes.legend(frameon=False, labelcolor=INK)
-    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    if len(axes.get_legend_handles_labels()[0]) > 1:
+        axes.legend(frameon=False, labelcolor=INK)
+    headed(axes, title)
     return figure
 
 
-def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: float) -> Figure:
+def _path_words(title: str, median: Floats, runs: int, forecast: Floats | None) -> str:
+    """What is seen of relative fitness by round."""
+    of = f"the median of {runs:,} runs" if runs > 1 else "one run"
+    last, foreseen = number(median[-1]), "" if forecast is None else f" The forecast ends at {number(forecast[-1])}."
+    seen = f"{last} after the only round"
+    if len(median) > 1:
+        seen = f"from {number(median[0])} after the first of {len(median):,} rounds to {last} after the last"
+    return f"{title}. Relative fitness ψ by round, 0 being the optimum: {of}, {seen}.{foreseen}"
+
+
+def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: float) -> Picture:
     """No test for a person's presence lies below this curve; the diagonal is guessing."""
-    figure, axes = _canvas()
+    title = (
+        f"What an attacker can reach at ε = {epsilon:g}"
+        + (f", δ = {delta:g}" if delta else "")
+        + f" ({Adjacency.REPLACE_ONE})"
+    )
+    least = float(np.min(false_alarms + misses))
+    figure, axes = _canvas(
+        f"{title}. Misses against false alarms of the best possible attack: the two add up to at least "
+        f"{number(least, 3, side='below')}; guessing comes to 1.",
+        width=5.4,
+        height=5.2,
+    )
     axes.fill_between(false_alarms, 0, misses, color=ALONE, alpha=0.15, linewidth=0)
     axes.plot(false_alarms, misses, color=ALONE, linewidth=2, label="best possible attack")
     axes.plot([0, 1], [1, 0], color=LIMIT, linestyle="--", linewidth=1.3, label="guessing")
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_aspect("equal")
-    axes.set_xlabel("false alarms")
-    axes.set_ylabel("misses")
+    axes.set_xlabel("false alarms: share of the cases without the person")
+    axes.set_ylabel("misses: share of the cases with it")
     axes.legend(frameon=False, labelcolor=INK)
-    title = (
-        f"What an attacker can reach at ε = {epsilon:g}"
-        + (f", δ = {delta:g}" if delta else "")
-        + f" ({Adjacency.REPLACE_ONE})"
-    )
-    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    headed(axes, title.replace(" at ", "\nat "))
     return figure
 
 
-def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Figure:
+def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Picture:
     """Panels of curves, each a mapping with title, over ("epsilon" or "scale") and curves (label, alpha, spread, x,
     y)."""
-    figure = Figure(
-        figsize=(7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4), layout="constrained", facecolor="white"
-    )
-    colours = {2.0: INK, 1.999: ALONE, 1.95: "#b59a2a", 1.9: TOGETHER}
+    seen = "; ".join(f"{panel['title']}: {_curve_words(panel)}" for panel in panels)
+    figure = Picture(7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4, f"What noise of several laws costs. {seen}.")
+    colours = {2.0: INK, 1.999: ALONE, 1.95: SERIES[4], 1.9: TOGETHER}
     for place, panel in enumerate(panels, start=1):
         axes = decorate(figure.add_subplot(1, len(panels), place))
         styles: dict[tuple[float, str], int] = {}
@@ -124,39 +147,13 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def require_figure_name(path: str | Path) -> None:
-    """Refuse a file name whose ending is no format for figures."""
-    kinds = (".png", ".svg", ".pdf")
-    if Path(path).suffix.lower() not in kinds:
-        raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(kinds)}")
+def _curve_words(panel: Mapping[str, Any]) -> str:
+    """What a panel of curves shows."""
+    laws = dict.fromkeys(curve["label"] for curve in panel["curves"])
+    what = "δ against ε" if panel["over"] == "epsilon" else "ε against the scale of the noise"
+    return f"{what} ({Adjacency.REPLACE_ONE}), for {', '.join(laws)}"
 
 
-def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure to a file; its ending says the format."""
-    require_figure_name(path)
-    figure.savefig(path, dpi=160)
-
-
-def svg(figure: Figure) -> str:
-    """The figure as SVG text to put into a page."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
-
-
-def _canvas(height: float = 4.0) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(7.2, height), layout="constrained", facecolor="white")
+def _canvas(alt: str, width: float = 7.2, height: float = 4.0) -> tuple[Picture, Axes]:
+    figure = Picture(width, height, alt)
     return figure, decorate(figure.add_subplot())
-
-
-def decorate(axes: Axes) -> Axes:
-    """The look that all figures share."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(LIMIT)
-    axes.tick_params(colors=MUTED, which="both")
-    axes.xaxis.label.set_color(MUTED)
-    axes.yaxis.label.set_color(MUTED)
-    axes.set_axisbelow(True)
-    axes.grid(color=GRID, linewidth=0.8)
-    return axes

@@ -1,17 +1,29 @@
 """Figures of games: what owners gain by a budget, what quality costs. Plain numbers in, figures out."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from parley.report.figures import ALONE, EPSILON, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.numerals import number
+from parley.report.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
+from parley.report.figures import EPSILON
+from parley.report.lettering import first_names, lettered
+from parley.report.picture import PAPER, Picture, decorate, headed
 from parley.validate import Floats
 
-OWNERS = (TOGETHER, ALONE, "#5b6c9e", "#b59a2a", "#8c4a6b", "#5d8a4a", "#7a6a5a", "#3a8fb7")
-NAMED = 8  # owners that a figure tells apart
+NAMED = len(SERIES)  # owners that a figure tells apart
+CROWD = 100  # owners whose curves are a smear: what half and nine in ten of them get is shown instead
+BELOW: dict[str, Any] = {  # where a legend hides nothing
+    "loc": "upper center",
+    "bbox_to_anchor": (0.5, -0.16),
+    "ncols": 2,
+    "frameon": False,
+    "labelcolor": INK,
+    "fontsize": 8,
+}
 
 
 def negotiation(
@@ -20,62 +32,88 @@ def negotiation(
     chosen: Mapping[str, float],
     spend: Mapping[str, tuple[Floats, Floats]],
     budget: str = f"own budget {EPSILON}",
-) -> Figure:
+) -> Picture:
     """Left: each owner's payoff against its own budget, the others' as agreed, with its choice. Right: quality against
-    spend.
+    spend. Of many owners those with the highest payoffs have names.
 
     `payoffs` holds one curve an owner over `epsilons`, `chosen` the budgets of those who join, `spend` curves (money,
     relative fitness).
     """
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
-    axes = decorate(figure.add_subplot(1, 2, 1))
+    figure = Picture(10.2, 5.2, _deal_words(payoffs, chosen, spend))
+    left, right = (decorate(axes) for axes in figure.subplots(1, 2))
+    _payoff_panel(left, epsilons, payoffs, chosen)
+    _log_budgets(left, budget)
+    _spend_panel(right, spend)
+    return figure
+
+
+def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], chosen: Mapping[str, float]) -> None:
+    """Payoffs by budget, those with names in front."""
+    ranked = sorted(payoffs, key=lambda name: -float(payoffs[name].max())) if len(payoffs) > NAMED else list(payoffs)
     lowest = 0.0
-    for place, (name, curve) in enumerate(payoffs.items()):
-        colour, width, label = _look(place, name, len(payoffs), name in chosen)
-        axes.plot(epsilons, curve, color=colour, linewidth=width, label=label)
+    for place, name in enumerate(ranked):
+        curve, (colour, width, label) = payoffs[name], _look(place, name, len(payoffs), name in chosen)
+        front = 2.0 if place < NAMED else 1.5
+        if place < NAMED or len(ranked) <= CROWD:
+            axes.plot(epsilons, curve, color=colour, linewidth=width, label=label, zorder=front)
         if name in chosen:
             height = float(np.interp(np.log(chosen[name]), np.log(epsilons), curve))
-            axes.scatter([chosen[name]], [height], color=colour, s=46 if width > 1 else 12, zorder=3)
+            axes.scatter([chosen[name]], [height], color=colour, s=46 if width > 1 else 12, zorder=front + 1)
             lowest = min(lowest, height)
+    if len(ranked) > CROWD:
+        _crowd(axes, epsilons, np.array([payoffs[name] for name in ranked[NAMED:]]))
     axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
-    axes.annotate(
-        "stay out",
-        (epsilons[-1], 0),
-        ha="right",
-        va="bottom",
-        color=MUTED,
-        fontsize=9,
-        xytext=(-2, 2),
-        textcoords="offset points",
-    )
+    _at_the_end(axes, epsilons[-1], "stay out", above=True)
     top = max(float(curve.max()) for curve in payoffs.values())
     lowest = min(lowest, top)  # where nobody joins, all lies below zero
     reach = max(top, -lowest)
     usual = float(np.median(np.abs(list(payoffs.values()))))
-    reach = reach if reach > 1e-6 * usual else max(usual, 1e-12)
+    reach = reach if reach > max(1e-6 * usual, 1e-9) else max(usual, 1.0)
     axes.set_ylim(lowest - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
-    axes.set_ylabel("payoff")
-    axes.legend(frameon=False, labelcolor=INK, fontsize=8)
-    _log_budgets(axes, budget)
-    axes.set_title("What each budget is worth", loc="left", color=INK, fontsize=11, fontweight="bold")
-    _spend_panel(decorate(figure.add_subplot(1, 2, 2)), spend)
-    return figure
+    axes.set_ylabel("payoff, in the owners' money")
+    axes.legend(**BELOW)
+    headed(axes, "What each budget is worth")
+
+
+def _deal_words(
+    payoffs: Mapping[str, Floats], chosen: Mapping[str, float], spend: Mapping[str, tuple[Floats, Floats]]
+) -> str:
+    """What is seen of a negotiation."""
+    joining = [f"{name} at ε = {number(chosen[name], 3)}" for name in payoffs if name in chosen]
+    who = f"{len(joining):,} of {len(payoffs):,} owners join: {first_names(joining, 6)}" if joining else "nobody joins"
+    best = [float(fitness.min()) for _, fitness in spend.values() if len(fitness)]
+    pays = f"down to ψ = {number(min(best), 3)}" if best else "no payment brings a better model"
+    return f"What each budget is worth to each owner, and what quality costs. Left, {who}. Right, {pays}."
+
+
+def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
+    """What half and nine in ten of many owners get."""
+    low, q25, median, q75, high = np.quantile(curves, (0.05, 0.25, 0.5, 0.75, 0.95), axis=0)
+    axes.fill_between(epsilons, low, high, color=LIMIT, alpha=0.18, linewidth=0)
+    axes.fill_between(epsilons, q25, q75, color=LIMIT, alpha=0.3, linewidth=0)
+    axes.plot(epsilons, median, color=LIMIT, linewidth=1.4, label=f"… and {len(curves):,} more: half, nine in ten")
 
 
 def _look(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:
     """(colour, width, label) of an owner's curve: the first ones by name, a crowd's others alike, with one label for
     all of them."""
     if place < NAMED:
-        return OWNERS[place], 1.8, name if joins else f"{name} (stays out)"
+        return SERIES[place], 1.8, lettered(name) if joins else f"{lettered(name)} (stays out)"
     return LIMIT, 0.7, f"{owners - NAMED} more owners" if place == NAMED else None
 
 
 KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
 
 
-def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Figure:
+def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Picture:
     """Left: what joining pays one of so many equal owners, by kind of noise. Right: how good the joint model is."""
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
+    ends = "; ".join(f"{label} {number(float(payoff[kind][-1]), 3)}" for kind, (label, _) in KINDS.items())
+    figure = Picture(
+        10.2,
+        4.6,
+        f"What joining pays an owner like {like}, and how far the model is from no privacy, as such owners become "
+        f"more. Payoff among {counts[-1]:,.0f} of them: {ends}.",
+    )
     axes = decorate(figure.add_subplot(1, 2, 1))
     for kind, (label, colour) in KINDS.items():
         axes.plot(counts, payoff[kind], color=colour, linewidth=2.2, label=label)
@@ -87,26 +125,17 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
         max(min(float(curve.min()) for curve in payoff.values()), -reach) - 0.1 * reach, max(top, 0.0) + 0.15 * reach
     )
     for word, above in (("join", True), ("stay out", False)):
-        axes.annotate(
-            word,
-            (counts[-1], 0),
-            ha="right",
-            va="bottom" if above else "top",
-            color=MUTED,
-            fontsize=9,
-            xytext=(-2, 2 if above else -3),
-            textcoords="offset points",
-        )
-    axes.set_ylabel("payoff of each owner")
-    axes.legend(frameon=False, labelcolor=INK, fontsize=8)
-    axes.set_title(f"What joining pays an owner like {like}", loc="left", color=INK, fontsize=11, fontweight="bold")
+        _at_the_end(axes, counts[-1], word, above)
+    axes.set_ylabel("payoff of each owner, in its money")
+    axes.legend(**BELOW)
+    headed(axes, f"What joining pays an owner like {lettered(like, 18)}")
     right = decorate(figure.add_subplot(1, 2, 2))
     for kind, (_, colour) in KINDS.items():
         right.plot(counts, fitness[kind], color=colour, linewidth=2.2)
     right.set_yscale("log")
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_ylabel("relative fitness ψ  (0 = without privacy)")
-    right.set_title("How far the model is from no privacy", loc="left", color=INK, fontsize=11, fontweight="bold")
+    headed(right, "How far the model is from no privacy")
     for each in (axes, right):
         _log_budgets(each, "number of such owners")
     return figure
@@ -119,15 +148,22 @@ def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None
         paid = money > 1e-6 * max(float(money.max(initial=0.0)), 1e-300)
         axes.plot(money[paid], fitness[paid], color=colour, linewidth=2, marker="o", markersize=3, label=label)
         drawn += int(paid.sum())
+    headed(axes, "What quality costs")
     if not drawn:
         axes.text(0.5, 0.5, "no payment brings a better model", transform=axes.transAxes, ha="center", color=MUTED)
+        axes.set_axis_off()
+        return
     axes.set_xscale("log")
     axes.set_xlabel("what the learner pays, in the owners' money")
     axes.set_ylabel("relative fitness ψ  (0 = without privacy)")
     axes.set_ylim(bottom=0)
-    if spend:
-        axes.legend(frameon=False, labelcolor=INK, fontsize=8)
-    axes.set_title("What quality costs", loc="left", color=INK, fontsize=11, fontweight="bold")
+    axes.legend(**BELOW)
+
+
+def _at_the_end(axes: Axes, x: float, word: str, above: bool) -> None:
+    """A word at the right end of the line at 0."""
+    place: Any = {"ha": "right", "va": "bottom" if above else "top", "textcoords": "offset points", "bbox": PAPER}
+    axes.annotate(word, (x, 0), xytext=(-2, 2 if above else -3), color=MUTED, fontsize=9, **place)
 
 
 def _log_budgets(axes: Axes, label: str) -> None:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from textwrap import fill
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from parley.audit.attacks.lira import Method
 from parley.audit.attacks.membership import RARE, Estimate, Membership
@@ -14,8 +14,10 @@ from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.report import figures
-from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
+from parley.report.lettering import lettered
 from parley.report.page import Section, page
+from parley.report.picture import Picture, decorate, headed
 
 TITLE = "Who was in the table?"
 NAMES: dict[str, str] = {
@@ -24,7 +26,7 @@ NAMES: dict[str, str] = {
     "shadow": "attack model",
     "loss": "a small loss",
 }
-COLOURS: dict[Method, str] = {"online": TOGETHER, "offline": "#b59a2a", "shadow": MUTED}
+COLOURS: dict[Method, str] = {"online": TOGETHER, "offline": SERIES[4], "shadow": MUTED}
 OWN_EYES = (
     f"{INSIDE} The members' own rows were used, and what is found tells something about them: it is for the owner's "
     "own eyes, on its own machine."
@@ -179,21 +181,31 @@ def promised(found: Membership) -> str:
     )
 
 
-def membership_figure(found: Mapping[str, Membership], below: str = "") -> Figure:
+def membership_figure(found: Mapping[str, Membership], below: str = "") -> Picture:
     """Members that are found by false alarms, on logarithmic axes, beside what is claimed; a panel for each title, and
     `below` all of them a sentence."""
-    figure = Figure(figsize=(0.6 + 5.6 * len(found), 5.2), layout="constrained", facecolor="white")
+    seen = "; ".join(f"{title}: {_seen(each)}" for title, each in found.items())
+    figure = Picture(
+        0.6 + 5.6 * len(found), 5.2, f"Members that attacks find, by their false alarms. {seen}. {below}".strip()
+    )
     for axes, (title, each) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
         _panel(decorate(axes), each)
-        axes.set_title(title, loc="left", color=INK, fontweight="bold")
+        headed(axes, lettered(title, 48))
     if below:
-        figure.supxlabel(below, color=MUTED, fontsize=8)
+        figure.supxlabel(fill(below, 14 * int(figure.get_figwidth())), color=MUTED, fontsize=8)
     return figure
 
 
-def own_figure(audit: ModelAudit) -> Figure:
+def own_figure(audit: ModelAudit) -> Picture:
     """The curves of models like the one that was audited; says that they are for the owner's own eyes."""
-    return membership_figure({TITLE: audit.membership}, below=f"For {audit.owner or 'the owner'} alone. {INSIDE}")
+    return membership_figure(
+        {TITLE: audit.membership}, below=f"For {lettered(audit.owner or 'the owner')} alone. {INSIDE}"
+    )
+
+
+def _seen(found: Membership) -> str:
+    areas = ", ".join(f"{NAMES[each.method]} {each.auc.value:.3f}" for each in found.inferences)
+    return f"areas under the curves {areas}, guessing 0.500; {claim(found)}"
 
 
 def _panel(axes: Axes, found: Membership) -> None:

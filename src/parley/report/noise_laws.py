@@ -3,19 +3,21 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from parley.report.figures import ALONE, INK, TOGETHER, decorate
+from parley.numerals import number
+from parley.report.colours import ALONE, INK, TOGETHER
+from parley.report.lettering import lettered
+from parley.report.picture import Picture, decorate, headed
 from parley.validate import Floats
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def quantiles_by_law(panels: Mapping[str, Sequence[tuple[str, Floats]]], title: str, up: str) -> Figure:
+def quantiles_by_law(panels: Mapping[str, Sequence[tuple[str, Floats]]], title: str, up: str) -> Picture:
     """For each panel, by its name, the runs [R] of every law, by its own: median, quartiles and the middle 90 %. The
     first law's median goes through the panel as a line."""
-    figure = Figure(figsize=(4.4 * len(panels), 4.4), layout="constrained", facecolor="white")
+    figure = Picture(max(6.0, 4.4 * len(panels)), 4.4, f"{title}. Medians: {_medians(panels)}.")
     drawn = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (name, laws) in zip(drawn, panels.items(), strict=True):
         decorate(axes)
@@ -31,9 +33,16 @@ def quantiles_by_law(panels: Mapping[str, Sequence[tuple[str, Floats]]], title: 
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_xticks(range(len(laws)), [law for law, _ in laws], fontsize=8)
+        axes.set_xticks(range(len(laws)), [lettered(law) for law, _ in laws], fontsize=8)
         axes.set_xlim(-0.6, len(laws) - 0.4)
-        axes.set_title(name, loc="left", color=INK, fontsize=10)
+        headed(axes, lettered(name))
     drawn[0].set_ylabel(up)
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold")
     return figure
+
+
+def _medians(panels: Mapping[str, Sequence[tuple[str, Floats]]]) -> str:
+    return "; ".join(
+        f"{name}, " + ", ".join(f"{law} {number(float(np.median(runs)), 3)}" for law, runs in laws)
+        for name, laws in panels.items()
+    ).replace("\n", " ")

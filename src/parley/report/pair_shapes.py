@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 
 from parley.learning.outcome.shapes import Axis, PairShape
-from parley.report.figures import ALONE, INK, MUTED, TOGETHER
+from parley.report.colours import ALONE, INK, MUTED, TOGETHER
+from parley.report.lettering import lettered
 
 ACROSS = 3  # panels in a row
 LONG = 14  # letters of a name
@@ -33,7 +34,7 @@ def draw_pairs(figure: Any, pairs: Sequence[PairShape]) -> None:
         panel.set_yticks(np.arange(len(second)) + 0.5, second, fontsize=6.5)
         panel.tick_params(colors=MUTED, length=0)
         panel.spines[:].set_visible(False)
-        title = " × ".join(short(axis.column, LONG) for axis in pair.axes)
+        title = " × ".join(lettered(axis.column, LONG) for axis in pair.axes)
         panel.set_title(title, loc="left", color=INK, fontsize=9)
     for panel in panels[len(pairs) :]:
         panel.set_axis_off()
@@ -42,11 +43,6 @@ def draw_pairs(figure: Any, pairs: Sequence[PairShape]) -> None:
     scale.outline.set_visible(False)
 
 
-def short(text: str, letters: int) -> str:
-    """A name that is not longer than so many letters."""
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"
-
-
 def _bins(axis: Axis) -> list[str]:
     """What the bins of a column are called."""
-    return [*(f"{low:.4g} – {high:.4g}" for low, high in pairwise(axis.cuts)), *(short(n, LONG) for n in axis.names)]
+    return [*(f"{low:.4g} – {high:.4g}" for low, high in pairwise(axis.cuts)), *(lettered(n, LONG) for n in axis.names)]

@@ -10,6 +10,8 @@ from parley.report.forecast import baseline_line
 from parley.report.page import Section, page
 from parley.report.shape_functions import shape_functions, shapes_words
 from parley.report.training import (
+    aborted_line,
+    consensus_line,
     interval_line,
     interval_rows,
     notice_lines,
@@ -41,7 +43,10 @@ SETTINGS = (
 def run_page(result: Result, expected: Worth | None = None) -> str:
     """The HTML page of a run, a simulation or a release, without anything from outside."""
     terms = result.terms
-    sections = [Section("Who promised and spent what", [guarantee(result)], owner_rows(result))]
+    beside = [line for line in (aborted_line(result), consensus_line(result)) if line is not None]
+    words = result.model.preparation_.target_words
+    told = [guarantee(result), *beside, *([] if words is None else [words])]
+    sections = [Section("Who promised and spent what", told, owner_rows(result), caption=f"ε: {result.adjacency}")]
     if result.notices:
         sections.append(Section("Whose answers are not explained?", notice_lines(result)))
     if result.quality is not None:

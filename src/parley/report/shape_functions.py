@@ -4,28 +4,28 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from parley.errors import SettingError
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.shapes import ShapeFunction, Shapes
-from parley.report.figures import ALONE, INK, MUTED, TOGETHER, decorate
+from parley.report.colours import ALONE, INK, MUTED, SERIES, TOGETHER
+from parley.report.lettering import first_names, lettered
 from parley.report.pair_shapes import ACROSS as PAIRS_ACROSS
-from parley.report.pair_shapes import draw_pairs, short
+from parley.report.pair_shapes import draw_pairs
+from parley.report.picture import Picture, decorate
 from parley.terms import Model
 from parley.validate import Floats
 
 ACROSS = 4  # panels in a row
 MOST = 24  # panels
 MOST_NAMES = 10  # of a column that are shown: those that add or take most over all rows
-LONG = 14  # letters of a name
-COLOURS = (TOGETHER, ALONE, "#6a5a9c", "#b59a2a", "#4f7f3a", "#a3485f", "#3f6fb0", MUTED)  # of classes, in turn
+LONG = 16  # letters of a name
 UNITS = {"count": "log of the rate", "survival": "log odds of each period", "classes": "score of a class"}
 _SMALL: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "bottom"}
 
 
-def shape_functions(model: JointModel, runs: Floats | None = None) -> Figure:
+def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
     """A panel for each column, all on one scale, those that move predictions most first: steps for numbers, dots for
     names and gaps; shaded, what noise does, where the models of several runs or a posterior say so. Below, what pairs
     of columns that the terms cross add beside it; what pairs of boosted trees add is not in it."""
@@ -36,8 +36,9 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Figure:
             "other trees look at several columns at once"
         )
     shown = sorted(shapes, key=lambda shape: -shape.spread)[:MOST]
+    target = model.preparation_.model.target
     down, below = -(-len(shown) // ACROSS), -(-len(shapes.pairs) // PAIRS_ACROSS)
-    figure = Figure(figsize=(11.5, 2.5 * down + 3.2 * below + 0.6), layout="constrained", facecolor="white")
+    figure = Picture(11.5, 2.5 * down + 3.2 * below + 0.6, _words(target, shown, len(shapes.columns)))
     above: Any = figure
     if below:
         parts: Any = figure.subfigures(2, 1, height_ratios=[2.5 * down + 0.6, 3.2 * below])
@@ -50,11 +51,22 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Figure:
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
     if shapes.classes:
-        marks = [panels[0].plot([], [], color=COLOURS[place % len(COLOURS)])[0] for place in range(len(shapes.classes))]
+        marks = [panels[0].plot([], [], color=SERIES[place % len(SERIES)])[0] for place in range(len(shapes.classes))]
         above.legend(marks, shapes.classes, loc="outside upper right", ncols=8, frameon=False, fontsize=8)
+    title = f"What each column adds to {lettered(target)}"
+    figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=11)
     above.supylabel(f"added to the prediction ({unit_words(model.preparation_.model)})", color=INK, fontsize=9)
     figure.supxlabel(shapes_words(shapes, len(shapes.columns) - len(shown)), color=MUTED, fontsize=8)
     return figure
+
+
+def _words(target: str, shown: list[ShapeFunction], columns: int) -> str:
+    """What is seen of columns that add up."""
+    most = first_names((shape.column for shape in shown), 6)
+    return (
+        f"What each column adds to the prediction of {target}. {len(shown)} of {columns} "
+        f"columns, a panel each on one scale; those that move predictions most: {most}."
+    )
 
 
 def unit_words(model: Model) -> str:
@@ -76,12 +88,12 @@ def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
 
 def _draw(panel: Axes, shape: ShapeFunction) -> None:
     panel.axhline(0.0, color=MUTED, linewidth=0.6)
-    panel.set_title(short(shape.column, 28), loc="left", color=INK, fontsize=9)
+    panel.set_title(lettered(shape.column), loc="left", color=INK, fontsize=9)
     panel.tick_params(labelsize=7)
     several = shape.values.reshape(-1, shape.values.shape[-1])
     bands = [None] * len(several) if shape.band is None else shape.band.reshape(2, *several.shape).swapaxes(0, 1)
     for place, (values, band) in enumerate(zip(several, bands, strict=True)):
-        colour, beside = COLOURS[place % len(COLOURS)], (place - (len(several) - 1) / 2) / (len(several) + 1)
+        colour, beside = SERIES[place % len(SERIES)], (place - (len(several) - 1) / 2) / (len(several) + 1)
         draw = _numbers if shape.numbers else _names
         draw(panel, shape, values, band, colour if len(several) > 1 else TOGETHER, beside)
 
@@ -117,7 +129,9 @@ def _names(panel: Axes, shape: ShapeFunction, values: Floats, band: Floats | Non
         panel.vlines(at, band[0, shown], band[1, shown], color=colour, alpha=0.35, linewidth=4)
     panel.vlines(at, 0.0, values[shown], color=colour, linewidth=1.0)
     panel.plot(at, values[shown], "o", color=colour, markersize=4)
-    panel.set_xticks(range(len(shown)), [short(shape.names[place], LONG) for place in shown], rotation=60, ha="right")
+    panel.set_xticks(
+        range(len(shown)), [lettered(shape.names[place], LONG) for place in shown], rotation=60, ha="right"
+    )
     panel.tick_params(axis="x", labelsize=6.5)
     panel.set_xlim(-0.6, len(shown) - 0.4)
 

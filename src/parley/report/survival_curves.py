@@ -1,17 +1,23 @@
 """Survival curves of the rows of a table, as a picture. Drawn from the rows without noise: as private as they are."""
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from parley.report.figures import INK, TOGETHER, decorate
+from parley.numerals import percent
+from parley.report.colours import INK, MUTED, TOGETHER
+from parley.report.lettering import lettered
+from parley.report.picture import Picture, decorate, headed
 from parley.validate import Floats
 
 MOST = 60  # curves of single rows
 
 
-def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Figure:
+def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Picture:
     """The curves [n, periods] of up to `MOST` rows, evenly chosen by who survives, and the mean of all."""
-    figure = Figure(figsize=(7.2, 4.0), layout="constrained", facecolor="white")
+    title = f"Survival: until {lettered(event)}"
+    left = percent(float(alive[:, -1].mean())) if len(alive) else "nobody"
+    figure = Picture(
+        7.2, 4.0, f"{title}. Curves of {len(alive):,} rows by {time}; on average {left} are left at {ends[-1]:g}."
+    )
     axes = decorate(figure.add_subplot())
     begin, moments = np.ones((len(alive), 1)), np.append(0.0, ends)
     curves = np.hstack([begin, alive])
@@ -22,10 +28,12 @@ def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Figur
         axes.plot(moments, row, color=TOGETHER, alpha=0.25, linewidth=0.9, label=said)
     if len(alive):
         axes.plot(moments, curves.mean(axis=0), color=INK, linewidth=2.2, marker="o", markersize=4, label="mean of all")
-        axes.legend(frameon=False, labelcolor=INK)
+        axes.legend(frameon=False, labelcolor=INK, loc="lower left")
+    else:
+        axes.text(0.5, 0.5, "no rows", transform=axes.transAxes, ha="center", color=MUTED)
     axes.set_ylim(0, 1.02)
     axes.set_xlim(0, 1.02 * moments[-1])
-    axes.set_xlabel(time)
+    axes.set_xlabel(lettered(time))
     axes.set_ylabel("probability that it has not happened yet")
-    axes.set_title(f"Survival: until {event}", loc="left", color=INK, fontweight="bold")
+    headed(axes, title)
     return figure

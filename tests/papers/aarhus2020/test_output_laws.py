@@ -21,6 +21,16 @@ def test_two_truths_are_within_a_factor_of_two_and_coins_cost_three(tmp_path):
     assert (tmp_path / "made" / "figure-4.png").stat().st_size > 5000
 
 
+def test_pictures_are_of_the_kind_that_is_asked_for(tmp_path):
+    typed = ["reproduce", "aarhus2020", "--figure", "4", "--json", "--out", str(tmp_path)]
+    drawn = CliRunner().invoke(app, [*typed, "--format", "svg"])
+    assert drawn.exit_code == 0, drawn.exception
+    assert "</desc>" in (tmp_path / "figure-4.svg").read_text(encoding="utf-8")
+    assert "--format doc: expected one of png, svg, pdf" in str(
+        CliRunner().invoke(app, [*typed, "--format", "doc"]).exception
+    )
+
+
 def test_the_laws_are_laws():
     x = np.linspace(-60, 60, 240_001)
     assert np.trapezoid(laplace_density(x, 0.0, 1.4), x) == pytest.approx(1.0, abs=1e-6)

@@ -180,6 +180,13 @@ def test_as_people_type_it(typed_terms):
     assert "bounds.grade" in said
 
 
+def test_a_picture_of_no_known_kind_is_refused_before_anybody_is_asked(typed_terms):
+    books = typed_terms.parent / "books"
+    refused = run("count", typed_terms, "--ledgers", books, "--lifetime", "2", "--plot", typed_terms.parent / "c.doc")
+    assert "expected a file name that ends in" in str(refused.exception)
+    assert not books.exists()
+
+
 @pytest.mark.parametrize("rate", ["1.5", "0", "nan"])
 def test_a_rate_that_is_no_share_is_refused_before_anybody_is_asked(typed_terms, rate):
     books = typed_terms.parent / "books"

@@ -8,7 +8,7 @@ import typer
 
 from parley.papers.aarhus2020.printed import PRINTED
 from parley.papers.document import Asked, Document, Exhibit
-from parley.papers.options import AsJson, Listing, data, out, which
+from parley.papers.options import AsJson, Kind, Listing, data, out, which
 from parley.papers.runner import show
 
 TABLES = ("alone, L1 clip and Laplace noise", "alone, L2 clip and Gaussian noise", "together, L1", "together, L2")
@@ -51,6 +51,7 @@ def aarhus2020(
     folder: Annotated[Path, out("Where figures (PNG) and tables (CSV) go.")] = Path("aarhus2020"),
     real: Annotated[Path | None, data("mnist.npz")] = None,
     jobs: Annotated[int, typer.Option(help="Parallel processes, about 2 GB each.")] = 1,
+    kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
 ) -> None:
@@ -73,4 +74,4 @@ def aarhus2020(
         return Runs(load_digits(asked.folder, images), asked.names, runs, epochs, jobs, asked.progress)
 
     wanted = {"table": table, "figure": figure}
-    show(DOCUMENT, bench, wanted, data=real, out=folder, as_json=as_json, listing=listing)
+    show(DOCUMENT, bench, wanted, data=real, out=folder, as_json=as_json, listing=listing, kind=kind)

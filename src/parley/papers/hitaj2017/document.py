@@ -8,7 +8,7 @@ import typer
 
 from parley.papers.document import Asked, Document, Exhibit
 from parley.papers.hitaj2017.printed import PRINTED
-from parley.papers.options import AsJson, Listing, data, out
+from parley.papers.options import AsJson, Kind, Listing, data, out
 from parley.papers.runner import show
 from parley.report.extras import extras
 
@@ -45,6 +45,7 @@ def hitaj2017(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     folder: Annotated[Path | None, out("Where the figure (PNG) goes.")] = None,
     real: Annotated[Path | None, data("mnist.npz")] = None,
+    kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
 ) -> None:
@@ -69,4 +70,4 @@ def hitaj2017(
         hidden = (Protection(), *records, Protection(owner_epsilon, "owner"))
         return Study(load_digits(asked.folder, images), settings, hidden, runs)
 
-    show(DOCUMENT, bench, {}, data=real, out=folder, as_json=as_json, listing=listing)
+    show(DOCUMENT, bench, {}, data=real, out=folder, as_json=as_json, listing=listing, kind=kind)

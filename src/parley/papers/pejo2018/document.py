@@ -9,7 +9,7 @@ import typer
 
 from parley.errors import DataError, SettingError
 from parley.papers.document import Asked, Document, Exhibit
-from parley.papers.options import AsJson, Listing, out
+from parley.papers.options import AsJson, Kind, Listing, out
 from parley.papers.pejo2018.printed import PRINTED
 from parley.papers.runner import show
 
@@ -96,6 +96,7 @@ def pejo2018(
         float, typer.Option(help="GB that unbounded DP may take; refused before it starts if it would need more.")
     ] = 2.0,
     folder: Annotated[Path | None, out("Save the figure as a picture in this folder.")] = None,
+    kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
 ) -> None:
@@ -135,6 +136,7 @@ def pejo2018(
         out=folder,
         as_json=as_json,
         listing=listing,
+        kind=kind,
     )
 
 

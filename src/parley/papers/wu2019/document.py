@@ -8,7 +8,7 @@ import typer
 
 from parley.errors import SettingError
 from parley.papers.document import Asked, Document, Exhibit
-from parley.papers.options import AsJson, Jobs, Listing, data, out, which
+from parley.papers.options import AsJson, Jobs, Kind, Listing, data, out, which
 from parley.papers.runner import show
 from parley.papers.wu2019.printed import PRINTED
 
@@ -46,6 +46,7 @@ def wu2019(
         typer.Option("--as-filed", help="Keep the order of the files, as W did: owners then differ from the pilot."),
     ] = False,
     jobs: Jobs = 1,
+    kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
 ) -> None:
@@ -64,4 +65,4 @@ def wu2019(
 
         return Markets(asked.folder, asked.scratch, runs, points, jobs, as_filed)
 
-    show(DOCUMENT, bench, {"figure": figure}, data=real, out=folder, as_json=as_json, listing=listing)
+    show(DOCUMENT, bench, {"figure": figure}, data=real, out=folder, as_json=as_json, listing=listing, kind=kind)

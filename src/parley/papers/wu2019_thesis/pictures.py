@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from parley.papers.wu2019_thesis.payoffs import PayoffCurve
+from parley.report.colours import SERIES
 from parley.report.figures import ALONE, INK, MUTED, TOGETHER, decorate
-from parley.report.game_figures import NAMED, OWNERS
 from parley.validate import Floats
 
 
@@ -20,7 +20,7 @@ def convergence(panels: Sequence[tuple[str, Sequence[Floats], Sequence[str]]]) -
         for line, path in enumerate(paths):
             for owner, label in enumerate(labels):
                 name = label if line == 0 else None
-                axes.plot(path[:, owner], color=OWNERS[owner % NAMED], linewidth=1.4, alpha=0.85, label=name)
+                axes.plot(path[:, owner], color=SERIES[owner % len(SERIES)], linewidth=1.4, alpha=0.85, label=name)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("round")
         axes.set_ylabel("budget ε")

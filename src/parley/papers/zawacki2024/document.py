@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from parley.papers.document import Asked, Document, Exhibit
-from parley.papers.options import AsJson, Listing, data, out, which
+from parley.papers.options import AsJson, Kind, Listing, data, out, which
 from parley.papers.runner import show
 from parley.papers.zawacki2024.printed import PRINTED
 from parley.papers.zawacki2024.settings import NetworkTrials, Trials
@@ -101,6 +101,7 @@ def zawacki2024(
     ] = None,
     real: Annotated[Path | None, data("the tables' images")] = None,
     folder: Annotated[Path | None, out("Where pictures (PNG) go; left out: none are drawn.")] = None,
+    kind: Kind = "png",
     as_json: AsJson = False,
     listing: Listing = False,
 ) -> None:
@@ -126,4 +127,4 @@ def zawacki2024(
 
     given = {"rows": rows, "epochs": epochs, "device": device}
     wanted = {"figure": figure, "table": table}
-    show(DOCUMENT, bench, wanted, given=given, data=real, out=folder, as_json=as_json, listing=listing)
+    show(DOCUMENT, bench, wanted, given=given, data=real, out=folder, as_json=as_json, listing=listing, kind=kind)

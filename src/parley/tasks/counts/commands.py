@@ -60,6 +60,10 @@ def count_command(
     if terms.task != "counts":
         raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
     require_folder(plot)
+    if plot is not None:
+        from parley.report.figures import require_figure_name, save  # a library that takes its time
+
+        require_figure_name(plot)  # before anything is spent
     require_rate(rate)
     options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
     asking.require_one_way(options)
@@ -72,7 +76,6 @@ def count_command(
         with progress_bar("asking") as progress:
             result, unheard = ask_counts(terms, parties, rate, seed, progress), []
     if plot is not None:
-        from parley.report.figures import save  # a library that takes its time
         from parley.tasks.counts.figures import counted
 
         save(counted(result), plot)

@@ -3,20 +3,21 @@
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.numerals import number
+from parley.report.colours import ALONE, INK, SERIES, TOGETHER
+from parley.report.lettering import first_names, lettered
+from parley.report.picture import Picture, decorate, headed
 from parley.tasks.dynamics import DelayedDMD
 from parley.validate import Floats
 
-COLOURS = (TOGETHER, ALONE, "#7a5ba6", "#b0413e", "#4c8c4a", LIMIT)
 SHOWN = 60  # samples: more are a smear
 
 
-def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequence[str]) -> Figure:
-    """Left: measured states and the identified plant run from the first of them. Right: how strongly each earlier input
-    acts."""
-    figure = Figure(figsize=(9.4, 4.0), layout="constrained")
+def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequence[str]) -> Picture:
+    """Left: measured states and the identified plant run from the first of them; of many states those that move most.
+    Right: how strongly each earlier input acts."""
+    figure = Picture(9.4, 4.4, _words(found, names))
     left, right = (decorate(axes) for axes in figure.subplots(1, 2, width_ratios=[2, 1]))
     lags, period = found.max_delay, found.period_
     shown = slice(lags, min(lags + SHOWN, len(states)))
@@ -25,19 +26,32 @@ def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequenc
     driven = found.simulate(np.zeros(states.shape[1]), inputs[: shown.stop], fine)
     begun = found.simulate(states[0], np.zeros_like(inputs[: shown.stop]), fine)
     times = period * np.arange(len(driven)) / fine
-    for i, name in enumerate(names):
-        colour = COLOURS[i % len(COLOURS)]
-        left.plot(times[lags * fine :], (driven + begun)[lags * fine :, i], color=colour, linewidth=1.4, label=name)
+    most = np.sort(np.argsort(-states.std(axis=0), kind="stable")[: len(SERIES)])
+    for i, colour in zip(most, SERIES, strict=False):
+        path = (driven + begun)[lags * fine :, i]
+        left.plot(times[lags * fine :], path, color=colour, linewidth=1.4, label=lettered(names[i], 20))
         left.plot(period * np.arange(shown.start, shown.stop), states[shown, i], "o", color=colour, markersize=3.2)
-    left.set_xlabel("time", color=INK)
-    left.set_title("dots: measured; lines: the identified plant", loc="left", color=MUTED, fontsize=9)
-    left.legend(frameon=False, labelcolor=INK, fontsize=8.5, ncols=min(len(names), 4))
+    left.set_xlabel("time\ndots: measured; lines: the identified plant")
+    left.set_ylabel("state")
+    more = len(names) - len(most)
+    headed(left, f"What moves most, and {more:,} more states" if more else "What is measured, and what the plant does")
+    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False, labelcolor=INK, fontsize=8, ncols=4)
     sizes = np.linalg.norm(found.regression_.blocks.reshape(len(found.A_), lags + 1, -1), axis=(0, 2))
     right.bar(period * np.arange(lags + 1), sizes, width=0.6 * period, color=TOGETHER, alpha=0.35)
     low, high = found.delay_interval()
     for delay, a, b in zip(np.atleast_1d(found.delay_), np.atleast_1d(low), np.atleast_1d(high), strict=True):
         right.axvspan(a, b, color=ALONE, alpha=0.3, linewidth=0)
         right.axvline(delay, color=ALONE, linewidth=1.6)
-    right.set_xlabel("age of the input", color=INK)
-    right.set_title("bars: its effect; line: the delay", loc="left", color=MUTED, fontsize=9)
+    right.set_xlabel("age of the input, in units of time\nline: the delay; shaded: its interval")
+    right.set_ylabel("its effect on the states")
+    headed(right, "When inputs act")
     return figure
+
+
+def _words(found: DelayedDMD, names: Sequence[str]) -> str:
+    """What is seen of an identified plant."""
+    delays = ", ".join(number(float(delay)) for delay in np.atleast_1d(found.delay_))
+    return (
+        f"What is measured, and what the plant does. {len(names):,} states over time ({first_names(names, 6)}), beside "
+        f"the identified plant run from the first of them; inputs act after {delays}."
+    )

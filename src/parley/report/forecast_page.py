@@ -1,0 +1,86 @@
+"""A forecast as a page, in the sentences of the terminal: how good the model would be, for whom, with whose noise; and
+an owner's own view of it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parley.decisions.forecasting import Forecast, Proposal
+from parley.decisions.forecasting.noise_kinds import kind_of
+from parley.learning.outcome.guarantee import INSIDE
+from parley.report import figures
+from parley.report import forecast as said
+from parley.report import noise as kinds
+from parley.report.owner_gains import OwnerGain, owner_gains
+from parley.report.page import Section, page
+from parley.report.picture import Picture
+from parley.terms import Terms
+
+if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
+    from parley.decisions.forecasting.inside_view import InsideView
+
+PUBLIC = "Computed from public knowledge, the terms and a pilot sample: no private record was looked at."
+
+
+def forecast_page(
+    result: Forecast,
+    noise: Mapping[str, Any],
+    proposal: Proposal | None = None,
+    planned: Mapping[str, Any] | None = None,
+    file: str = "TERMS",
+) -> str:
+    """The HTML page of a forecast; `noise` and `planned` are the JSON of a comparison of noise and of the plan."""
+    terms, without = result.terms, said.better_without(result)
+    good = [*said.details(result), said.baseline_line(result.worth), *said.verdict_lines(result, file)]
+    whom = [said.for_whom(result, file), said.assumption(result), *([] if without is None else [without])]
+    drawn = figures.svg(fitness_figure(result)) if np.isfinite(result.path).all() else ""
+    sections = [
+        Section("How good would the model be?", good, figure=drawn),
+        Section(
+            "Who gains?", whom, said.owner_rows(result), figures.svg(gains_figure(result)), said.owner_title(result)
+        ),
+        Section(
+            "Where should the noise be drawn?", _noise_lines(noise, terms), kinds.kind_rows(noise), "", kinds.TITLE
+        ),
+    ]
+    if proposal is not None and planned is not None:
+        lines = [said.plan_advice(proposal), *said.unjudged_lines(proposal), *kinds.plan_beside(planned)]
+        sections.append(Section("Could the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN))
+    notes = [f"Note: {warning}." for warning in result.warnings]
+    sections.append(Section("What does this rest on?", [*notes, PUBLIC, said.CAVEAT]))
+    return page(f"Forecast: {terms.title or 'a joint model'}", said.headline(result), sections, _footer(terms))
+
+
+def inside_page(view: "InsideView", terms: Terms) -> str:
+    """The HTML page of an owner's own view, for its own eyes."""
+    head, *others = said.inside_sentences(view)
+    sections = [
+        Section("Should we join?", others, said.inside_rows(view)),
+        Section("Who may see this?", [INSIDE]),
+    ]
+    return page(f"Inside {view.owner}: {terms.title or 'a joint model'}", head, sections, _footer(terms))
+
+
+def fitness_figure(result: Forecast) -> Picture:
+    """Expected relative fitness by round."""
+    return figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
+
+
+def gains_figure(result: Forecast) -> Picture:
+    """What joining would bring each owner."""
+    gains = [OwnerGain(o.name, o.gain.mean, o.gain.low, o.gain.high, o.verdict) for o in result.owners]
+    better = sum(gain.verdict == "join" for gain in gains)
+    title = f"Better for {better:,} of {len(gains):,} owners, whatever they differ by"
+    about = "lines: from owners that differ much to owners of one law"
+    return owner_gains(gains, title, "expected gain in test cost, a row of its own", about)
+
+
+def _noise_lines(noise: Mapping[str, Any], terms: Terms) -> list[str]:
+    kind = kind_of(terms)
+    two = [kinds.two_hosts(len(terms.owners))] if kind == "two_hosts" else []
+    return [kinds.decision(noise, kind), *two]
+
+
+def _footer(terms: Terms) -> str:
+    return f"Parley · terms {terms.hash}"

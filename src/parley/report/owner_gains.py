@@ -1,0 +1,90 @@
+"""What joining brings each owner, with its interval: every owner by name while they are few, of a crowd those at both
+ends and the quantiles of all."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from parley.numerals import number
+from parley.report.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
+from parley.report.lettering import first_names, lettered
+from parley.report.picture import Picture, decorate, headed
+from parley.validate import Floats
+
+EVERYBODY = 40  # owners that have a line each
+AT_EACH_END = 10  # of a crowd that have one
+Verdict = Literal["join", "stay", "unknown"]
+COLOURS: dict[Verdict, tuple[str, str]] = {
+    "join": (TOGETHER, "gains"),
+    "stay": (ALONE, "does not"),
+    "unknown": (MUTED, "cannot be told"),
+}
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class OwnerGain:
+    """What one owner gains, between which ends, and whether it had better join."""
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str) -> Picture:
+    """A dot for each owner's gain and a line from end to end, the largest first; `about`: what the ends are."""
+    ranked = sorted(gains, key=lambda each: -each.mean)
+    crowd = len(ranked) > EVERYBODY
+    named = [*ranked[:AT_EACH_END], *ranked[-AT_EACH_END:]] if crowd else ranked
+    lines = [*range(AT_EACH_END), *range(AT_EACH_END + 2, 2 * AT_EACH_END + 2)] if crowd else list(range(len(ranked)))
+    figure = Picture(7.2, 2.0 + 0.21 * (lines[-1] + 1), _words(title, ranked, about))
+    axes = decorate(figure.add_subplot())
+    axes.grid(visible=False, axis="y")
+    axes.axvline(0, color=LIMIT, linewidth=1.2)
+    for line, each in zip(lines, named, strict=True):
+        if math.isfinite(each.low) and math.isfinite(each.high):  # of one row there is no interval
+            axes.plot([each.low, each.high], [line, line], color=COLOURS[each.verdict][0], linewidth=2.2, alpha=0.45)
+        axes.plot([each.mean], [line], "o", color=COLOURS[each.verdict][0], markersize=5)
+    names = [lettered(each.name) for each in named]
+    if crowd:
+        middle = AT_EACH_END + 0.5
+        between = ranked[AT_EACH_END:-AT_EACH_END]
+        _quantiles(axes, np.array([each.mean for each in between]), middle)
+        lines, names = [*lines, middle], [*names, f"… and {len(between):,} more"]
+    axes.set_yticks(lines, names)
+    axes.tick_params(axis="y", length=0, labelsize=8.5, labelcolor=INK)
+    axes.set_ylim(max(lines) + 0.8, -0.8)
+    axes.margins(x=0.04)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, half and nine in ten of the many" if crowd else ""))
+    here = [COLOURS[verdict] for verdict in COLOURS if any(each.verdict == verdict for each in gains)]
+    marks = [Line2D([], [], color=colour, marker="o", markersize=5, alpha=0.8, label=word) for colour, word in here]
+    figure.legend(handles=marks, loc="outside upper right", ncols=3, frameon=False, labelcolor=INK, fontsize=8.5)
+    headed(axes, title)
+    return figure
+
+
+def _quantiles(axes: Axes, values: Floats, line: float) -> None:
+    """How many owners lie, on one line."""
+    low, q25, median, q75, high = np.quantile(values, QUANTILES)
+    axes.plot([low, high], [line, line], color=INK, linewidth=1.2)
+    axes.plot([q25, q75], [line, line], color=INK, linewidth=8, alpha=0.35, solid_capstyle="butt")
+    axes.plot([median], [line], "|", color=INK, markersize=13, markeredgewidth=2)
+
+
+def _words(title: str, ranked: Sequence[OwnerGain], about: str) -> str:
+    first, last = ranked[0], ranked[-1]
+    better = [each.name for each in ranked if each.verdict == "join"]
+    who = f" Better off: {first_names(better, 6)}." if better else ""
+    reach = f"from {number(first.mean, 3)} ({first.name}) to {number(last.mean, 3)} ({last.name})"
+    alone = f"{first.name}: {number(first.mean, 3)}"
+    return f"{title}. Gains of owners by joining, {about}: {reach if len(ranked) > 1 else alone}.{who}"
