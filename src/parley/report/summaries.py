@@ -91,8 +91,8 @@ def summary(thing: Any) -> Summary:
     a          400                1
     b           90              0.5
     <BLANKLINE>
-    ε = 0.5 means, about one person: a belief of 50.0% becomes 62.3% at most.
-    ε = 1 means, about one person: a belief of 50.0% becomes 73.2% at most.
+    ε = 0.5 means: a belief of 50.0% about one person becomes 62.3% at most.
+    ε = 1 means: a belief of 50.0% about one person becomes 73.2% at most.
     """
     several = list(thing) if isinstance(thing, Sequence) and not isinstance(thing, str) else []
     if several and all(isinstance(each, Verdict) for each in several):
@@ -115,7 +115,7 @@ def _of_terms(terms: Terms) -> Summary:
     rows += [[part.name, f"{part.records:,}", number(promised[part.name], side="above")] for part in terms.owners]
     delta, unit = float(terms.privacy.delta), OWNER if terms.privacy.unit == OWNER else task_of(terms).unit
     said = [
-        f"ε = {number(epsilon, side='above')} means, about one {unit}: {meaning_words(epsilon, delta)}."
+        f"ε = {number(epsilon, side='above')} means: {meaning_words(epsilon, delta, unit)}."
         for epsilon in sorted({*promised.values()})[:EXPLAINED]
     ]
     return Summary(terms.title or "Terms", rows, said)

@@ -58,8 +58,8 @@ def gain_words(owner: OwnerGain) -> str:
     return f"{number(gain.mean, 2)} ({number(gain.low, 2)} to {number(gain.high, 2)}) of {number(owner.alone, 3)}"
 
 
-def meaning_words(epsilon: float, delta: float) -> str:
-    """What an epsilon promises to a person, in few words; the long ones are `parley budget explain`'s."""
+def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:
+    """What an epsilon promises to one unit of privacy, in few words; the long ones are `parley budget explain`'s."""
     content = explanation(epsilon, delta)
     posterior = content["posterior"]
     if posterior["failure"] < 1:
@@ -67,6 +67,6 @@ def meaning_words(epsilon: float, delta: float) -> str:
             f", but for a chance of {number(posterior['failure'], 2, side='above')}" if posterior["failure"] else ""
         )
         believed, becomes = percent(content["prior"]), percent(posterior["high"], "above")
-        return f"a belief of {believed} about a person becomes {becomes} at most{chance}"
+        return f"a belief of {believed} about one {unit} becomes {becomes} at most{chance}"
     found = percent(content["detection_at_5_percent_false_alarms"], "above")
     return f"an attack with 5 % false alarms finds {found} at most"
