@@ -56,7 +56,9 @@ def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here
     assert begun.code == 0, begun
     lines = begun.err[begun.err.index("Next:") :].splitlines()[1:]
     commands = [shlex.split(line, comments=True) for line in lines]
-    assert [words[:2] for words in commands] == [["parley", name] for name in ("scales", "plan", "train", "score")]
+    assert [words[:2] for words in commands] == [
+        ["parley", name] for name in ("scales", "plan", "train", "train", "score")
+    ]
     said = []
     for _, *words in commands:
         done = typed(*words)

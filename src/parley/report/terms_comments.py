@@ -6,6 +6,7 @@ from pathlib import Path
 from parley.decisions.forecasting.terms_from_files import Draft
 from parley.numerals import number
 from parley.report.forecast import unjudged_lines
+from parley.terms.catalogue import PREDICTION
 
 
 def head_lines(made: Draft) -> list[str]:
@@ -24,6 +25,15 @@ def head_lines(made: Draft) -> list[str]:
     return lines
 
 
+def lifetime_line(made: Draft) -> str:
+    """What the lifetime budget in the next commands means."""
+    epsilon = max(part.epsilon for part in made.terms.owners)
+    return (
+        f"Simulate first: a release cannot be taken back, and --lifetime {epsilon:g} holds all of these terms' ε, so "
+        "that it is the only one. A larger lifetime leaves room for another, and promises people less; it is set once."
+    )
+
+
 def next_steps(made: Draft, file: Path) -> list[str]:
     """The commands that come next, each as it is typed."""
     terms = made.terms
@@ -37,12 +47,14 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         return [
             f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited",
             f"parley plan {ready} --write {planned}  # how the rest is spent best",
+            f"parley train {planned}  # a simulation: what a release would give, at no cost; keep it inside",
             f"parley train {planned} --ledgers ledgers --save model.json  # a release, debited in the same ledgers",
             f"parley score model.json {planned} --owner {owner}  # is it better for us? On own held-out rows",
         ]
+    forecast = [f"parley forecast {first}  # what the model will be worth, and to whom"]
     return [
-        f"parley forecast {first}  # what the model will be worth, and to whom",
-        f"parley train {first}  # a simulation, on this machine",
+        f"parley train {first}  # a simulation: what a release would give, at no cost; keep it inside",
+        *(forecast if terms.task == PREDICTION else ()),
         f"parley train {first} --ledgers ledgers {budget} --save model.json  # a release, debited",
         f"parley score model.json {first} --owner {owner}  # is it better for us? On own held-out rows",
     ]
