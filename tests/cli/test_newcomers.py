@@ -116,6 +116,7 @@ def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here
     ("changes", "hint"),
     [
         ({"privacy": {"scale_epsilon": 1e-4}}, "none of which could be read"),
+        ({"privacy": {"scale_epsilon": 1e-2}}, "little of which could be read.*--anyway asks all the same"),
         ({"model": {"kind": "softmax-regression", "target": "heating"}}, r"model\.categories\.heating"),
         (
             {"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}},
@@ -162,3 +163,16 @@ def test_owners_keep_their_letters(tmp_path):
         "Ile-de-Re",
         "owner",
     ]
+
+
+def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
+    """Refused short of --anyway, which says it too; comments of the terms stay in what follows."""
+    assert typed(*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml").code == 0
+    refused = typed("scales", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")
+    assert refused.code == 2
+    assert "Nobody was asked" in refused.said
+    assert not (here / "faint").exists()
+    done = typed("scales", "faint.toml", "--anyway", "--seed", "1", "--write", "guessed.toml")
+    assert done.code == 0, done
+    assert done.said.index("A bin is read from") < done.said.index("column")
+    assert "# Of 2 private files" in (here / "guessed.toml").read_text()

@@ -1,8 +1,10 @@
 """The first terms in words: what stands above them in the file, and what to do next."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
+from parley.decisions.forecasting.planner import Proposal
 from parley.decisions.forecasting.terms_from_files import Draft
 from parley.numerals import number
 from parley.report.forecast import unjudged_lines
@@ -13,16 +15,27 @@ def head_lines(made: Draft) -> list[str]:
     """Comments for the top of the file."""
     lines = ["Terms for learning together; every key is explained in docs/terms.md.", *made.said]
     if made.proposal is not None:
-        best = made.proposal.best
-        lines.append(
+        lines += [planned_line(made.proposal), *unjudged_lines(made.proposal)]
+    return lines
+
+
+def planned_line(proposal: Proposal) -> str:
+    """The comment that says how good the planned choice is expected to be."""
+    best = proposal.best
+    if best is None:
+        return (
             "NOT planned: nothing can be judged. Rounds, step and clip are where a plan would begin, and nobody knows "
             "what they are worth."
-            if best is None
-            else f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)}. After a "
-            "change: parley plan, once more."
         )
-        lines += unjudged_lines(made.proposal)
-    return lines
+    return (
+        f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)} (how far from the best "
+        "model without privacy; 0 is the best). After a change: parley plan, once more."
+    )
+
+
+def without_plan(head: Sequence[str]) -> list[str]:
+    """Comments without what an earlier plan was said to be."""
+    return [line for line in head if not line.startswith(("Planned: ", "NOT planned: "))]
 
 
 def lifetime_line(made: Draft) -> str:
