@@ -106,6 +106,17 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
     assert not [secret for secret in SECRETS if secret in written.output + train.output]
 
 
+def test_a_release_says_what_it_left_and_what_comes_next(files, written):
+    """After the release above, whose answers are stored: the same command again costs nothing."""
+    train = invoke("train", files / "terms.toml", "--ledgers", files / "ledgers", "--save", files / "again.json")
+    said = " ".join(train.output.split())
+    assert "Done: the model is released" in said
+    assert "again.json" in said[said.index("Written:") :]
+    assert "south.ledger" in said[said.index("Written:") :]
+    assert "left of its table's lifetime 0" in said
+    assert "parley score" in said[said.index("Next:") :]
+
+
 def test_the_terms_are_planned_and_teach(files, written):
     text = (files / "terms.toml").read_text()
     terms = parley.load_terms(files / "terms.toml")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data.sources import Table
-from parley.decisions.games.negotiate import budgets
-from parley.decisions.games.stakes import common_stakes, stakes
+from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.games.stakes import known_cost
 from parley.terms import Terms
 
 
@@ -31,19 +31,12 @@ class BreakEven:
 
 def break_even(terms: Terms, pilot: Table | None = None, seed: int = 0) -> tuple[BreakEven, ...]:
     """One for every owner of the terms, if all of them join. No private record is looked at."""
-    epsilon = np.clip([part.epsilon for part in terms.owners], *budgets(terms))
-    if terms.noise.common:
-        known = common_stakes(terms, pilot, seed=seed)
-        epsilon = np.full(len(epsilon), np.clip(epsilon.min(), *known.budget_range))
-        size = known.records.sum()
-        cost, records = known.cost, known.records
-        together = cost.at(size, known.demand(epsilon) / size**2)
-    else:
-        own = stakes(terms, pilot, budgets(terms), seed)
-        cost, records = own.cost, own.records
-        together = cost.together(own.noise(epsilon), np.ones(len(epsilon), dtype=bool))
-    alone = cost.alone(records)
-    gain = np.maximum(alone - together, 0.0) + np.zeros(len(epsilon))
-    most = np.maximum(alone - cost.at(records.sum(), 0.0), 0.0)
-    columns = ([part.name for part in terms.owners], epsilon.tolist(), gain.tolist(), most.tolist())
+    known = open_pilot(terms, pilot)
+    cost, _, _ = known_cost(known, seed)
+    noise = known.setup.aggregation.noise(known.setup)
+    alone, everyone = cost.alone(noise.records), np.ones(len(noise.records), dtype=bool)
+    gain = np.maximum(alone - cost.together(noise, everyone), 0.0)
+    most = np.maximum(alone - cost.at(noise.records.sum(), 0.0), 0.0)
+    epsilon = [float(terms.common_epsilon) if terms.noise.common else part.epsilon for part in terms.owners]
+    columns = ([part.name for part in terms.owners], epsilon, gain.tolist(), most.tolist())
     return tuple(BreakEven(*row) for row in zip(*columns, strict=True))
