@@ -216,7 +216,8 @@ def _clip_words(result: Result) -> str:
 
 def score_title(result: Result) -> str:
     """The title of the table of released scores."""
-    return "Released scores, ± noise" if result.released else "Simulated scores, ± noise"
+    what = "Released" if result.released else "Simulated"
+    return f"{what} scores, ± one standard error of their noise (twice that holds 95 %)"
 
 
 def score_rows(scores: Scores) -> Rows:
