@@ -85,8 +85,11 @@ def negotiate_command(
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
     known = None if pilot is None else str(pilot)
     terms = _stating(terms, value, privacy_cost)
-    if not as_json and any(part.value is None or part.privacy_cost is None for part in terms.owners):
+    unstated = [part for part in terms.owners if part.value is None or part.privacy_cost is None]
+    if unstated and not as_json:
         _show_break_even(terms, known)
+        if len(unstated) == len(terms.owners) and target is None and write is None and not drawn:
+            return  # nobody has stated anything yet: what there is to know before
     with progress_bar("running the pilot") as progress:
         result = negotiate(terms, known, target, balanced, keep_own=keep_own, doing=progress.says)
     joined = result.relative_fitness is not None
