@@ -150,7 +150,7 @@ def init_command(
     from parley.decisions.forecasting.terms_from_files import draft, planned, usual_delta
     from parley.report.columns import columns_line
     from parley.report.noise import plan_beside
-    from parley.report.terms_comments import head_lines, lifetime_line, next_steps, with_hosts
+    from parley.report.terms_comments import PSI, head_lines, lifetime_line, next_steps, with_hosts
 
     require_folder(write)
     taken = _from_database(uri, query, order_by or (), to, ask_password)
@@ -197,7 +197,10 @@ def init_command(
         records_per_person = typer.prompt("How many rows of a person count?", 3, err=True) if person else 1
     if hosts is None and not quiet:
         hosts = typer.prompt(
-            "Who hosts one noise for all? Three names, A,B,C (nothing: each owner draws its own)", "", err=True
+            "Hosts draw one noise for all, which none of them knows, so that there is less of it. Three names, A,B,C "
+            "(nothing: each owner draws its own)",
+            "",
+            err=True,
         )
     wishes = replace(
         wishes,
@@ -227,6 +230,7 @@ def init_command(
         console.print(columns_line(made.tried, made.terms.model.columns), markup=False)
     if made.proposal is not None and plan is not None:
         show_plan(made.proposal)
+        console.print(PSI, style="dim", markup=False)
         for sentence in (*plan_beside(plan), *with_hosts(made)):
             console.print(sentence, markup=False)
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)

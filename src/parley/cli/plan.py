@@ -50,7 +50,7 @@ def plan_command(
     """
     from parley.decisions.forecasting import plan
     from parley.report import noise as kinds
-    from parley.report.terms_comments import planned_line, without_plan
+    from parley.report.terms_comments import PSI, planned_line, without_plan
 
     terms = load_terms(terms_file)
     require_folder(write)
@@ -66,6 +66,7 @@ def plan_command(
         proposal.require_choice()  # where there is none the job was not done
         return
     show_plan(proposal)
+    console.print(PSI, style="dim", markup=False)
     for sentence in kinds.plan_beside(content):
         console.print(sentence)
     proposal.require_choice()

@@ -227,6 +227,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     """Print the result of a run as tables and sentences."""
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
+    from parley.report.terms_comments import PSI
     from parley.report.training import (
         aborted_line,
         consensus_line,
@@ -244,6 +245,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     console.print()
     if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))
+        console.print(PSI, style="dim", markup=False)
         if (why := undefined_line(result)) is not None:
             console.print(why, style="yellow", markup=False, soft_wrap=True)
         console.print()

@@ -10,6 +10,8 @@ from parley.numerals import number
 from parley.report.forecast import unjudged_lines
 from parley.terms.catalogue import PREDICTION
 
+PSI = "ψ, the relative fitness: how far a model is from the best one without privacy; 0 is the best (docs/glossary.md)."
+
 
 def head_lines(made: Draft) -> list[str]:
     """Comments for the top of the file."""
