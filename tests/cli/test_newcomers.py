@@ -166,13 +166,13 @@ def test_owners_keep_their_letters(tmp_path):
 
 
 def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
-    """Refused short of --anyway, which says it too; comments of the terms stay in what follows."""
+    """Refused short of --anyway; a simulation says it and goes on. Comments of the terms stay in what follows."""
     assert typed(*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml").code == 0
     refused = typed("scales", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")
     assert refused.code == 2
     assert "Nobody was asked" in refused.said
     assert not (here / "faint").exists()
-    done = typed("scales", "faint.toml", "--anyway", "--seed", "1", "--write", "guessed.toml")
+    done = typed("scales", "faint.toml", "--seed", "1", "--write", "guessed.toml")
     assert done.code == 0, done
     assert done.said.index("A bin is read from") < done.said.index("column")
     assert "# Of 2 private files" in (here / "guessed.toml").read_text()

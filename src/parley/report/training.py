@@ -217,7 +217,7 @@ def _clip_words(result: Result) -> str:
 def score_title(result: Result) -> str:
     """The title of the table of released scores."""
     what = "Released" if result.released else "Simulated"
-    return f"{what} scores, ± one standard error of their noise (twice that holds 95 %)"
+    return f"{what} scores, ± noise (one standard error; twice that holds 95 %)"
 
 
 def score_rows(scores: Scores) -> Rows:

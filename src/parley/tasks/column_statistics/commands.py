@@ -73,9 +73,9 @@ def column_statistics_command(
         require_learnable(terms, anyway=anyway)
     if asking.only_agreement(asked, agreement):
         return
-    if not as_json:
-        _say_sight(asked, terms)
     if owners is not None:
+        if not as_json:
+            _say_sight(asked, terms)
         kept = terms_file.with_suffix(".scales.checkpoint")
         heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
         result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
@@ -86,7 +86,9 @@ def column_statistics_command(
             else accepting_column_statistics(terms, ledgers, lifetime, lifetime_delta, anyway)
         )
         if ledgers is None:
-            require_learnable_here(terms, parties, anyway)
+            require_learnable_here(terms, parties, anyway=True)  # it costs nothing to try
+        if not as_json:
+            _say_sight(asked, terms)
         with progress_bar("asking") as progress:
             result, unheard = ask_column_statistics(terms, parties, seed, progress), []
     if write is not None:
