@@ -275,6 +275,7 @@ def test_without_a_public_sample_people_say_kind_names_and_ranges(files, tmp_pat
     assert model.categories["smoker"] == ("no", "yes")
     assert ("job" in model.categories) is bool(jobs)
     assert "outcome holds names" in run.output
+    assert re.search(r"hold numbers or names were read: [^.]*outcome\.", (tmp_path / "t.toml").read_text())
 
 
 KINDS = {

@@ -1,7 +1,8 @@
 """What `parley init` asks a person where no public sample says it: what is predicted, and what columns may hold.
 
 Formal guarantee: of private files only the names of columns are read here and, for the guess of a kind, whether the
-target holds numbers or names, which the person is told; what is written are the person's answers.
+target holds numbers or names, which the person and the terms' comments are told; what is written are the person's
+answers.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ def asked_kind(files: Sequence[Path], wishes: "Wishes") -> "Wishes":
     if wishes.public is None and not (
         wishes.kind or wishes.positive or target in wishes.bounds or target in wishes.categories
     ):
-        wishes = replace(wishes, kind=_kind(files, target))
+        wishes = replace(wishes, kind=_kind(files, target), target_read=True)
     if wishes.kind is None or wishes.public is not None or wishes.kind not in MODELS:
         return wishes
     predicts = MODELS[wishes.kind].predicts

@@ -245,9 +245,11 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     console.print()
     if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))
-        console.print(PSI, style="dim", markup=False)
-        if (why := undefined_line(result)) is not None:
+        why = undefined_line(result)
+        if why is not None:
             console.print(why, style="yellow", markup=False, soft_wrap=True)
+        else:
+            console.print(PSI, style="dim", markup=False)
         console.print()
     if (stable := stable_line(result)) is not None:
         console.print(terminal_table(stable_rows(result), "What stable noise costs"))

@@ -58,6 +58,7 @@ class Wishes:
     score_epsilon: float | None = None
     columns: Wanted = "best"
     title: str = ""
+    target_read: bool = False  # whether private files were looked at for whether the target holds numbers or names
 
     @property
     def outcome(self) -> tuple[str, ...]:
@@ -97,7 +98,8 @@ class KnownColumns:
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
         found = [column_kinds(file, wanted, str(file)) for file in files]
         kinds = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
-        return cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, tuple(wanted))
+        read = (*wanted, wishes.target) if wishes.target_read else tuple(wanted)
+        return cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, read)
 
     def task(self) -> tuple[str, str | None]:
         """The model's kind and, of two classes with names, the one that counts as 1."""
