@@ -263,7 +263,7 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
 )
 def test_without_a_public_sample_people_say_kind_names_and_ranges(files, tmp_path, answer, kind, jobs):
     """The guess is by whether the target holds names; what is left open is asked for with noise."""
-    answers = [answer, "healthy,diseased", "", "", "", "", "18,100", "0,2e5", jobs, "no,yes"]
+    answers = ["a tree", answer, "healthy,diseased", "", "", "", "", "18,100", "0,2e5", jobs, "no,yes"]
     options = ("--target", "outcome", "--features", "age,income,job,smoker", "--columns", "lines")
     run = invoke(
         "init", *tables(files), *options, "--write", tmp_path / "t.toml", input="".join(f"{each}\n" for each in answers)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 import typer
 
 from parley.errors import SettingError
@@ -66,9 +65,9 @@ def _kind(files: Sequence[Path], target: str) -> str:
         err=True,
     )
     usual = "logistic-regression" if holds_names else "linear-regression"
-    return str(
-        typer.prompt(f"What is {target}", usual, type=click.Choice(kinds_from_files()), show_choices=False, err=True)
-    )
+    while (answer := str(typer.prompt(f"What is {target}", usual, err=True))) not in kinds_from_files():
+        typer.echo(f"{answer}: expected one of these kinds.", err=True)
+    return answer
 
 
 def columns_to_ask(files: Sequence[Path], wishes: "Wishes") -> list[str]:
