@@ -12,10 +12,12 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.cli.init import _pinned
-from parley.decisions.forecasting.terms_from_files import Draft
+from parley.decisions.forecasting.known_columns import Wishes
+from parley.decisions.forecasting.terms_from_files import Draft, draft
 from parley.errors import DataError, SettingError
 from parley.protocol.setup import resolve
 from parley.terms import write_terms
+from parley.terms.catalogue import MODELS, kinds_from_files
 
 # planted in private rows alone: a name, a range's ends, a person
 SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")
@@ -102,6 +104,17 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
         text = (files / leaving).read_text()
         assert not [secret for secret in SECRETS if secret in text], leaving
     assert not [secret for secret in SECRETS if secret in written.output + train.output]
+
+
+def test_a_release_says_what_it_left_and_what_comes_next(files, written):
+    """After the release above, whose answers are stored: the same command again costs nothing."""
+    train = invoke("train", files / "terms.toml", "--ledgers", files / "ledgers", "--save", files / "again.json")
+    said = " ".join(train.output.split())
+    assert "Done: the model is released" in said
+    assert "again.json" in said[said.index("Written:") :]
+    assert "south.ledger" in said[said.index("Written:") :]
+    assert "left of its table's lifetime 0" in said
+    assert "parley score" in said[said.index("Next:") :]
 
 
 def test_the_terms_are_planned_and_teach(files, written):
@@ -234,7 +247,8 @@ def test_four_hospitals_with_missing_cells_left_in(tmp_path):
 def test_people_are_asked_what_only_they_know(files, tmp_path):
     """Epsilon, delta, who is who, who hosts; here no plan is needed to see it."""
     options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml")
-    run = invoke("init", *tables(files), *options, input="0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\n")
+    answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\n" + "\n" * 4  # no range of any column
+    run = invoke("init", *tables(files), *options, input=answers)
     assert run.exit_code == 0, (run.output, run.exception)
     terms = parley.load_terms(tmp_path / "terms.toml")
     assert {part.epsilon for part in terms.owners} == {0.5}
@@ -244,8 +258,71 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("answer", "kind", "jobs"),
+    [("", "logistic-regression", ""), ("boosted-classification", "boosted-classification", "nurse,clerk")],
+)
+def test_without_a_public_sample_people_say_kind_names_and_ranges(files, tmp_path, answer, kind, jobs):
+    """The guess is by whether the target holds names; what is left open is asked for with noise."""
+    answers = ["a tree", answer, "healthy,diseased", "", "", "", "", "18,100", "0,2e5", jobs, "no,yes"]
+    options = ("--target", "outcome", "--features", "age,income,job,smoker", "--columns", "lines")
+    run = invoke(
+        "init", *tables(files), *options, "--write", tmp_path / "t.toml", input="".join(f"{each}\n" for each in answers)
+    )
+    assert run.exit_code == 0, (run.output, run.exception)
+    model = parley.load_terms(tmp_path / "t.toml").model
+    assert (model.kind, model.positive) == (kind, "diseased")
+    assert model.bounds == {"age": (18.0, 100.0), "income": (0.0, 2e5)}
+    assert model.categories["smoker"] == ("no", "yes")
+    assert ("job" in model.categories) is bool(jobs)
+    assert "outcome holds names" in run.output
+    assert re.search(r"hold numbers or names were read: [^.]*outcome\.", (tmp_path / "t.toml").read_text())
+
+
+KINDS = {
+    "poisson-regression": ("--target", "age", "--features", "income,smoker", "--bounds", "age=0,100"),
+    "survival": ("--target", "age", "--event", "smoker", "--periods", "30,60", "--features", "income,job"),
+    "number": ("--target", "age", "--features", "income,job,smoker"),
+    "two classes": ("--target", "outcome", "--positive", "diseased", "--features", "age,income,job,smoker"),
+    "classes": ("--target", "outcome", "--categories", "outcome=healthy,diseased", "--features", "age,income,smoker"),
+}
+
+
+@pytest.mark.parametrize("kind", kinds_from_files())
+@pytest.mark.parametrize("known", ["declared", "public"])
+def test_every_kind_that_init_offers_becomes_terms(files, kind, known):
+    """Drafted from declared ranges and from a public sample; of trees a public sample says the ranges."""
+    told = KINDS.get(kind) or KINDS[MODELS[kind].predicts]
+    bounds = {"age": (18.0, 100.0), "income": (0.0, 2e5)} if known == "declared" or kind == "poisson-regression" else {}
+    option = dict(zip(told[::2], told[1::2], strict=True))
+    bounds = {column: ends for column, ends in bounds.items() if kind != "survival" or column != option["--target"]}
+    named = {"job": ("nurse", "clerk"), "smoker": ("no", "yes")} if known == "declared" else {}
+    named = {column: names for column, names in named.items() if column in option["--features"]}
+    named |= {"outcome": ("healthy", "diseased")} if "--categories" in option else {}
+    wishes = Wishes(
+        target=option["--target"],
+        kind=kind,
+        public=None if known == "declared" else files / "public.csv",
+        features=tuple(option["--features"].split(",")),
+        bounds=bounds,
+        categories=named,
+        positive=option.get("--positive"),
+        event=option.get("--event"),
+        periods=tuple(map(float, option["--periods"].split(","))) if "--periods" in option else (),
+    )
+    made = draft(tables(files), wishes)
+    assert (made.terms.model.kind, made.terms.privacy.scale_epsilon) == (kind, None)
+    assert made.terms.title.endswith("learned by north-clinic and south")
+
+
+@pytest.mark.parametrize(
     ("options", "kind", "match"),
     [
+        (("--target", "outcome", "--kind", "echo-state"), SettingError, "terms for it are written by hand"),
+        (
+            ("--target", "age", "--kind", "boosted-regression"),
+            SettingError,
+            "expected for income, job, smoker, outcome, age: boosted trees split within what somebody said",
+        ),
         (("--target", "outcom"), DataError, "column 'outcom' is missing; did you mean 'outcome'"),
         (("--target", "outcome"), SettingError, "--kind: without a public sample nobody looks what 'outcome' is"),
         (("--target", "outcome", "--kind", "tree"), SettingError, "--kind tree: expected one of linear-regression"),

@@ -124,6 +124,10 @@ def test_mistakes_are_sentences(folder):
     (folder / "poor.toml").write_text(TERMS.replace("value = 1.0\n", ""))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml")])
     assert "owners.shy: value missing" in str(run.exception)
+    assert "no value makes it pay" in " ".join(run.output.split())
+    options = ("--value", "1", "--privacy-cost", "9")
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml"), *options])
+    assert run.exit_code == 0
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--balanced"])
     assert "--target beside it" in str(run.exception)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1e-9"])
@@ -133,6 +137,7 @@ def test_mistakes_are_sentences(folder):
     (folder / "dear.toml").write_text(TERMS.replace("weight = 0.0", "weight = 1000.0"))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--write", str(folder / "x.toml")])
     assert "nobody joins" in str(run.exception)
+    assert "In the best company" in run.output
     assert not (folder / "x.toml").exists()
 
 

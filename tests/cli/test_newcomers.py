@@ -56,7 +56,9 @@ def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here
     assert begun.code == 0, begun
     lines = begun.err[begun.err.index("Next:") :].splitlines()[1:]
     commands = [shlex.split(line, comments=True) for line in lines]
-    assert [words[:2] for words in commands] == [["parley", name] for name in ("scales", "plan", "train", "score")]
+    assert [words[:2] for words in commands] == [
+        ["parley", name] for name in ("scales", "plan", "train", "train", "score")
+    ]
     said = []
     for _, *words in commands:
         done = typed(*words)
@@ -83,7 +85,8 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     table.to_csv("mill.csv", index=False)
     assert typed("init", "mill.csv", *INIT[3:], "--features", "people,heating", "--write", "mill.toml").code == 0
     before = on_disk(tmp_path)
-    done = typed("scales", "mill.toml", "--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6")
+    books = ("--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6", "--anyway")
+    done = typed("scales", "mill.toml", *books)
     assert done.code == 2
     assert "column 'people', row 42" in done.said
     assert "nobody was asked" in done.said
@@ -114,6 +117,7 @@ def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here
     ("changes", "hint"),
     [
         ({"privacy": {"scale_epsilon": 1e-4}}, "none of which could be read"),
+        ({"privacy": {"scale_epsilon": 1e-2}}, "little of which could be read.*--anyway asks all the same"),
         ({"model": {"kind": "softmax-regression", "target": "heating"}}, r"model\.categories\.heating"),
         (
             {"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}},
@@ -160,3 +164,16 @@ def test_owners_keep_their_letters(tmp_path):
         "Ile-de-Re",
         "owner",
     ]
+
+
+def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
+    """Refused short of --anyway; a simulation says it and goes on. Comments of the terms stay in what follows."""
+    assert typed(*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml").code == 0
+    refused = typed("scales", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")
+    assert refused.code == 2
+    assert "Nobody was asked" in refused.said
+    assert not (here / "faint").exists()
+    done = typed("scales", "faint.toml", "--seed", "1", "--write", "guessed.toml")
+    assert done.code == 0, done
+    assert done.said.index("A bin is read from") < done.said.index("column")
+    assert "# Of 2 private files" in (here / "guessed.toml").read_text()

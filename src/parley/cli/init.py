@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley.cli.forecast import show_plan
+from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, words
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
 from parley.durable import require_folder
 from parley.errors import ParleyError, SettingError
 from parley.report.terminal import console, errors_console, print_json, progress_bar
 from parley.terms import write_terms
+from parley.terms.catalogue import kinds_from_files
 from parley.terms.notes import NOTES
 
 if TYPE_CHECKING:
@@ -70,7 +72,12 @@ def init_command(
     ] = 1,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", metavar="KIND", help="The model's kind; left out: by the target in the public sample."),
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help=f"The model's kind: {', '.join(kinds_from_files())}. Left out: by the target in the public sample, "
+            "else asked for.",
+        ),
     ] = None,
     exposure: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: what counts were counted in.")
@@ -131,10 +138,10 @@ def init_command(
     """From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person
     column).
 
-    Ranges and names of categories come from --public or from what you declare, never from private rows; where nobody
-    says them, the terms set a part of epsilon aside to ask the owners with noise. What only people know is asked; --yes
-    takes the usual answers. Then the planner chooses how the budgets are spent best, and the terms are written with
-    comments.
+    Ranges and names of categories come from --public or from what you declare, never from private rows; where
+    nobody says them, the terms set a part of epsilon aside to ask the owners with noise. What only people know is
+    asked, and without --public also the kind of model, ranges and names; --yes takes the usual answers. Then the
+    planner chooses how the budgets are spent best, and the terms are written with comments.
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
@@ -144,7 +151,7 @@ def init_command(
     from parley.decisions.forecasting.terms_from_files import draft, planned, usual_delta
     from parley.report.columns import columns_line
     from parley.report.noise import plan_beside
-    from parley.report.terms_comments import head_lines, next_steps, with_hosts
+    from parley.report.terms_comments import PSI, head_lines, lifetime_line, next_steps, with_hosts
 
     require_folder(write)
     taken = _from_database(uri, query_text(query, query_file), order_by or (), to, ask_password)
@@ -157,6 +164,23 @@ def init_command(
     if not files:
         raise SettingError("FILES: expected at least one private table, or --uri")
     rows = max(read_header(file).rows for file in files)
+    wishes = Wishes(
+        target=target,
+        public=public,
+        kind=kind,
+        exposure=exposure,
+        event=event,
+        periods=moments(periods),
+        features=words(features) or None,
+        bounds=dict(_ends(each) for each in bounds or ()),
+        categories=dict(_names(each) for each in categories or ()),
+        positive=positive,
+        holdout=holdout,
+        score_epsilon=score_epsilon,
+        columns=wanted_columns(columns),
+        title=title,
+    )
+    wishes = wishes if quiet else asked_kind(files, wishes)
     epsilon = _asked(
         "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)",
         epsilon,
@@ -174,29 +198,20 @@ def init_command(
         records_per_person = typer.prompt("How many rows of a person count?", 3, err=True) if person else 1
     if hosts is None and not quiet:
         hosts = typer.prompt(
-            "Who hosts one noise for all? Three names, A,B,C (nothing: each owner draws its own)", "", err=True
+            "Hosts draw one noise for all, which none of them knows, so that there is less of it. Three names, A,B,C "
+            "(nothing: each owner draws its own)",
+            "",
+            err=True,
         )
-    wishes = Wishes(
-        target=target,
-        public=public,
+    wishes = replace(
+        wishes,
         epsilon=epsilon,
         delta=delta,
-        kind=kind,
-        exposure=exposure,
-        event=event,
-        periods=_moments(periods),
-        features=_words(features) or None,
-        bounds=dict(_ends(each) for each in bounds or ()),
-        categories=dict(_names(each) for each in categories or ()),
-        positive=positive,
         person=person,
         records_per_person=records_per_person,
-        hosts=_words(hosts),
-        holdout=holdout,
-        score_epsilon=score_epsilon,
-        columns=wanted_columns(columns),
-        title=title,
+        hosts=words(hosts),
     )
+    wishes = wishes if quiet else asked_columns(columns_to_ask(files, wishes), wishes)
     with progress_bar("planning") as progress:
         with _gone_unless_drafted(taken):
             drafted = draft(files, wishes)
@@ -216,11 +231,13 @@ def init_command(
         console.print(columns_line(made.tried, made.terms.model.columns), markup=False)
     if made.proposal is not None and plan is not None:
         show_plan(made.proposal)
+        console.print(PSI, style="dim", markup=False)
         for sentence in (*plan_beside(plan), *with_hosts(made)):
             console.print(sentence, markup=False)
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
     if pins is not None:
         console.print(f"{pins}  public numbers that the terms pin: it travels with them", soft_wrap=True)
+    errors_console.print(lifetime_line(made), style="dim", soft_wrap=True)
     errors_console.print("Next:", style="dim")
     for step in next_steps(made, write):
         errors_console.print(step, style="dim", markup=False, soft_wrap=True)
@@ -267,20 +284,9 @@ def _asked(question: str, given: float | None, usual: float, quiet: bool) -> flo
     return usual if quiet else float(typer.prompt(question, usual, type=float, err=True))
 
 
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
-
-
 def _names(text: str) -> tuple[str, tuple[str, ...]]:
     column, _, listed = text.partition("=")
-    return column.strip(), _words(listed)
-
-
-def _moments(text: str | None) -> tuple[float, ...]:
-    try:
-        return tuple(float(word) for word in _words(text))
-    except ValueError:
-        raise SettingError(f"--periods {text}: expected numbers, such as 30,90,365") from None
+    return column.strip(), words(listed)
 
 
 def _ends(text: str) -> tuple[str, Any]:

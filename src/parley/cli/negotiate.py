@@ -8,7 +8,7 @@ import typer
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
-from parley.terms import load_terms, write_terms
+from parley.terms import Terms, load_terms, write_terms
 
 if TYPE_CHECKING:
     from parley.decisions.games.negotiate import Negotiation
@@ -23,6 +23,14 @@ def negotiate_command(
     ] = None,
     target: Annotated[
         float | None, typer.Option(metavar="PSI", help="Find the cheapest payments that reach this relative fitness.")
+    ] = None,
+    value: Annotated[
+        float | None,
+        typer.Option(metavar="MONEY", help="Of one unit of test cost, to every owner whose terms state none."),
+    ] = None,
+    privacy_cost: Annotated[
+        float | None,
+        typer.Option(metavar="MONEY", help="Of each unit of epsilon, to every owner whose terms state none."),
     ] = None,
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other, the learner nothing.")
@@ -54,10 +62,12 @@ def negotiate_command(
 ) -> None:
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
 
-    An owner that joins gets value × (test cost alone − together) − its privacy cost, and keeps its own model where that
-    is better (--no-keep-own: it must use the joint one); one that stays out trains alone and gets 0. An equilibrium is
-    a set of budgets from which nobody gains by changing its own; with privacy.noise = "shared" all have one budget. The
-    budgets in the file are not used, except as the place where a pilot run measures the price of noise.
+    Without `value` and `privacy_cost` it says what joining saves each owner at the terms' budgets, and from which
+    value on that pays. An owner that joins gets value × (test cost alone − together) − its privacy cost, and keeps
+    its own model where that is better (--no-keep-own: it must use the joint one); one that stays out trains alone
+    and gets 0. An equilibrium is a set of budgets from which nobody gains by changing its own; with privacy.noise =
+    "shared" all have one budget. The budgets in the file are not used, except as the place where a pilot run
+    measures the price of noise.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """
@@ -77,9 +87,16 @@ def negotiate_command(
     if balanced and target is None:
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
     known = None if pilot is None else str(pilot)
+    terms = _stating(terms, value, privacy_cost)
+    unstated = [part for part in terms.owners if part.value is None or part.privacy_cost is None]
+    if unstated and not as_json:
+        _show_break_even(terms, known)
+        if len(unstated) == len(terms.owners) and target is None and write is None and not drawn:
+            return  # nobody has stated anything yet: what there is to know before
     with progress_bar("running the pilot") as progress:
         result = negotiate(terms, known, target, balanced, keep_own=keep_own, doing=progress.says)
-    if write is not None:
+    joined = result.relative_fitness is not None
+    if write is not None and joined:
         write_terms(result.agreed_terms(), write)
     if plot is not None:
         figures.save(said.figure(result), plot)
@@ -95,8 +112,32 @@ def negotiate_command(
         print_json(result.to_json(), inside=False)
     else:
         show(result)
-        if write is not None:
+        if write is not None and joined:
             console.print(f"\nNext: parley train {write}", style="dim", soft_wrap=True)
+    if write is not None and not joined:  # said last: why is above
+        result.agreed_terms()
+
+
+def _stating(terms: Terms, value: float | None, weight: float | None) -> Terms:
+    """The terms, with what the options say for owners that state nothing themselves."""
+    said: dict[str, dict[str, object]] = {}
+    for part in terms.owners:
+        own: dict[str, object] = {} if value is None or part.value is not None else {"value": value}
+        if weight is not None and part.privacy_cost is None:
+            own["privacy_cost"] = {"kind": "linear", "weight": weight}
+        said |= {part.name: own} if own else {}
+    return terms.changed(owners=said) if said else terms
+
+
+def _show_break_even(terms: Terms, pilot: str | None) -> None:
+    """From which value on joining pays, for people who have stated none yet."""
+    from parley.decisions.games.break_even import break_even
+    from parley.report import negotiation as said
+
+    with progress_bar("what joining saves"):
+        found = break_even(terms, pilot)
+    console.print(terminal_table(said.break_even_rows(found), "If all join, at the terms' own budgets"))
+    console.print(f"\n{said.break_even_line(found)}", markup=False, soft_wrap=True)
 
 
 def show(result: "Negotiation") -> None:

@@ -10,6 +10,7 @@ from parley.cli.pin import pins_beside
 from parley.durable import require_folder
 from parley.report.terminal import console, print_json, progress_bar
 from parley.terms import Terms, load_terms, write_terms
+from parley.terms.file import head_of
 from parley.terms.notes import NOTES
 
 
@@ -49,6 +50,7 @@ def plan_command(
     """
     from parley.decisions.forecasting import plan
     from parley.report import noise as kinds
+    from parley.report.terms_comments import PSI, planned_line, without_plan
 
     terms = load_terms(terms_file)
     require_folder(write)
@@ -57,12 +59,14 @@ def plan_command(
         proposal = plan(terms, known, delta, seed, progress=progress)
         content = proposal.to_json()
     if write is not None and proposal.best is not None:
-        write_terms(_pinned(terms, proposal.terms, write), write, notes=NOTES)
+        head = [*without_plan(head_of(terms_file)), planned_line(proposal)]
+        write_terms(_pinned(terms, proposal.terms, write), write, head, NOTES)
     if as_json:
         print_json(content | {"written": None if write is None or proposal.best is None else str(write)}, inside=False)
         proposal.require_choice()  # where there is none the job was not done
         return
     show_plan(proposal)
+    console.print(PSI, style="dim", markup=False)
     for sentence in kinds.plan_beside(content):
         console.print(sentence)
     proposal.require_choice()

@@ -39,7 +39,13 @@ def predict_command(
     """
     from parley.learning.outcome import load_model
     from parley.learning.outcome.guarantee import INSIDE
-    from parley.learning.outcome.predicted_table import predictions, require_table_name, summary, write_table
+    from parley.learning.outcome.predicted_table import (
+        predictions,
+        require_table_name,
+        summary,
+        target_range,
+        write_table,
+    )
     from parley.report.drawn_model import draw, require_drawing
 
     require_folder(out)
@@ -62,6 +68,9 @@ def predict_command(
     else:
         said = f"mean {number(content['mean'])}, from {number(content['least'])} to {number(content['largest'])}"
     console.print(f"{out}  {len(frame):,} rows, predicted {content['target']}: {said}", markup=False, soft_wrap=True)
+    if (ends := target_range(model)) is not None:
+        low, high = (number(end) for end in ends)
+        console.print(f"Predictions are cut to the declared range of the target, {low} to {high}.", style="dim")
     if not content["released"]:
         console.print("The model comes from a simulation, whose noise protects nobody.", style="dim")
     console.print(INSIDE, style="dim")

@@ -53,7 +53,8 @@ def refine_command(
     if as_json:
         print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()}, inside=True)
         return
-    console.print(terminal_table(way_rows(how)))
-    console.print(personal_sentence(owner, how), soft_wrap=True)
+    unit = own.preparation_.target_scale**2  # so that costs are those of `parley score`
+    console.print(terminal_table(way_rows(how, unit)))
+    console.print(personal_sentence(owner, how, unit), soft_wrap=True)
     console.print(f"Saved: [bold]{save}[/bold]", soft_wrap=True)
     console.print(INSIDE, style="dim")

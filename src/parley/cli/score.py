@@ -41,7 +41,7 @@ def score_command(
     from parley.learning.owners import open_owners, table_of
     from parley.owner.owner import Owner
     from parley.protocol.task import task_of
-    from parley.report.verdict import headline, owners_rows, owners_sentence, verdict_rows
+    from parley.report.verdict import explained, headline, owners_rows, owners_sentence, verdict_rows
 
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
@@ -84,6 +84,8 @@ def score_command(
         return
     console.print(terminal_table(verdict_rows(verdict)))
     console.print(f"\n[bold]{headline(verdict)}[/bold]", soft_wrap=True)
+    for line in explained(verdict):
+        console.print(line, markup=False, soft_wrap=True)
     if verdict.target_words is not None:
         console.print(verdict.target_words, style="dim", markup=False)
     console.print(INSIDE, style="dim")

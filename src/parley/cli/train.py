@@ -10,9 +10,10 @@ from parley.cli.acceptance import warn_of
 from parley.cli.speeds import Speeds, read_paces
 from parley.cli.track import Track, require_store
 from parley.durable import require_folder
-from parley.errors import SettingError
+from parley.errors import ParleyError, SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.terms import Terms, load_terms
+from parley.terms.catalogue import PREDICTION
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting import Worth
@@ -99,6 +100,7 @@ def train_command(
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
     from parley.protocol.task import task_of
+    from parley.report.released import release_lines
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -133,6 +135,8 @@ def train_command(
         )
     if ledgers is not None:
         require_ledgers(terms, ledgers, lifetime, lifetime_delta)
+    if ledgers is not None and not as_json:
+        _say_if_nobody_gains(terms)
     with progress_bar("what the public sample says of it") as progress, joined(cluster) as begin:
         expected = _worth(terms, ledgers is not None and not anyway, paces)
         begin()
@@ -182,9 +186,31 @@ def train_command(
         coding = coding_cost(terms)
         if coding is not None:
             console.print(coding.words(), style="dim", markup=False)
+        if ledgers is not None:
+            files = [file for file in (save, report, shapes) if file is not None]
+            for line in release_lines(result, owners, terms_file, ledgers, files, save):
+                console.print(line, markup=False, soft_wrap=True)
     if plot is not None and drawn is None:  # said last: the rest was done
         raise SettingError(
             f"--plot: nothing was drawn, relative fitness is not defined here: {result.relative_fitness_undefined}"
+        )
+
+
+def _say_if_nobody_gains(terms: Terms) -> None:
+    """Warn before a release that is expected to be of use to nobody, where that is quickly known: without a public
+    sample. With one `_worth` judges."""
+    from parley.decisions.games.break_even import break_even
+
+    if terms.task != PREDICTION or terms.model.public is not None or len(terms.owners) < 2:
+        return
+    try:
+        found = break_even(terms)
+    except ParleyError:  # nothing can be forecast: nothing is said
+        return
+    if not any(each.gain > 0 for each in found):
+        warn(
+            "Nobody is expected to gain by this release: at these budgets the joint model is forecast to be no better "
+            "than each owner's own. It is made all the same; parley forecast says what would help."
         )
 
 
@@ -212,6 +238,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     """Print the result of a run as tables and sentences."""
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
+    from parley.report.terms_comments import PSI
     from parley.report.training import (
         aborted_line,
         consensus_line,
@@ -229,8 +256,11 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     console.print()
     if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))
-        if (why := undefined_line(result)) is not None:
+        why = undefined_line(result)
+        if why is not None:
             console.print(why, style="yellow", markup=False, soft_wrap=True)
+        else:
+            console.print(PSI, style="dim", markup=False)
         console.print()
     if (stable := stable_line(result)) is not None:
         console.print(terminal_table(stable_rows(result), "What stable noise costs"))

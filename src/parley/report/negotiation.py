@@ -1,7 +1,9 @@
 """A negotiation as a table, in words, and as a figure."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from parley.decisions.games.break_even import BreakEven
 from parley.decisions.games.budget_game import EXACT_UP_TO
 from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
@@ -10,7 +12,10 @@ from parley.privacy.adjacency import Adjacency
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CAVEAT = "Assumes that the owners' data follow one law and that they state their values truthfully."
+CAVEAT = (
+    "Assumes that the owners' data follow one law and that they state their values truthfully. Test cost: the mean "
+    "loss of a prediction on new rows; of numbers, its squared error."
+)
 
 
 def headline(result: Negotiation) -> str:
@@ -18,7 +23,8 @@ def headline(result: Negotiation) -> str:
     if result.relative_fitness is None:
         found = "is" if result.game.owners <= EXACT_UP_TO else "was found"
         return f"Nobody joins: there {found} no coalition in which every member does better than alone."
-    return f"Expected relative fitness ψ = {number(result.relative_fitness)}"
+    psi = number(result.relative_fitness)
+    return f"Expected relative fitness ψ = {psi} (how far from the best model without privacy; 0 is the best)"
 
 
 def wishes_title(result: Negotiation) -> str:
@@ -63,18 +69,47 @@ def moves(result: Negotiation) -> list[str]:
         more = f" and {len(useless) - 6} more" if 6 < len(useless) < len(found) else ""
         top = max(useless, key=lambda wish: wish.most)
         hosts = "" if result.terms.noise.common else ', one noise for all (privacy.noise = "shared")'
-        said.append(
-            f"For {who}{more} the joint model at these budgets would be no better than an own one, so no cheaper "
-            f"privacy of its own alone helps. Less noise would: larger budgets of the others{hosts}, or more owners. "
-            f"Without any noise it would be worth {number(top.most, 3)} to {top.name}; its privacy may not cost it "
-            "more than that."
+        better = (
+            f"; less noise could (larger budgets of the others{hosts}, or more owners): without any it would be worth "
+            f"{number(top.most, 3)} to {top.name}, and its privacy may not cost it more than that."
+            if top.most > 0
+            else ", and without any noise it would not be either: on these terms there is nothing to gain by joining "
+            "(parley plan looks for better ones)."
         )
+        said.append(f"For {who}{more} the joint model at these budgets would be no better than an own one{better}")
     if willing and len(willing) < len(found):
         said.append(
             f"By itself would come: {', '.join(wish.name for wish in willing[:6])}; but a joint model takes two that "
             f"hold on."
         )
-    return [*said, "Payments that bring owners in: parley negotiate TERMS --target PSI."]
+    return [
+        *said,
+        "Payments that bring owners in: parley negotiate TERMS --target PSI, a relative fitness such as 0.01.",
+    ]
+
+
+def break_even_rows(found: Sequence[BreakEven]) -> list[list[str]]:
+    """What joining saves each owner at the terms' budgets, and from which value on that pays."""
+    rows = [["owner", "ε", "saves it in test cost", "without noise", "value that pays, for a privacy cost of 1"]]
+    for each in found:
+        pays = "none" if each.value is None else number(each.value, 3)
+        rows.append([each.name, number(each.epsilon), number(each.gain, 3), number(each.most, 3), pays])
+    return rows
+
+
+def break_even_line(found: Sequence[BreakEven]) -> str:
+    """How to choose a value, in one sentence."""
+    pays = [each.value for each in found if each.value is not None]
+    if not pays:
+        return (
+            "At these budgets joining saves nobody anything, so no value makes it pay: larger ε, one noise for all "
+            "(hosts), or more owners."
+        )
+    least = f"{min(pays):.2g}"
+    return (
+        f"Say what these budgets cost an owner in privacy, as money (1, say), and what one unit of test cost is worth "
+        f"to it: joining pays from {least} times that on. As in --privacy-cost 1 --value {2 * float(least):.2g}."
+    )
 
 
 def title(result: Negotiation) -> str:

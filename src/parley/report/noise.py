@@ -97,9 +97,8 @@ def two_hosts(owners: int) -> str:
     """What the noise of two hosts comes to beside that of so many owners, if these are alike."""
     if owners == 2:
         return (
-            "Two hosts bring two owners alike nothing: each host adds a whole noise, and what the two add themselves "
-            "has the same variance. Of two that differ in ε (or in rows, where the unit is an owner) it has less: they "
-            "lose by hosts."
+            "Two hosts instead of three would make the noise of two owners no smaller: each of the two adds a whole "
+            "one."
         )
     return (
         f"Two hosts instead of three: twice the variance of one noise, {number(owners / 2)} times less than {owners} "

@@ -1,27 +1,52 @@
 """The first terms in words: what stands above them in the file, and what to do next."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
+from parley.decisions.forecasting.planner import Proposal
 from parley.decisions.forecasting.terms_from_files import Draft
 from parley.numerals import number
 from parley.report.forecast import unjudged_lines
+from parley.terms.catalogue import PREDICTION
+
+PSI = "ψ, the relative fitness: how far a model is from the best one without privacy; 0 is the best (docs/glossary.md)."
 
 
 def head_lines(made: Draft) -> list[str]:
     """Comments for the top of the file."""
     lines = ["Terms for learning together; every key is explained in docs/terms.md.", *made.said]
     if made.proposal is not None:
-        best = made.proposal.best
-        lines.append(
+        lines += [planned_line(made.proposal), *unjudged_lines(made.proposal)]
+    return lines
+
+
+def planned_line(proposal: Proposal) -> str:
+    """The comment that says how good the planned choice is expected to be."""
+    best = proposal.best
+    if best is None:
+        return (
             "NOT planned: nothing can be judged. Rounds, step and clip are where a plan would begin, and nobody knows "
             "what they are worth."
-            if best is None
-            else f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)}. After a "
-            "change: parley plan, once more."
         )
-        lines += unjudged_lines(made.proposal)
-    return lines
+    return (
+        f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)} (how far from the best "
+        "model without privacy; 0 is the best). After a change: parley plan, once more."
+    )
+
+
+def without_plan(head: Sequence[str]) -> list[str]:
+    """Comments without what an earlier plan was said to be."""
+    return [line for line in head if not line.startswith(("Planned: ", "NOT planned: "))]
+
+
+def lifetime_line(made: Draft) -> str:
+    """What the lifetime budget in the next commands means."""
+    epsilon = max(part.epsilon for part in made.terms.owners)
+    return (
+        f"Simulate first: a release cannot be taken back, and --lifetime {epsilon:g} holds all of these terms' ε, so "
+        "that it is the only one. A larger lifetime leaves room for another, and promises people less; it is set once."
+    )
 
 
 def next_steps(made: Draft, file: Path) -> list[str]:
@@ -37,12 +62,14 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         return [
             f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited",
             f"parley plan {ready} --write {planned}  # how the rest is spent best",
+            f"parley train {planned}  # a simulation: what a release would give, at no cost; keep it inside",
             f"parley train {planned} --ledgers ledgers --save model.json  # a release, debited in the same ledgers",
             f"parley score model.json {planned} --owner {owner}  # is it better for us? On own held-out rows",
         ]
+    forecast = [f"parley forecast {first}  # what the model will be worth, and to whom"]
     return [
-        f"parley forecast {first}  # what the model will be worth, and to whom",
-        f"parley train {first}  # a simulation, on this machine",
+        f"parley train {first}  # a simulation: what a release would give, at no cost; keep it inside",
+        *(forecast if terms.task == PREDICTION else ()),
         f"parley train {first} --ledgers ledgers {budget} --save model.json  # a release, debited",
         f"parley score model.json {first} --owner {owner}  # is it better for us? On own held-out rows",
     ]

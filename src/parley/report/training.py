@@ -225,7 +225,8 @@ def _clip_words(result: Result) -> str:
 
 def score_title(result: Result) -> str:
     """The title of the table of released scores."""
-    return "Released scores, ± noise" if result.released else "Simulated scores, ± noise"
+    what = "Released" if result.released else "Simulated"
+    return f"{what} scores, ± noise (one standard error; twice that holds 95 %)"
 
 
 def score_rows(scores: Scores) -> Rows:

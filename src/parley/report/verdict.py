@@ -13,14 +13,37 @@ WAYS = {"joint": "the joint model", "ridge": "a ridge towards it", "trees": "tre
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
     """Costs and metrics of the three models, costs with their 90 % intervals."""
     alone = "alone" if verdict.alone_model == "linear" else f"alone ({verdict.alone_model})"
+    same = verdict.same_for_all
     rows = [[f"{verdict.rows:,} held-out rows of {verdict.owner}", "together", alone, "personal"]]
     rows.append(["cost", *(number(verdict.costs[name].mean) for name in MODELS)])
     rows.append(["90 % interval", *(_interval(verdict.costs[name]) for name in MODELS)])
+    if same is not None:
+        answer = "the mean" if verdict.target_words is None else "the usual share"
+        rows.append([f"cost of {answer} for all", *[number(same.mean)] * len(MODELS)])
     metrics = {"together": verdict.together, "alone": verdict.alone, "personal": verdict.personal}
     for name, value in verdict.together.items():
         if value is not None:
             rows.append([name.replace("_", " "), *(number(metrics[model][name]) for model in MODELS)])
     return rows
+
+
+def explained(verdict: Verdict) -> list[str]:
+    """What the table does not say of itself: what models that are of no use are beside, what a figure means, what was
+    cut."""
+    said, same = [], verdict.same_for_all
+    if same is not None:
+        usual = "the mean of its own rows" if verdict.target_words is None else "the usual share of its own rows"
+        worse = [name for name in MODELS if not verdict.costs[name].mean < same.mean]
+        if worse:
+            said.append(f"Worse than saying {usual} to everybody, so of no use here: {', '.join(worse)}.")
+    if "recall_at_1_percent" in verdict.together:
+        said.append(
+            "recall at 1 percent: of the rows that count as 1, the share among the 1 % with the highest scores."
+        )
+    if verdict.target_range is not None:
+        low, high = (number(end) for end in verdict.target_range)
+        said.append(f"Targets beyond {low} to {high} (model.bounds) are cut to that, here as in training.")
+    return said
 
 
 def headline(verdict: Verdict) -> str:
@@ -36,10 +59,10 @@ def headline(verdict: Verdict) -> str:
         )
         return f"{said}{number(verdict.cost_together)} there.{_few(verdict)}"
     sure = "" if gain.low > 0 or gain.high < 0 else ", which may be chance"
-    adds = "saves" if gain.mean > 0 else "costs"
+    adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
     return (
-        f"Better for {verdict.owner}'s own rows: {best} ({words[best]}). Joining {adds} it {number(abs(gain.mean))} "
-        f"a row with the personal model (90 %: {_interval(gain)}){sure}.{_few(verdict)}"
+        f"Better for {verdict.owner}'s own rows: {best} ({words[best]}). Joining {adds} it {number(shown.mean)} "
+        f"a row with the personal model (90 %: {_interval(shown)}){sure}.{_few(verdict)}"
     )
 
 
@@ -67,17 +90,18 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def way_rows(how: PersonalModel) -> list[list[str]]:
-    """What every way to a personal model costs on rows that it was not made of, in full and as far as it is kept."""
+def way_rows(how: PersonalModel, unit: float = 1.0) -> list[list[str]]:
+    """What every way to a personal model costs on rows that it was not made of, in full and as far as it is kept; a
+    cost of 1 is `unit` in the target's own units, squared."""
     rows = [["on own rows, cross-validated", "cost in full", "kept", "cost as kept", "saves", "standard error"]]
     for way in how.ways:
-        first = [WAYS[way.name], number(way.full)]
-        kept = [f"{way.share:.0%}", number(way.loss), number(way.gain), number(way.error)]
+        first = [WAYS[way.name], number(unit * way.full)]
+        kept = [f"{way.share:.0%}", *(number(unit * each) for each in (way.loss, way.gain, way.error))]
         rows.append([*first, *(kept if way.name != "joint" else [""] * 4)])
     return rows
 
 
-def personal_sentence(owner: str, how: PersonalModel) -> str:
+def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
     """Which way to a personal model was chosen."""
     if how.chosen == "joint":
         return f"{owner}'s personal model is the joint model: its own rows do not show that another one is better."
@@ -88,7 +112,7 @@ def personal_sentence(owner: str, how: PersonalModel) -> str:
     kept = {way.name: way.share for way in how.ways}
     trees = " and trees of its own rows on top" if kept.get("trees", 0.0) > 0 else ""
     own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if how.chosen == "own" else ""
-    return f"{owner}'s personal model: {ridge}{trees}{own}; cost {number(how.loss)} in cross-validation."
+    return f"{owner}'s personal model: {ridge}{trees}{own}; cost {number(unit * how.loss)} in cross-validation."
 
 
 def _interval(estimate: Estimate) -> str:

@@ -171,6 +171,12 @@ MODELS = {
     "histogram": ModelFacts("number", local_updates=False, task="counts", algorithm="counts", mechanism="geometric"),
 }
 
+
+def kinds_from_files() -> list[str]:
+    """The kinds of model whose terms `parley init` writes: one row a record, one column that is predicted."""
+    return [kind for kind, facts in MODELS.items() if facts.task in (PREDICTION, "trees")]
+
+
 ALGORITHMS = {
     "averaged-subgradient": AlgorithmFacts("parley.terms.algorithms.averaged_subgradient"),
     "gradient-descent": AlgorithmFacts("parley.terms.algorithms.gradient_descent"),

@@ -48,6 +48,13 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
     path.write_text("\n".join(lines).lstrip("\n") + "\n", encoding="utf-8")
 
 
+def head_of(path: Path) -> list[str]:
+    """The comments above everything in a terms file, as `write_terms` takes them."""
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    end = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    return [line[1:].strip() for line in lines[:end]]
+
+
 def _needed(section: Section, content: dict[str, Any]) -> dict[str, Any]:
     """The keys that do not merely say what their absence means."""
     fields = type(section).model_fields

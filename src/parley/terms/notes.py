@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 NOTES: Mapping[str, str] = {
     "model.kind": "linear-regression: a number; logistic-regression: two classes; softmax-regression: several; "
-    "poisson-regression: a count; survival: a time",
+    "poisson-regression: a count; survival: a time; boosted-regression and boosted-classification: by trees",
     "model.target": "what is predicted",
     "model.event": "1: it happened at that time; 0: it had not by then",
     "model.periods": "in which time is cut, by their ends",

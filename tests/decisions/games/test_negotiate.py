@@ -5,8 +5,10 @@ import pytest
 from samples import GAUSSIAN, class_table, make_terms, regression_table
 
 import parley
+from parley.decisions.games.break_even import break_even
 from parley.decisions.games.equal_owners import equal_owners
-from parley.decisions.games.negotiate import negotiate
+from parley.decisions.games.negotiate import common_game, negotiate
+from parley.decisions.games.stakes import common_stakes
 from parley.errors import DataError, SettingError, TermsError
 from parley.protocol.setup import resolve
 from parley.report import negotiation as words
@@ -200,3 +202,20 @@ def test_titles_name_the_adjacency_of_the_terms():
         assert words.title(result).endswith(adjacency)
         assert words.wishes_title(result).endswith(adjacency)
     assert "(replace-one-owner)" in preferences_title({"adjacency": "replace-one-owner"})
+
+
+def test_break_even_is_where_joining_begins_to_pay():
+    """With each owner's noise by the forecast's own gains; with one noise for all by the game's payoffs."""
+    terms = priced_terms(300, 400, 500, **QUIET).changed(everyone={"epsilon": 9.0})
+    found = break_even(terms, PILOT)
+    there = joint_gains(parley.forecast(terms, PILOT, resamples=2))
+    for each, gain in zip(found, there, strict=True):
+        assert each.gain == pytest.approx(gain, rel=1e-4)
+        assert 0 < each.gain < each.most
+        assert each.value * each.gain == pytest.approx(1.0)
+    common = hosted(terms)
+    gains = common_game(common, common_stakes(common, PILOT)).gains(np.full(3, 9.0), np.ones(3, dtype=bool))
+    assert [each.gain for each in break_even(common, PILOT)] == pytest.approx(gains.tolist(), rel=0.01)
+    noisy = break_even(terms.changed(everyone={"epsilon": 0.01}), PILOT)
+    assert all(each.value is None for each in noisy)
+    assert "no value makes it pay" in words.break_even_line(noisy)

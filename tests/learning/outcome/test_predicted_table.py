@@ -80,3 +80,13 @@ def test_what_would_be_overwritten_is_refused(tmp_path):
         require_table_name(tmp_path / "rows.csv", tmp_path / "rows.csv")
     with pytest.raises(SettingError, match=r"\.csv, \.parquet"):
         require_table_name(tmp_path / "rows.txt")
+
+
+def test_numbers_are_cut_to_the_declared_range_of_the_target():
+    table = regression_table(400)
+    model = trained(table, bounds={"y": [-0.5, 0.5]})
+    found, raw = predictions(model, table)["predicted_y"], model.predict(table)
+    assert (np.abs(raw) > 0.5).any()
+    np.testing.assert_array_equal(found, np.clip(raw, -0.5, 0.5))
+    cut = table["y"].clip(-0.5, 0.5)
+    assert np.mean((found - cut) ** 2) < np.mean((raw - cut) ** 2)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,8 @@ import parley
 from parley.errors import ModelError
 from parley.learning.outcome import boosting, correction
 from parley.learning.outcome.personal import refine
-from parley.learning.outcome.verdict import score
+from parley.learning.outcome.verdict import Estimate, score
+from parley.report import verdict as words
 
 
 def test_the_verdict_is_about_the_owners_own_held_out_rows():
@@ -111,3 +114,17 @@ def test_alone_an_owner_has_trees_where_its_rows_show_them_ahead(kind, monkeypat
         assert own.trees_ is not None
         assert personal.cost_together < 0.5 * verdict.cost_together
         assert abs(personal.gain) < 0.1 * verdict.cost_together  # beside a ridge alone it would be most of that
+
+
+def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use():
+    """At so small an epsilon the joint model is noise; its cost stands beside that of the owner's own mean, and what
+    joining costs is said with one sign."""
+    terms = make_terms(4000, 400, epsilon=0.001, model__holdout=0.25, learning__horizon=30, learning__step=0.7)
+    owners = [parley.Owner("a", regression_table(4000, seed=1)), parley.Owner("b", regression_table(400, seed=2))]
+    verdict = score(terms, owners[1], parley.train(terms, owners, seed=1).model)
+    tables = owners[1].prepare(terms).tables
+    mean = np.mean((tables.held_out.y - tables.train.in_memory().y.mean()) ** 2)
+    assert verdict.same_for_all.mean == pytest.approx(float(mean), rel=1e-4)
+    assert "to everybody, so of no use here: together" in " ".join(words.explained(verdict))
+    worse = replace(verdict, personal_gain=Estimate(-0.2, -0.3, -0.1))
+    assert "costs it 0.2 a row with the personal model (90 %: 0.1 to 0.3)." in words.headline(worse)

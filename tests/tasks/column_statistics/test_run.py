@@ -94,6 +94,25 @@ def test_what_drowns_in_noise_is_said_and_not_made_up(tables):
     assert not result.ready.terms.model.categories
 
 
+@pytest.mark.parametrize("scale_epsilon", [0.3, 0.6])
+def test_where_noise_hides_much_no_range_is_cut(scale_epsilon):
+    """Ages in decades, a third of them from 8 on, beside columns that make the noise louder: whatever is read leaves at
+    most a tenth of the rows out and as many as its own slip of three deviations."""
+    rng = np.random.default_rng(1)
+    rows = 1500
+    ages = np.round(rng.uniform(6.6, 10.0, rows) ** 0.98, 1)
+    table = pd.DataFrame(dict.fromkeys(["age", "income", "year", "spend"], ages))
+    table["job"] = "nurse"
+    agreed = terms(scale_epsilon=scale_epsilon, owners=("a",)).changed(everyone={"records": rows})
+    out = []
+    for seed in range(25):
+        for column in study(agreed, {"a": table}, seed).columns:
+            if column.kind == "numbers":
+                out.append(np.mean((ages < column.low) | (ages > column.high)))
+    assert len(out) > 20
+    assert np.mean(np.array(out) > 0.2) < 0.02
+
+
 def test_noise_alone_is_rarely_taken_for_rows():
     empty = {"a": pd.DataFrame(dict.fromkeys([*FEATURES, "spend"], [None] * ROWS))}
     agreed = terms(owners=("a",))

@@ -196,7 +196,7 @@ def test_commands_train_score_and_predict(folder):
     scored = json.loads(asked("score", folder / "m.json", folder / "terms.toml", "--all", "--json"))
     assert [owner["rows"] for owner in scored["owners"]] == [150, 150]
     assert scored["owners"][0]["alone"]["auc"] > 0.5
-    assert "together" in asked("score", folder / "m.json", folder / "terms.toml", "--owner", "a")
+    assert "Better for a's own rows: " in asked("score", folder / "m.json", folder / "terms.toml", "--owner", "a")
     asked("predict", folder / "m.json", folder / "a.csv", "--out", folder / "out.csv")
     made = pd.read_csv(folder / "out.csv")
     assert made["probability_1"].between(0, 1).all()

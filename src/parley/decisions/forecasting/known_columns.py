@@ -23,7 +23,7 @@ from parley.decisions.forecasting.column_choice import Wanted
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.errors import DataError, SettingError
 from parley.terms import Terms
-from parley.terms.catalogue import MODELS
+from parley.terms.catalogue import MODELS, kinds_from_files
 from parley.validate import printable
 
 NUMBER: Kind = "number"
@@ -58,6 +58,7 @@ class Wishes:
     score_epsilon: float | None = None
     columns: Wanted = "best"
     title: str = ""
+    target_read: bool = False  # whether private files were looked at for whether the target holds numbers or names
 
     @property
     def outcome(self) -> tuple[str, ...]:
@@ -93,17 +94,22 @@ class KnownColumns:
         if public is not None:
             kinds = column_kinds(public, wanted, "public sample") | declared
             return cls(wishes, tuple(columns), tuple(sorted(others)), public, kinds, (), dropped)
-        wanted = [column for column in wanted if column not in wishes.outcome and not _says_who(column)]
+        wanted = [column for column in wanted if column not in wishes.outcome and not says_who(column)]
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
         found = [column_kinds(file, wanted, str(file)) for file in files]
         kinds = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
-        return cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, tuple(wanted))
+        read = (*wanted, wishes.target) if wishes.target_read else tuple(wanted)
+        return cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, read)
 
     def task(self) -> tuple[str, str | None]:
         """The model's kind and, of two classes with names, the one that counts as 1."""
         wishes, target = self.wishes, self.wishes.target
-        if wishes.kind is not None and wishes.kind not in MODELS:
-            raise SettingError(f"--kind {wishes.kind}: expected one of {', '.join(MODELS)}")
+        if wishes.kind is not None and wishes.kind not in kinds_from_files():
+            known = wishes.kind in MODELS
+            beside = (
+                "; terms for it are written by hand, docs/terms.md says where each kind is explained" if known else ""
+            )
+            raise SettingError(f"--kind {wishes.kind}: expected one of {', '.join(kinds_from_files())}{beside}")
         listed = wishes.categories.get(target) or (
             () if self.public is None else tuple(names(self.public, target, "public sample"))
         )
@@ -120,7 +126,7 @@ class KnownColumns:
             raise SettingError(
                 f"--kind: without a public sample nobody looks what {target!r} is: --kind linear-regression for a "
                 "number, --positive NAME for the one of two classes that counts as 1, --kind softmax-regression for "
-                "several classes"
+                "several classes; without --yes you are asked"
             )
         if MODELS[kind].predicts in ("number", "count", "survival") and listed and not numeric:
             raise SettingError(
@@ -165,7 +171,7 @@ class KnownColumns:
         """Why a column is not learned from, if it is not."""
         if column in self.wishes.bounds or column in self.wishes.categories:
             return None
-        if _says_who(column) or self._numbers_people(column):
+        if says_who(column) or self._numbers_people(column):
             return "tells people apart"
         if self._cannot_be_told(column):
             return "names, which cannot be asked for with one noise for all (--categories COLUMN=A,B,C)"
@@ -197,6 +203,8 @@ class KnownColumns:
 
     def model(self, kind: str, positive: str | None, features: tuple[str, ...], scales: bool) -> dict[str, Any]:
         """The section `[model]` of the terms."""
+        if MODELS[kind].task == "trees":
+            return self._trees(kind, positive, features)
         wishes, used = self.wishes, {*features, *self.wishes.outcome}
         content: dict[str, Any] = {
             "kind": kind,
@@ -226,6 +234,41 @@ class KnownColumns:
             content |= {"scales": {c: float(f"{(high - low) / 4:.6g}") for c, (low, high) in scaled.items()}}
         content |= {"intercept": True} if kind == "linear-regression" else {}
         return content | {"holdout": wishes.holdout}
+
+    def _trees(self, kind: str, positive: str | None, features: tuple[str, ...]) -> dict[str, Any]:
+        """The section `[model]` for boosted trees, which split within ranges and names that somebody said."""
+        wishes = self.wishes
+        used = features if MODELS[kind].predicts == "two classes" else (*features, wishes.target)
+        unsaid = [column for column in used if not self.describes(column)]
+        if unsaid:
+            raise SettingError(
+                f"--bounds COLUMN=LOW,HIGH or --categories COLUMN=A,B,C: expected for {_list(unsaid)}: boosted trees "
+                "split within what somebody said, and ask nobody for it; or leave columns out with --features"
+            )
+        lists = {column: self._names_of(column) for column in used if column not in wishes.bounds}
+        lists = {column: listed for column, listed in lists.items() if listed}
+        if positive is not None and len(both := self._listed(wishes.target)) == 2:
+            lists[wishes.target] = both
+        bounds = {column: self._range_of(column) for column in used if column not in lists}
+        content: dict[str, Any] = {"kind": kind, "target": wishes.target, "features": features, "missing": "fill"}
+        content |= {} if positive is None else {"positive": positive}
+        content |= {"bounds": bounds} if bounds else {}
+        return content | ({"categories": lists} if lists else {}) | {"holdout": wishes.holdout}
+
+    def _names_of(self, column: str) -> tuple[str, ...]:
+        """The names of a column that holds names: as listed, else the public sample's."""
+        if column in self.wishes.categories:
+            return self._listed(column)
+        if self.public is None or self.kinds[column] != NAMES:
+            return ()
+        return tuple(names(self.public, column, "public sample", gaps=True))
+
+    def _range_of(self, column: str) -> tuple[float, float]:
+        """The range of a column of numbers: as declared, else the public sample's."""
+        if self.public is None or column in self.wishes.bounds:
+            return self.wishes.bounds[column]
+        known = numbers(self.public, column, "public sample", gaps=True)
+        return float(np.nanmin(known)), float(np.nanmax(known))
 
     def _counted(self, declared: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
         """The bounds of counts and exposures that nobody declared: from 0 to the largest count of the public sample,
@@ -300,7 +343,7 @@ class KnownColumns:
         return said
 
 
-def _says_who(column: str) -> bool:
+def says_who(column: str) -> bool:
     """Whether a column says by its name who somebody is."""
     return WHO.search(HUMP.sub("_", column).lower()) is not None
 

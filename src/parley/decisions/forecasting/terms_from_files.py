@@ -30,7 +30,8 @@ from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
-from parley.validate import LARGEST
+from parley.terms.catalogue import MODELS, PREDICTION
+from parley.validate import LARGEST, printable
 
 RADIUS = 20.0  # of a box, where it takes one
 SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
@@ -87,7 +88,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     known = KnownColumns.of(files, headers, wishes)
     kind, positive = known.task()
     features = known.features()
-    missing = [column for column in features if not known.describes(column)]
+    predicts = MODELS[kind].task == PREDICTION  # else trees, which refuse columns that nobody described
+    missing = [column for column in features if predicts and not known.describes(column)]
     if kind == "linear-regression" and not known.describes(wishes.target):
         missing.append(wishes.target)
     delta = usual_delta(max(header.rows for header in headers)) if wishes.delta is None else wishes.delta
@@ -97,10 +99,10 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
             "are spread, and scales are released with one; or give --public, --bounds or --categories"
         )
     content: dict[str, Any] = {
-        "title": wishes.title,
+        "title": wishes.title or _title(wishes.target, owner_names(files)),
         "model": known.model(kind, positive, features, bool(missing)),
-        "learning": {"algorithm": "averaged-subgradient", "horizon": 100},
-        "privacy": _privacy(wishes, delta, bool(missing)),
+        "learning": {"algorithm": "averaged-subgradient", "horizon": 100} if predicts else {},
+        "privacy": _privacy(wishes, delta, bool(missing), predicts),
         "owners": [
             {
                 "name": name,
@@ -120,6 +122,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
 def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total: None) -> Draft:
     """The draft with the planner's choice; as it is where scales have to be asked first."""
     terms = made.terms
+    if terms.task != PREDICTION:
+        return replace(made, said=(*made.said, "Boosted trees are not planned, and need no plan: docs/trees.md."))
     if terms.privacy.scale_epsilon is not None:
         later = "What columns become is not chosen before scales are known: write model.columns into the terms then."
         return made if made.columns in ("best", "lines") else replace(made, said=(*made.said, later))
@@ -204,8 +208,18 @@ def _fitting_clip(terms: Terms) -> float:
     return float(f"{usual:.3g}") if usual > 0 else 1.0
 
 
-def _privacy(wishes: Wishes, delta: float, scales: bool) -> dict[str, Any]:
-    content: dict[str, Any] = {"mechanism": "gaussian" if delta > 0 else "laplace", "clip": 1.0}
+def _title(target: str, owners: Sequence[str]) -> str:
+    """What terms are called where nobody gave them a title.
+
+    >>> _title("wfood", ["villages", "cities"])
+    'wfood, learned by villages and cities'
+    """
+    who = f"{', '.join(owners[:-1])} and {owners[-1]}" if 1 < len(owners) <= 3 else f"{len(owners)} owners"
+    return f"{printable(target, 60)}, learned by {owners[0] if len(owners) == 1 else who}"
+
+
+def _privacy(wishes: Wishes, delta: float, scales: bool, clips: bool) -> dict[str, Any]:
+    content: dict[str, Any] = {"mechanism": "gaussian" if delta > 0 else "laplace"} | ({"clip": 1.0} if clips else {})
     content |= {"delta": delta} if delta > 0 else {}
     content |= (
         {} if wishes.person is None else {"person": wishes.person, "records_per_person": wishes.records_per_person}

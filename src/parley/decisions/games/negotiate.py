@@ -311,9 +311,9 @@ def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:
         cost = stated_cost(terms, owner)
         if owner.value is None or cost is None:
             raise TermsError(
-                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both, for "
-                f"example "
-                'value = 1000.0 and privacy_cost = { kind = "linear", weight = 5.0 }'
+                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both, as "
+                '`value = 1e6` and `privacy_cost = { kind = "linear", weight = 1.0 }` in the terms, or --value and '
+                "--privacy-cost for all who state none; which value pays: docs/games.md#which-value"
             )
         values.append(owner.value)
         curves.append(cost)

@@ -117,7 +117,7 @@ def common_stakes(
     """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record
     is looked at."""
     known = open_pilot(terms, pilot)
-    cost, least, warnings = _known_cost(known, seed)
+    cost, least, warnings = known_cost(known, seed)
     budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
     return CommonStakes(cost, least, known.rows, demand_law(known, budget_range), budget_range, warnings)
 
@@ -171,7 +171,7 @@ def stakes(
             "owners whose noise differs has no law that a game could be solved by"
         )
     known = open_pilot(terms, pilot)
-    cost, least, warnings = _known_cost(known, seed)
+    cost, least, warnings = known_cost(known, seed)
     records = np.array([float(question.records) for question in known.questions])
     return Stakes(
         cost=cost,
@@ -183,7 +183,7 @@ def stakes(
     )
 
 
-def _known_cost(known: Pilot, seed: int) -> tuple[CoalitionCost, float, tuple[str, ...]]:
+def known_cost(known: Pilot, seed: int) -> tuple[CoalitionCost, float, tuple[str, ...]]:
     """(what coalitions cost and the least cost of all, in the target's own units, what a reader should know)."""
     expected = expect(known)
     warnings = expected.warnings

@@ -17,9 +17,9 @@ FORMATS = (".csv", ".parquet")
 
 
 def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
-    """The table as it is, and behind its columns `predicted_TARGET`, for a classifier with probabilities also
-    `probability_CLASS`, for a regression that has a posterior `std_TARGET`: the deviation of the prediction; of a time
-    `hazard_END` and `survival_END` for each period.
+    """The table as it is, and behind its columns `predicted_TARGET` (a number within its declared range), for a
+    classifier with probabilities also `probability_CLASS`, for a regression that has a posterior `std_TARGET`: the
+    deviation of the prediction; of a time `hazard_END` and `survival_END` for each period.
 
     The rows need the features' columns; the target's may be missing. What is predicted of a row depends on that row and
     the model alone.
@@ -27,7 +27,7 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
     frame, target = read_table(rows), model.preparation_.model.target
     if isinstance(rows, str | Path):
         require_columns(frame, model.preparation_.features, str(rows))
-    found: dict[str, Any] = {f"predicted_{target}": model.predict(frame)}
+    found: dict[str, Any] = {f"predicted_{target}": _within(model, model.predict(frame))}
     if model.posterior_ is not None and isinstance(model, JointRegressor):
         found[f"std_{target}"] = model.predict(frame, return_std=True)[1]
     if isinstance(model, JointClassifier) and hasattr(model, "predict_proba"):
@@ -41,6 +41,18 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
         if column in frame.columns:
             raise DataError(f"column {column!r} is in the table already, and predictions would go there: rename it")
     return pd.concat([frame, pd.DataFrame(found)], axis=1)
+
+
+def _within(model: JointModel, predicted: Any) -> Any:
+    """Predicted numbers, cut to the range that the terms declare of the target: nearer to every target within it."""
+    ends = target_range(model)
+    return predicted if ends is None else np.clip(predicted, *ends)
+
+
+def target_range(model: JointModel) -> tuple[float, float] | None:
+    """The range of the target that the terms declare, where a number is predicted."""
+    terms = model.preparation_.model
+    return terms.bounds.get(terms.target) if terms.predicts == "number" else None
 
 
 def require_table_name(path: Path, *read: Path) -> None:

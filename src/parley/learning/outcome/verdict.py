@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import stdtrit
 
 from parley.data import Design
@@ -14,11 +15,14 @@ from parley.learning.outcome.metrics import Metrics, task_metrics
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.own_trees import own_trees, plain_columns, tree_design, tree_rows
 from parley.learning.outcome.personal import own_and_personal
+from parley.losses import EmpiricalRisk
 from parley.owner.owner import Owner
 from parley.terms import Terms
 from parley.validate import Floats
 
 CONFIDENCE = 0.9
+ONE_NUMBER = ("number", "two classes", "count")  # what a raw prediction that is one number is for
+LARGEST_ODDS = 30.0  # on a logarithmic scale
 FEW = 100  # held-out rows below which a verdict says how few they are
 
 
@@ -73,6 +77,10 @@ class Verdict:
     joint_share: float = 1.0  # of the personal model: of what was pulled towards the joint one
     alone_model: Literal["linear", "boosted trees"] = "linear"
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
+    # of one answer for everybody, the best for the owner's training rows: its mean, or the share of a class; None where
+    # an answer is several numbers
+    same_for_all: Estimate | None = None
+    target_range: tuple[float, float] | None = None  # to which targets are cut, here too
 
     @property
     def cost_together(self) -> float:
@@ -100,6 +108,7 @@ class Verdict:
             "joint_share": self.joint_share,
             "alone_model": self.alone_model,
             "target_words": self.target_words,
+            "same_for_all": None if self.same_for_all is None else self.same_for_all.to_json(),
         }
 
     def row_to_json(self) -> dict[str, Any]:
@@ -179,6 +188,8 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         columns = plain_columns(owner, agreement)[1]
         said["together"] = said["personal"] = with_trees(held_out, columns, model.theta_, model.trees_)
     losses = {name: objective.record_losses(*each) * preparation.target_scale**2 for name, each in said.items()}
+    train = agreement.tables.train.in_memory().targeted()
+    same = _same_for_all(objective, train, held_out) if preparation.model.predicts in ONE_NUMBER else None
     metrics = {name: task_metrics(objective, preparation, *each) for name, each in said.items()}
     return Verdict(
         owner=owner.name,
@@ -187,11 +198,24 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         costs={name: Estimate.of(values) for name, values in losses.items()},
         joint_gain=Estimate.of(losses["alone"] - losses["together"]),
         personal_gain=Estimate.of(losses["alone"] - losses["personal"]),
-        one_class=preparation.model.classifies and _one_class(agreement.tables.train.in_memory().targeted()),
+        one_class=preparation.model.classifies and _one_class(train),
         joint_share=personal.shares[JOINT],
         alone_model="linear" if trees is None else "boosted trees",
         target_words=preparation.target_words,
+        same_for_all=None if same is None else Estimate.of(same * preparation.target_scale**2),
+        target_range=None if preparation.model.classifies else terms.model.bounds.get(terms.model.target),
     )
+
+
+def _same_for_all(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
+    """What held-out rows cost under the one raw prediction that is the best for the training rows."""
+
+    def losses(rows: Design, raw: float) -> Floats:
+        return objective.record_losses(Design(np.ones((len(rows), 1)), rows.y, rows.weight), np.array([raw]))
+
+    far = max(LARGEST_ODDS, float(np.abs(train.y).max(initial=0.0)))
+    best = minimize_scalar(lambda raw: losses(train, raw).mean(), bounds=(-far, far), method="bounded")
+    return losses(held_out, float(best.x))
 
 
 def _one_class(rows: Design) -> bool:

@@ -12,7 +12,9 @@ from parley.learning.run_options import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
-from parley.terms import load_terms, write_terms
+from parley.terms import Terms, load_terms, write_terms
+from parley.terms.file import head_of
+from parley.terms.notes import NOTES
 from parley.validate import printable
 
 if TYPE_CHECKING:
@@ -37,13 +39,16 @@ def column_statistics_command(
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
     seed: asking.Seed = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Ask even where a bin needs more than a tenth of all rows to be read.")
+    ] = False,
     as_json: asking.AsJson = False,
 ) -> None:
     """Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.
 
     It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and
     scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has
-    them, and the rest of the budgets.
+    them, and the rest of the budgets. What the noise will let be seen is said, or refused, before anything is debited.
 
     Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
@@ -65,10 +70,12 @@ def column_statistics_command(
     options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
     asking.require_one_way(options)
     if owners is not None or agreement is not None:
-        require_learnable(terms)
+        require_learnable(terms, anyway=anyway)
     if asking.only_agreement(asked, agreement):
         return
     if owners is not None:
+        if not as_json:
+            _say_sight(asked, terms)
         kept = terms_file.with_suffix(".scales.checkpoint")
         heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
         result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
@@ -76,28 +83,42 @@ def column_statistics_command(
         parties = (
             open_owners(asked)
             if ledgers is None
-            else accepting_column_statistics(terms, ledgers, lifetime, lifetime_delta)
+            else accepting_column_statistics(terms, ledgers, lifetime, lifetime_delta, anyway)
         )
         if ledgers is None:
-            require_learnable_here(terms, parties)
+            require_learnable_here(terms, parties, anyway=True)  # it costs nothing to try
+        if not as_json:
+            _say_sight(asked, terms)
         with progress_bar("asking") as progress:
             result, unheard = ask_column_statistics(terms, parties, seed, progress), []
     if write is not None:
-        write_terms(result.ready.terms, write, release_note(result))
+        write_terms(result.ready.terms, write, [*release_note(result), *head_of(terms_file)], NOTES)
     if as_json:
         print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
     else:
         show(result, write)
 
 
+def _say_sight(asked: Terms, terms: Terms) -> None:
+    """What can be seen through the noise, said before anybody is asked."""
+    from parley.learning.owners import open_owners
+    from parley.protocol.setup import resolve
+    from parley.tasks.column_statistics.report import noise_words
+    from parley.tasks.column_statistics.run import sight
+
+    listed = terms.model.features is not None
+    console.print(
+        noise_words(asked, *sight(resolve(asked, None if listed else open_owners(terms)[0].example))), style="dim"
+    )
+
+
 def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
     """Print released column statistics as tables and sentences."""
-    from parley.tasks.column_statistics.report import column_rows, noise_words, summary
+    from parley.tasks.column_statistics.report import column_rows, summary
 
     console.print(summary(result), style="italic")
     console.print()
     console.print(terminal_table(column_rows(result.columns), result.asked.title))
-    console.print(noise_words(result), style="dim")
     for note in result.ready.notes:
         warn(note)
     console.print(f"\n{asking.left_sentence(result.ready.terms)}", style="dim", soft_wrap=True)

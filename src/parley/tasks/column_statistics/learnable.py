@@ -22,11 +22,12 @@ from parley.tasks.column_statistics.ready import make_ready
 from parley.tasks.column_statistics.release import ReleasedColumn, StatisticsReader
 from parley.terms import Terms
 
+SEEN = 0.1  # of all rows: a bin that needs more of them tells next to nothing
 CLASSES = 0.5  # of an owner's rows: one class of two can have so many, and both must be above the threshold for names
 
 
-def require_learnable(terms: Terms, example: pd.DataFrame | None = None) -> None:
-    """Refuse terms whose column statistics would be paid for in vain.
+def require_learnable(terms: Terms, example: pd.DataFrame | None = None, anyway: bool = False) -> None:
+    """Refuse terms whose column statistics would be paid for in vain; `anyway`: or nearly so.
 
     Whatever the tables hold: a noise through which no column can be seen, classes whose names cannot leave, and keys
     that learning would refuse afterwards. `example` is consulted for the names of columns alone, where the terms list
@@ -34,8 +35,8 @@ def require_learnable(terms: Terms, example: pd.DataFrame | None = None) -> None
     """
     setup = resolve(column_statistics_agreement(terms), example)
     reader = StatisticsReader.of(setup)
-    _require_sight(terms, reader)
     _require_class_names(terms, setup, reader)
+    _require_sight(terms, reader, 1.0 if anyway else SEEN)
     columns = tuple(_as_if(terms, column) for column in reader.columns)
     make_algorithm(resolve(make_ready(terms, setup.preparation.features, columns, reader.named).terms))
 
@@ -64,16 +65,19 @@ def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
         ) from None
 
 
-def _require_sight(terms: Terms, reader: StatisticsReader) -> None:
+def _require_sight(terms: Terms, reader: StatisticsReader, most: float) -> None:
     least = reader.clear(BINS)
-    if least < 1:
+    if least < most:
         return
     rows = sum(part.records for part in terms.owners)
+    none = "none of which could be read" if least >= 1 else "little of which could be read"
+    hosts = "" if terms.noise.summed else ", let hosts draw one noise for all"
     raise SettingError(
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} "
-        f"columns of {rows:,} rows, none of which could be read: a bin would need {least * rows:,.0f} of them. "
+        f"columns of {rows:,} rows, {none}: a bin would need {least * rows:,.0f} of them. "
         "Nobody was asked: declare model.bounds or model.categories of some columns, leave some out of "
-        f"model.features, or set {number(1.1 * least * float(terms.scale_epsilon), 2)} or more aside"
+        f"model.features{hosts}, or set {number(1.1 * least / most * float(terms.scale_epsilon), 2)} or more aside"
+        f"{'' if least >= 1 else ' (--anyway asks all the same)'}"
     )
 
 

@@ -36,6 +36,7 @@ TAIL = 0.01  # share of the rows that may lie beyond each bound
 WINDOWS = (1, 2, 4, 8)  # bins that are looked at together
 MERGED = (1, 2, 4, 8)  # bins that are read as one where they are few rows each
 MOST = 0.8  # of the rows
+HIDDEN = 0.1  # of the rows: no end is drawn where noise could hide more beyond it
 NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
 
 
@@ -149,7 +150,7 @@ class StatisticsReader:
             return ReleasedColumn(column, "unclear", missing)
         edges = np.linspace(low, high, BINS + 1)
         if column not in self.model.bounds:
-            low, high = self._ends(bins, edges)
+            low, high = self._ends(bins, edges, 1 - second[:2].sum())
         edges, shares = self._readable(bins, edges)
         if not shares.any():
             return ReleasedColumn(column, "unclear", missing)
@@ -175,12 +176,29 @@ class StatisticsReader:
                 break
         return edges[::merged], shares
 
-    def _ends(self, bins: Floats, edges: Floats) -> tuple[float, float]:
-        """Bounds beyond which a hundredth of the rows lies, or as many as the noise hides, and a bin more; three
+    def _ends(self, bins: Floats, edges: Floats, rows: float) -> tuple[float, float]:
+        """Bounds beyond which a hundredth of these rows lies, or as many as the noise hides, and a bin more; three
         digits, outwards.
 
-        A bin that stands clear of the noise by itself lies within them: many rows of one value (a 1 among zeros) are
-        not a tail.
+        The noise may not hide more than a tenth of the rows: by what lies within the bounds, or by how few bins were
+        cut off. Where it would, few bins are cut off, and where rows may lie beyond all of them the bound is the next
+        power of two, or 0.
+        """
+        low, high = self._cut(bins, edges, BINS)
+        within = (edges[:-1] >= low) & (edges[1:] <= high)
+        if rows - bins[1:-1][within].sum() + 3 * self.deviation * math.sqrt(within.sum() + 2) > HIDDEN:
+            low, high = self._cut(bins, edges, min(int((HIDDEN / (3 * self.deviation)) ** 2), BINS))
+            if bins[0] + 3 * self.deviation > HIDDEN:
+                low = min(2 * edges[0], 0.0)
+            if bins[-1] + 3 * self.deviation > HIDDEN:
+                high = max(2 * edges[-1], 0.0)
+        return (outward(low, -1), outward(high, 1)) if low < high else (float(edges[0]), float(edges[-1]))
+
+    def _cut(self, bins: Floats, edges: Floats, most: int) -> tuple[float, float]:
+        """The ends of what lies within when at most so many bins are cut off on either side.
+
+        A bin that stands clear of the noise by itself lies within: many rows of one value (a 1 among zeros) are not a
+        tail.
         """
         width, total = edges[1] - edges[0], bins.sum()
 
@@ -189,13 +207,13 @@ class StatisticsReader:
             allowed = np.maximum(TAIL * total, 3 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
             return int(np.argmax(np.append(np.cumsum(ordered) > allowed, True)))
 
-        left, right = min(beyond(bins), BINS), min(beyond(bins[::-1]), BINS)
+        left, right = min(beyond(bins), most), min(beyond(bins[::-1]), most)
         low = max(edges[0], edges[max(left - 1, 0)] - width)
         high = min(edges[-1], edges[BINS - max(right - 1, 0)] + width)
         seen = np.flatnonzero(bins[1:-1] >= self.clear(BINS))
         if seen.size:
             low, high = min(low, edges[seen[0]]), max(high, edges[seen[-1] + 1])
-        return (outward(low, -1), outward(high, 1)) if low < high else (float(edges[0]), float(edges[-1]))
+        return low, high
 
     def _released(self, own: Floats) -> tuple[tuple[str, float], ...]:
         """Every name that an owner released, with its share of all rows as far as it was."""

@@ -1,11 +1,12 @@
 """Released column statistics as tables and sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from parley.numerals import number, percent
 from parley.tasks.asking_options import cost_sentence
 from parley.tasks.column_statistics.release import ReleasedColumn
 from parley.tasks.column_statistics.run import ColumnStatisticsResult
+from parley.terms import Terms
 from parley.validate import printable
 
 MANY = 6  # names that are listed
@@ -17,15 +18,15 @@ def summary(result: ColumnStatisticsResult) -> str:
     return f"{said} Everything below follows from noisy counts." if result.released else said
 
 
-def noise_words(result: ColumnStatisticsResult) -> str:
-    """What could be seen through the noise."""
-    said = f"A bin is read from {percent(result.bin_from)} of all rows on"
-    if not result.name_from:
-        return f"{said}; names were not asked, for these terms have no delta for them or one noise for all."
-    name, least = min(result.name_from.items(), key=lambda each: each[1])
+def noise_words(asked: Terms, bin_from: float, name_from: Mapping[str, float]) -> str:
+    """What can be seen through the noise."""
+    said = f"A bin is read from {percent(bin_from)} of all rows on"
+    if not name_from:
+        return f"{said}; names are not asked for: these terms have no delta for them, or one noise for all."
+    name, least = min(name_from.items(), key=lambda each: each[1])
     if not least < 1:
         return f"{said}; no table is large enough for a name to leave it."
-    rows = least * result.asked.owner(name).records
+    rows = least * asked.owner(name).records
     return f"{said}, a name from {rows:,.0f} rows of one owner ({printable(name)}: {percent(least)} of its rows)."
 
 

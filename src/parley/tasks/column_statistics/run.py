@@ -14,12 +14,13 @@ from parley.learning.owners import accepting_owners, open_owners, require_ledger
 from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms.name_counts import Stability
+from parley.protocol.setup import Setup
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.algorithm import ColumnStatistics
 from parley.tasks.column_statistics.learnable import require_learnable, require_learnable_tables
 from parley.tasks.column_statistics.question import BINS
 from parley.tasks.column_statistics.ready import Ready, make_ready
-from parley.tasks.column_statistics.release import ReleasedColumn
+from parley.tasks.column_statistics.release import ReleasedColumn, StatisticsReader
 from parley.terms import Terms
 
 
@@ -59,20 +60,20 @@ class ColumnStatisticsResult:
 
 
 def accepting_column_statistics(
-    terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None
+    terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, anyway: bool = False
 ) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about column statistics; a ledger that is made has
     room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "scales")
     require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
-    require_learnable_here(terms, open_owners(terms))
+    require_learnable_here(terms, open_owners(terms), anyway)
     return accepting_owners(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
 
 
-def require_learnable_here(terms: Terms, owners: Sequence[Owner]) -> None:
+def require_learnable_here(terms: Terms, owners: Sequence[Owner], anyway: bool = False) -> None:
     """Refuse column statistics that would be paid for in vain, by what is public and by what the tables on this machine
     are."""
-    require_learnable(terms, owners[0].example if terms.model.features is None else None)
+    require_learnable(terms, owners[0].example if terms.model.features is None else None, anyway)
     require_learnable_tables(terms, owners)
 
 
@@ -99,11 +100,17 @@ def _ask(asked: Terms, owners: Sequence[Owner], seed: int | None, progress: Prog
     return ask_here(asked, owners, lambda setup: (ColumnStatistics.make(setup), np.zeros(1)), 1, seed, progress)
 
 
+def sight(setup: Setup) -> tuple[float, dict[str, float]]:
+    """(from which share of all rows on a bin is read, from which share of its rows on an owner releases a name): what
+    can be seen through the noise, known before anybody is asked."""
+    noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
+    names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
+    return StatisticsReader.of(setup).clear(BINS), names
+
+
 def column_statistics_result(terms: Terms, asked: Asked) -> ColumnStatisticsResult:
     """What two rounds by `column_statistics_agreement(terms)` came to."""
     setup, algorithm = asked.setup, ColumnStatistics.make(asked.setup)
-    columns, clear = algorithm.columns(asked.final), algorithm.reader.clear(BINS)
-    noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
-    names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
+    columns, (clear, names) = algorithm.columns(asked.final), sight(setup)
     ready = make_ready(terms, setup.preparation.features, columns, algorithm.reader.named)
     return ColumnStatisticsResult(setup.terms, columns, clear, names, ready, asked.spent, asked.released, asked.seconds)

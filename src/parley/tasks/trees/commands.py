@@ -1,8 +1,10 @@
 """What `parley score` does by terms of boosted trees."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.metrics import Metrics
 from parley.numerals import number
 from parley.owner.owner import Owner
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
@@ -32,4 +34,19 @@ def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | N
             [key.replace("_", " "), *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]
         ]
         console.print(terminal_table(table))
+        if (said := _better(called, metrics)) is not None:
+            console.print(said, style="bold", markup=False, soft_wrap=True)
     console.print(INSIDE, style="dim")
+
+
+def _better(owner: str, metrics: Mapping[str, Metrics]) -> str | None:
+    """Which trees serve this owner's own rows better, in one sentence."""
+    key = "r2" if "r2" in metrics["alone"] else "auc"
+    together, alone = metrics["together"][key], metrics["alone"][key]
+    if together is None or alone is None:
+        return None
+    best = "together" if together > alone else "alone"
+    said = f"Better for {owner}'s own rows: {best} ({key} {number(together)} together, {number(alone)} alone)."
+    return (
+        f"{said} The joint trees are worse than saying the mean to everybody." if key == "r2" and together < 0 else said
+    )

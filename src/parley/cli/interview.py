@@ -1,0 +1,119 @@
+"""What `parley init` asks a person where no public sample says it: what is predicted, and what columns may hold.
+
+Formal guarantee: of private files only the names of columns are read here and, for the guess of a kind, whether the
+target holds numbers or names, which the person and the terms' comments are told; what is written are the person's
+answers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from parley.errors import SettingError
+from parley.terms.catalogue import MODELS, kinds_from_files
+
+if TYPE_CHECKING:
+    from parley.decisions.forecasting.known_columns import Wishes
+
+WHAT = {
+    "number": "a number",
+    "two classes": "one of two classes",
+    "classes": "one of several classes",
+    "count": "a count",
+    "survival": "a time",
+}
+
+
+def asked_kind(files: Sequence[Path], wishes: "Wishes") -> "Wishes":
+    """The wishes with the kind of model, asked for unless what is known of the target says it, and what it needs."""
+    target = wishes.target
+    if wishes.public is None and not (
+        wishes.kind or wishes.positive or target in wishes.bounds or target in wishes.categories
+    ):
+        wishes = replace(wishes, kind=_kind(files, target), target_read=True)
+    if wishes.kind is None or wishes.public is not None or wishes.kind not in MODELS:
+        return wishes
+    predicts = MODELS[wishes.kind].predicts
+    if predicts == "survival" and wishes.event is None:
+        wishes = replace(
+            wishes, event=typer.prompt("The column that says whether it happened (1) or not (0)", err=True)
+        )
+    if predicts == "survival" and not wishes.periods:
+        ends = typer.prompt("The ends of the periods, such as 30,90,365", err=True)
+        wishes = replace(wishes, periods=tuple(moments(ends)))
+    if wishes.positive or target in wishes.bounds or target in wishes.categories or predicts == "survival":
+        return wishes
+    if predicts == "two classes":
+        names = words(
+            typer.prompt(f"The two names in {target}, the one that counts as 1 last, such as no,yes", err=True)
+        )
+        return replace(wishes, positive=names[-1], categories={**wishes.categories, target: names})
+    return asked_columns([target], wishes)
+
+
+def _kind(files: Sequence[Path], target: str) -> str:
+    """The kind of model that a person chooses, with a guess by whether the target holds numbers or names."""
+    from parley.data.headers import column_kinds
+
+    holds_names = any(column_kinds(file, [target], str(file))[target] == "names" for file in files)
+    offered = "; ".join(f"{kind}: {WHAT[MODELS[kind].predicts]}" for kind in kinds_from_files())
+    typer.echo(
+        f"{target} holds {'names' if holds_names else 'numbers'} (read from the files). Kinds of model: {offered}.",
+        err=True,
+    )
+    usual = "logistic-regression" if holds_names else "linear-regression"
+    while (answer := str(typer.prompt(f"What is {target}", usual, err=True))) not in kinds_from_files():
+        typer.echo(f"{answer}: expected one of these kinds.", err=True)
+    return answer
+
+
+def columns_to_ask(files: Sequence[Path], wishes: "Wishes") -> list[str]:
+    """The columns that would be learned from and of which nobody has said how they are spread."""
+    from parley.data.headers import read_header
+    from parley.decisions.forecasting.known_columns import says_who
+
+    if wishes.public is not None:
+        return []
+    headers = [read_header(file).columns for file in files]
+    shared = [column for column in headers[0] if all(column in each for each in headers)]
+    wanted = [column for column in shared if not says_who(column)] if wishes.features is None else wishes.features
+    said = {*wishes.outcome, wishes.person, *wishes.bounds, *wishes.categories}
+    return [column for column in wanted if column in shared and column not in said]
+
+
+def asked_columns(columns: Sequence[str], wishes: "Wishes") -> "Wishes":
+    """The wishes with ranges and names that a person says of these columns; what it leaves open stays open."""
+    bounds, categories = dict(wishes.bounds), dict(wishes.categories)
+    for column in columns:
+        answer = words(typer.prompt(f"{column}: LOW,HIGH or its names A,B,C (nothing: ask with noise)", "", err=True))
+        ends = _ends(answer)
+        if ends is not None:
+            bounds[column] = ends
+        elif answer:
+            categories[column] = answer
+    return replace(wishes, bounds=bounds, categories=categories)
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """What stands between commas."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def moments(text: str | None) -> tuple[float, ...]:
+    """Numbers between commas."""
+    try:
+        return tuple(float(word) for word in words(text))
+    except ValueError:
+        raise SettingError(f"--periods {text}: expected numbers, such as 30,90,365") from None
+
+
+def _ends(answer: Sequence[str]) -> tuple[float, float] | None:
+    """A range, where the answer is two numbers, the smaller one first."""
+    try:
+        low, high = (float(word) for word in answer)
+    except ValueError:
+        return None
+    return (low, high) if low < high else None

@@ -1,0 +1,36 @@
+"""What a release on this machine left behind, and what to type next."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from parley.learning.outcome import Result
+from parley.numerals import number
+from parley.owner.ledger import Ledger
+from parley.owner.owner import Owner
+
+FEW = 6  # owners whose accounts are printed
+
+
+def release_lines(
+    result: Result, owners: Sequence[Owner], terms: Path, books: Path, files: Sequence[Path], model: Path | None
+) -> list[str]:
+    """That it is done, which files were written, what was spent and what is left, and the next command."""
+    written = ", ".join(str(file) for file in (*files, *(books / f"{owner.name}.ledger" for owner in owners)))
+    left = {owner.name: owner.ledger for owner in owners if isinstance(owner.ledger, Ledger)}
+    spent = "; ".join(
+        f"{outcome.name} ε = {number(outcome.epsilon_spent, side='above')}, left of its table's lifetime "
+        f"{number(left[outcome.name].lifetime[0] - left[outcome.name].reserved[0], side='below')}"
+        for outcome in result.owners[:FEW]
+        if outcome.name in left
+    )
+    more = f"; and {len(owners) - FEW} owners more" if len(owners) > FEW else ""
+    judged = shlex.join(["parley", "score", str(model), str(terms), "--owner", owners[0].name])
+    return [
+        "Done: the model is released. How good it is, a release does not tell; each owner's own rows do.",
+        f"Written: {written}",
+        f"Spent: {spent}{more}",
+        "Nothing was saved: the same command with --save model.json writes the model, from stored answers, for free."
+        if model is None
+        else f"Next: {judged}",
+    ]
