@@ -80,7 +80,7 @@ def test_a_peer_can_be_killed_anywhere(made):
     fewest = 2 * 2 + 2 + 2 + 1
     for fatal in range(1, fewest + 1):
         ring = made(3, PATH[:2], **settings)
-        ring.fatal, ring.deadline = {"a": fatal}, 1.0
+        ring.fatal, ring.deadline = {"a": fatal}, 3.0
         ring.run()
         assert ring.kills == 1
         # who was killed when all had finished finds them gone

@@ -97,8 +97,8 @@ def two_hosts(owners: int) -> str:
     """What the noise of two hosts comes to beside that of so many owners, if these are alike."""
     if owners == 2:
         return (
-            "Two hosts instead of three would make the noise of two owners no smaller: each of the two adds a whole "
-            "one."
+            "Two hosts instead of three would make the noise of two owners no smaller, and larger where their ε (or "
+            "rows, where the unit is an owner) differ: each host adds a whole one."
         )
     return (
         f"Two hosts instead of three: twice the variance of one noise, {number(owners / 2)} times less than {owners} "
