@@ -80,7 +80,7 @@ def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
     for page in (listed, shown):
         assert "&lt;img src=x onerror=alert(1)&gt;" in page
         assert "{{ 7 * 7 }}" in page
-        for raw in ("<img", "<b>", "\x1b", "\u202e"):
+        for raw in ("<img src=x", "<b>", "\x1b", "\u202e"):
             assert raw not in page
     assert sent(client, "look", proposed(hostile).terms_hash).status_code == 204
     assert ended(folder, "proposal", proposed(hostile).terms_hash).state == "failed"

@@ -297,6 +297,18 @@ def test_trouble_inside_never_travels_and_a_damaged_file_is_named(service, tmp_p
         service.inbox.proposals()
 
 
+@pytest.mark.parametrize("swapped", [terms_of(epsilon=9.0).canonical, "\ud800", 1, None], ids=str)
+def test_a_hash_names_one_text_whatever_somebody_wrote_into_its_file(service, swapped):
+    terms = terms_of(epsilon=0.125)
+    proposed(service, terms)
+    file = service.inbox.folder / f"{terms.hash}.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "text": swapped}))
+    with pytest.raises(SettingError, match="not a proposal that Parley wrote"):
+        service.inbox.get(terms.hash)
+    with pytest.raises(TermsError, match="not written as"):  # nor does one in memory say other terms than it is named
+        Proposal(terms.hash, terms_of(epsilon=9.0).canonical, ("learner",), "key", "").terms()
+
+
 def test_a_crowd_of_proposals_is_a_line_of_the_log_a_minute(tmp_path):
     stream = StringIO()
     acceptances = Acceptances(tmp_path / "accepted")
@@ -312,14 +324,15 @@ def test_a_crowd_of_proposals_is_a_line_of_the_log_a_minute(tmp_path):
 
 
 KILLED = """
-import os, signal, sys
+import hashlib, os, signal, sys
 from pathlib import Path
 from parley import durable
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.inbox import Inbox, Proposal
 
 folder, refusing = Path(sys.argv[1]), sys.argv[2] == "refuse"
-proposal = Proposal("0" * 64, "text" * 9000, ("learner",), "key", "2026-03-02T09:14:00+00:00")
+text = "text" * 9000
+proposal = Proposal(hashlib.sha256(text.encode()).hexdigest(), text, ("learner",), "key", "2026-03-02T09:14:00+00:00")
 writes = Inbox(folder / "whole", Acceptances(folder / "accepted"))
 
 
@@ -366,7 +379,7 @@ def test_a_daemon_killed_at_any_step_leaves_a_whole_proposal_or_none(tmp_path, v
     for k in range(1, int(ran.stdout) + 1):
         inbox = Inbox(tmp_path / f"inbox-{k}", Acceptances(tmp_path / "accepted"))
         seen.append([(proposal.text == "text" * 9000, proposal.refused) for proposal in inbox.proposals()])
-        whole = Proposal("0" * 64, "text" * 9000, ("learner",), "key", "2026-03-02T09:14:00+00:00")
+        whole = Proposal(hashed("text" * 9000), "text" * 9000, ("learner",), "key", "2026-03-02T09:14:00+00:00")
         inbox.add(whole)  # what was left behind stands in nobody's way
         assert len(inbox.proposals()) == 1
     before = [] if verb == "add" else [(True, None)]

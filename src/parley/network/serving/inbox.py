@@ -1,10 +1,11 @@
 """Terms that certified learners proposed to an owner, kept apart from its ledger until a person reads them.
 
 Formal guarantee: a proposal reserves, spends and answers nothing: this module neither writes to the ledger nor to the
-folder of acceptances. Of the text of a proposal the daemon looks up two names (`parties`) and nothing else; no path in
+folder of acceptances. What is read as the proposal of a hash has a text with that hash. Of the text of a proposal the daemon looks up two names (`parties`) and nothing else; no path in
 it is opened, nothing in it is run.
 """
 
+import hashlib
 import json
 import re
 import threading
@@ -81,7 +82,7 @@ class Proposal:
             raise TermsError(f"these are no terms that could be accepted: {printable(str(error))}") from None
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             terms = None
-        if terms is None or terms.canonical != self.text:
+        if terms is None or (terms.canonical, terms.hash) != (self.text, self.terms_hash):
             raise TermsError("these are no terms that could be accepted: not written as this Parley writes them")
         return terms
 
@@ -206,8 +207,9 @@ def _read(path: Path, expected: str) -> Proposal:
         content = json.loads(path.read_text(encoding="utf-8"))
         known = content.pop("format") == FORMAT
         proposal = Proposal(**{**content, "names": tuple(content["names"])})
+        known = known and {proposal.terms_hash, hashlib.sha256(proposal.text.encode()).hexdigest()} == {expected}
     except (ValueError, KeyError, TypeError, AttributeError):
         known, proposal = False, None
-    if not known or proposal is None or proposal.terms_hash != expected:
+    if not known or proposal is None:
         raise SettingError(f"{path}: not a proposal that Parley wrote; move it away")
     return proposal
