@@ -15,12 +15,13 @@ import parley
 from parley.cli.app import app
 from parley.errors import Malformed, NotOffered, Refusal, SettingError, Unavailable, UnknownTerms
 from parley.network.exchange import messages
-from parley.network.exchange.proposal_messages import ProposalState
+from parley.network.exchange.proposal_messages import LARGEST_TEXT, ProposalState
 from parley.network.exchange.proposing import NOT_OFFERED, Proposed, propose
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.identity import certificate_authority, signing_requests
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
 from parley.network.serving.inbox import OF_LEARNER, open_inbox
 
@@ -111,11 +112,15 @@ def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(serv
         peer.propose(others.hash, others.canonical, 20)
     with pytest.raises(UnknownTerms, match="nobody at this owner accepted"):
         peer.statement(own.hash, "member", 20)
-    for _ in range(12):  # more bytes than a connection may bring that no message accounts for
-        assert peer.propose(own.hash, own.canonical, 20).state == "open"
-    with pytest.raises(Refusal):  # cut before it reaches gRPC, or refused
+    long = own.changed(title="x" * (LARGEST_TEXT - 4096))
+    for _ in range(4):  # more bytes than a connection may bring that no message accounts for
+        assert peer.propose(long.hash, long.canonical, 20).state == "open"
+    with pytest.raises(Unavailable):  # cut before it reaches gRPC
         peer.propose(own.hash, "x" * (1 << 20), 20)
     peer.close()
+    served.wait_for("a", "line-cut")
+    cut = [(line["caller"], line["reason"]) for line in served.log("a") if line["event"] == "line-cut"]
+    assert cut == [("member", FLOOD)]
     again = at(served, "learner")
     assert again.propose(others.hash, others.canonical, 20) == ProposalState("open")
     again.close()

@@ -1,8 +1,8 @@
 """Terms that certified learners proposed to an owner, kept apart from its ledger until a person reads them.
 
 Formal guarantee: a proposal reserves, spends and answers nothing: this module neither writes to the ledger nor to the
-folder of acceptances. What is read as the proposal of a hash has a text with that hash. Of the text of a proposal the daemon looks up two names (`parties`) and nothing else; no path in
-it is opened, nothing in it is run.
+folder of acceptances. What is read as the proposal of a hash has a text with that hash. Of that text the daemon looks
+up two names (`parties`) and nothing else; no path in it is opened, nothing in it is run.
 """
 
 import hashlib

@@ -14,12 +14,13 @@ from cryptography import x509
 
 from parley.errors import ExchangeError
 from parley.network.exchange.messages import LARGEST_MESSAGE
+from parley.network.exchange.proposal_messages import LARGEST
 from parley.network.identity.certificates import fingerprint, names
 from parley.network.identity.revocation import Revocations
 from parley.network.serving import health
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.call_slots import CallSlots
-from parley.network.serving.connections import Connections, grpc_address
+from parley.network.serving.connections import Address, Connections, grpc_address
 from parley.network.serving.daemon_lock import require_free_socket
 from parley.network.serving.log import Log
 from parley.network.serving.network import Network
@@ -121,6 +122,14 @@ def _register(
     """Register the methods: every call is led to the service, once it is known who calls."""
     service, slots = endpoint.service, endpoint.slots
 
+    def content(sent: Iterator[bytes], context: Any, place: Address, public: bool, member: bool) -> bytes:
+        def read() -> bytes:
+            return slots.message(sent, context)
+
+        if connections is None or public:
+            return read()
+        return connections.member_message(place, read, LARGEST) if member else connections.message(place, read)
+
     def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False, member: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
@@ -134,11 +143,7 @@ def _register(
                 refusal = None if public or member else service.rejection(who)
                 if refusal is not None:
                     return refusal
-                if connections is None or public:
-                    content = slots.message(sent, context)
-                else:
-                    content = connections.message(place, lambda: slots.message(sent, context), expected=not member)
-                return work(content, who, context)
+                return work(content(sent, context, place, public, member), who, context)
             finally:
                 slots.release(holder)
 
