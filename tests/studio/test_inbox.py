@@ -14,6 +14,7 @@ from consortium import Consortium, toml_terms
 from studio_client import BASE, PROOF, enter, stranger_at, studio_at
 
 import parley
+from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import Proposal, open_inbox
 from parley.studio.jobs import JobFolder
@@ -21,10 +22,12 @@ from parley.studio.jobs import JobFolder
 HTML = "<img src=x onerror=alert(1)>'\"&amp;{{ 7 * 7 }}"
 
 
-def proposed(text):
-    return Proposal(
-        hashlib.sha256(text.encode()).hexdigest(), text, ("learner",), "k" * 64, "2026-03-02T09:14:00+00:00"
-    )
+def proposed(text, certificate=None):
+    """The learner's proposal, with the certificate that it showed."""
+    key = "k" * 64 if certificate is None else fingerprint(read_certificate(certificate))
+    shown = None if certificate is None else certificate.read_text()
+    terms_hash = hashlib.sha256(text.encode()).hexdigest()
+    return Proposal(terms_hash, text, ("learner",), key, "2026-03-02T09:14:00+00:00", certificate=shown)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,7 @@ def terms():
 @pytest.fixture(scope="module")
 def inbox(folder, terms):
     made = open_inbox(load_owner(folder / "bank" / "owner.toml"))
-    made.add(proposed(terms.canonical))
+    made.add(proposed(terms.canonical, folder / "bank" / "learner.crt"))
     return made
 
 
@@ -114,7 +117,9 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert (folder / "bank" / "a.ledger").read_bytes() == ledger
     kept = inbox.folder / f"{terms.hash}.json"
     other = kept.read_text()
-    kept.write_text(other.replace("k" * 64, "z" * 64))  # moved away, and proposed anew with another key
+    kept.write_text(
+        other.replace(inbox.find(terms.hash).fingerprint, "z" * 64)
+    )  # moved away, and proposed anew with another key
     assert "look at what" in sent(client, "accept", terms.hash, digits=terms.hash[:8]).text
     kept.write_text(other)
     assert sent(client, "accept", terms.hash, digits=terms.hash[:8]).status_code == 204

@@ -9,7 +9,7 @@ import typer
 from parley.cli import acceptance
 from parley.errors import SettingError
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import SHORTEST, open_inbox
+from parley.network.serving.inbox import SHORTEST, Proposal, open_inbox
 from parley.owner.proposal_words import left_after, others_in
 from parley.report.extras import extras
 from parley.report.proposals import inbox_rows, proposal_line
@@ -67,7 +67,7 @@ def proposal_command(
         from parley.network.serving.offer import consider
         from parley.owner.acceptance_summary import accepted, require_ledger
     with progress_bar("reading the table, calibrating noise"):
-        offer = consider(terms, settings, peer=peer, proposer=proposal.fingerprint)
+        offer = consider(terms, settings, peer=peer, proposal=proposal)
     known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
     others, left = others_in(terms, settings.name), left_after(require_ledger(offer.owner), reservation, known)
     if offer.ledger_warning is not None:
@@ -99,8 +99,8 @@ def refuse_command(
 
 def offered_terms(
     named: Path, settings_file: Path, public: Path | None, preparation: Path | None
-) -> tuple[Terms, str | None]:
-    """(terms, the key that proposed them) by the hash of a proposal in the inbox, or by the name of a file, which
+) -> tuple[Terms, Proposal | None]:
+    """(terms, their proposal) by the hash of a proposal in the inbox, or by the name of a file, which
     nobody proposed."""
     if named.exists() or not re.fullmatch(f"[0-9a-f]{{{SHORTEST},64}}", str(named)):
         terms = load_terms(named)
@@ -110,4 +110,4 @@ def offered_terms(
             )
         return terms, None
     proposal = open_inbox(load_owner(settings_file)).find(str(named))
-    return proposal.terms(public, preparation), proposal.fingerprint
+    return proposal.terms(public, preparation), proposal

@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -19,11 +20,12 @@ from parley.network.exchange.proposal_messages import LARGEST_TEXT, ProposalStat
 from parley.network.exchange.proposing import NOT_OFFERED, Proposed, propose
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
-from parley.network.serving.inbox import OF_LEARNER, open_inbox
+from parley.network.serving.inbox import OF_LEARNER, Proposal, open_inbox
 
 
 def run(*words):
@@ -147,6 +149,45 @@ def test_proposals_that_never_come_share_the_places_of_one_caller(served):
             each.cancel()
         over.set()
         peer.close()
+
+
+def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_path, monkeypatch):
+    bank, terms = Consortium(tmp_path, names="a"), terms_of()
+    settings, owner = load_owner(bank.folder / "a.toml"), bank.folder / "a.toml"
+    inbox, certificate = open_inbox(settings), bank.folder / "learner.crt"
+    good = Proposal(
+        terms.hash,
+        terms.canonical,
+        ("learner",),
+        fingerprint(read_certificate(certificate)),
+        "2026-03-02T09:14:00+00:00",
+        certificate=certificate.read_text(),
+    )
+
+    def tried(proposal, verb="accept"):
+        inbox._write(proposal)
+        ran = run("owner", verb, terms.hash, "--owner", owner, *(["--yes"] if verb == "accept" else []))
+        return ran.exit_code, str(ran.exception)
+
+    inbox.add(good)
+    assert tried(good, "proposal")[0] == 0
+    for wrong, why in (
+        (replace(good, certificate=None), "kept no certificate"),
+        (replace(good, certificate="junk"), "no certificate in PEM form"),
+        (replace(good, certificate=(bank.folder / "a.crt").read_text()), "not that of the key that proposed"),
+        (replace(good, fingerprint="0" * 64), "not that of the key that proposed"),
+    ):
+        code, said = tried(wrong)
+        assert (code, why in said) == (1, True), said
+    certificate_authority.revoke(bank.folder, "learner", 365)
+    for verb in ("accept", "proposal"):
+        code, said = tried(good, verb)
+        assert (code, "the authority revoked it" in said) == (1, True), said
+    assert not settings.accepted.exists()
+    of_learner = "parley.network.identity.certificates.days_left"
+    monkeypatch.setattr(of_learner, lambda found: -1 if list(names(found)) == ["learner"] else 30)
+    code, said = tried(good)
+    assert (code, "expired" in said) == (1, True), said
 
 
 def test_relays_and_daemons_without_an_inbox_say_so_in_a_sentence(tmp_path):

@@ -33,7 +33,7 @@ LONGEST_REASON = 500  # characters
 @dataclass(frozen=True)
 class Proposal:
     """Proposed terms in their canonical form, who sent them with which key and when; `refused` is the reason, if a
-    person refused them."""
+    person refused them; `certificate` (PEM) is the one that was shown, which an earlier Parley did not keep."""
 
     terms_hash: str
     text: str
@@ -41,6 +41,7 @@ class Proposal:
     fingerprint: str
     received: str
     refused: str | None = None
+    certificate: str | None = None
 
     @property
     def title(self) -> str:

@@ -46,7 +46,7 @@ class ProposalService:
             raise Malformed("proposal: expected terms that name the one who proposes them as the learner")
         if self._owner not in owners:
             raise Malformed("proposal: expected terms that name this owner")
-        proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint, now())
+        proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint, now(), None, caller.certificate)
         kept = self._inbox.add(proposal)
         if kept is proposal:
             self._log("proposal", terms=terms_hash, **caller_facts(caller))

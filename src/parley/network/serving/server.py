@@ -209,5 +209,5 @@ def _caller(pem: bytes) -> tuple[x509.Certificate, float, Caller]:
     return (
         certificate,
         certificate.not_valid_after_utc.timestamp(),
-        Caller(tuple(names(certificate)), fingerprint(certificate)),
+        Caller(tuple(names(certificate)), fingerprint(certificate), certificate=pem.decode("ascii")),
     )
