@@ -23,6 +23,7 @@ from parley.network.identity import certificate_authority, signing_requests
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.call_slots import OF_MEMBER
 from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
 from parley.network.serving.inbox import OF_LEARNER, Proposal, open_inbox
@@ -129,26 +130,48 @@ def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(serv
     served.wait_for("a", "proposal")
 
 
-def test_proposals_that_never_come_share_the_places_of_one_caller(served):
-    certify(served, "silent")
-    named, over = [("grpc.ssl_target_name_override", "a")], threading.Event()
-    address, credentials = f"127.0.0.1:{served.ports['a']}", channel_credentials(served.identity("silent"))
-    with grpc.secure_channel(address, credentials, options=named) as channel:
-        call = channel.stream_unary(f"/{messages.SERVICE}/Propose")
-        calls = [call.future(iter(over.wait, True), timeout=60) for _ in range(CALLS_EACH + 4)]
-        until = time.monotonic() + 30
-        while sum(each.done() for each in calls) < 4 and time.monotonic() < until:
-            time.sleep(0.02)
-        assert {each.code() for each in calls if each.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
-        peer, terms = at(served, "learner"), terms_of(epsilon=0.0625)
+def silent_calls(bank, name, count, over):
+    """A member's line, and calls on it that propose nothing until it is `over`."""
+    address, credentials = f"127.0.0.1:{bank.ports['a']}", channel_credentials(bank.identity(name))
+    line = grpc.secure_channel(address, credentials, options=[("grpc.ssl_target_name_override", "a")])
+    call = line.stream_unary(f"/{messages.SERVICE}/Propose")
+    return line, [call.future(iter(over.wait, True), timeout=60) for _ in range(count)]
+
+
+def turned_away(calls, count):
+    until = time.monotonic() + 30
+    while sum(each.done() for each in calls) < count and time.monotonic() < until:
+        time.sleep(0.02)
+    assert {each.code() for each in calls if each.done()} <= {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    return sum(each.done() for each in calls)
+
+
+def test_proposals_that_never_come_leave_room_for_others_until_many_do_it(served):
+    over, peer, terms = threading.Event(), at(served, "learner"), terms_of(epsilon=0.0625)
+    silent = [f"silent-{k}" for k in range(CALLS_EACH // OF_MEMBER)]
+    for name in silent:
+        certify(served, name)
+    lines = [silent_calls(served, silent[0], CALLS_EACH, over)]
+    try:
+        assert turned_away(lines[0][1], CALLS_EACH - OF_MEMBER) == CALLS_EACH - OF_MEMBER
+        assert peer.propose(terms.hash, terms.canonical, 20) == ProposalState("open")
+        for name in silent[1:]:
+            lines.append(silent_calls(served, name, OF_MEMBER + 1, over))
+            assert turned_away(lines[-1][1], 1) == 1
         with pytest.raises(Unavailable, match="too many calls"):
             peer.propose(terms.hash, terms.canonical, 20)
         with pytest.raises(UnknownTerms):
             peer.statement(terms.hash, "learner", 20)  # who asks is answered as if they were not there
-        for each in calls:
-            each.cancel()
+    finally:
         over.set()
+        for line, _ in lines:
+            line.close()
         peer.close()
+    said, until = {}, time.monotonic() + 30
+    while "learner" not in said and time.monotonic() < until:  # lines are gathered before they are written
+        said = {line["caller"]: line["held_by"] for line in served.log("a") if line["event"] == "too-many-calls"}
+        time.sleep(0.02)
+    assert said["learner"] == ", ".join(silent)
 
 
 def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_path, monkeypatch):

@@ -86,10 +86,9 @@ def consider(
         require_private(settings.identity.key)
     terms.require_shared_sample()
     asker = own or terms.learning.learner
-    if certificate is not None:
-        key = caller_key(asker, settings.identity, certificate)
-    else:
-        key = None if proposal is None else proposer_key(asker, settings, proposal)
+    key = None if certificate is None else caller_key(asker, settings.identity, certificate)
+    if certificate is None and proposal is not None:
+        key = proposer_key(asker, settings, proposal)
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)

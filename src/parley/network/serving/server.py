@@ -49,7 +49,6 @@ OPTIONS = (
 )
 
 INSIDE = "127.0.0.1:0"  # where gRPC listens for the front alone
-MEMBERS = Caller()  # holds the calls that everybody certified may make: they share the places of one caller
 
 HungUp = Callable[[], bool]  # whether the caller has hung up
 Work = Callable[[bytes, Caller, HungUp], bytes]
@@ -133,11 +132,12 @@ def _register(
     def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False, member: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
-            holder, place = MEMBERS if member else who, grpc_address(context.peer())
+            place = grpc_address(context.peer())
             if connections is not None:
                 connections.assign(place, who)
-            if not slots.acquire(holder):
-                endpoint.log.rate_limited("too-many-calls", caller=",".join(who.names), peer=who.peer)
+            if not slots.acquire(who, shared=member):
+                held = {"held_by": slots.sharers()} if member else {}
+                endpoint.log.rate_limited("too-many-calls", caller=",".join(who.names), peer=who.peer, **held)
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
             try:
                 refusal = None if public or member else service.rejection(who)
@@ -145,7 +145,7 @@ def _register(
                     return refusal
                 return work(content(sent, context, place, public, member), who, context)
             finally:
-                slots.release(holder)
+                slots.release(who, shared=member)
 
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it
         # ever does.
