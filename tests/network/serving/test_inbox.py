@@ -27,8 +27,9 @@ from parley.network.exchange.proposal_messages import (
 )
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.network.serving.inbox import IN_ALL, OF_LEARNER, Inbox, Proposal, parties
+from parley.network.serving.inbox import IN_ALL, OF_LEARNER, PARTS, Inbox, Proposal, parties
 from parley.network.serving.log import Log
+from parley.network.serving.patience import EVERY, MANY, Patience
 from parley.network.serving.proposal_service import ProposalService
 
 LEARNER = Caller(("learner",), "key", peer="127.0.0.1:1")
@@ -156,6 +157,7 @@ NO_TERMS = {  # what names neither this learner nor this owner
     "list": "[1, 2]",
     "number": "1" * 5000,
     "deep": "[" * 60_000 + "]" * 60_000,
+    "many lists": terms_of().canonical.replace('"Test"', "[" + ",".join(["[[[[]]]]"] * 3000) + "]"),
     "deep objects": '{"learning":' * 9_000 + "1" + "}" * 9_000,
     "names of lists": rewritten(lambda content: content["owners"][0].update(name=["a"])),
     "another learner": terms_of("somebody").canonical,
@@ -169,6 +171,46 @@ def test_what_is_no_terms_of_the_one_who_proposes_is_refused(service, text):
     with pytest.raises(Malformed, match="proposal"):
         told(service, hashed(text), text)
     assert not service.inbox.folder.exists()
+
+
+def test_a_long_text_of_few_parts_is_read_and_one_of_many_is_not(service):
+    def text(count):
+        return terms_of().canonical.replace('"Test"', "[" + ",".join(["[]"] * count) + "]")
+
+    with pytest.raises(Malformed, match="8,192 lists and tables"):
+        parties(text(PARTS))
+    assert parties(text(PARTS - 50))[0] == "learner"
+
+
+def test_who_is_refused_often_waits_and_nobody_else(service, monkeypatch):
+    clock, read = [100.0], []
+    monkeypatch.setattr("parley.network.serving.proposal_service.parties", lambda text: read.append(text) or ("?", ()))
+    service._patience = Patience(lambda: clock[0])
+
+    def refusal(caller=LEARNER):
+        with pytest.raises(Refusal) as refused:
+            told(service, hashed("text"), "text", caller)
+        return "wait a few seconds" in str(refused.value)
+
+    assert [refusal() for _ in range(MANY + 3)] == [False] * MANY + [True] * 3
+    assert len(read) == MANY
+    assert not refusal(Caller(("b",), "key b"))
+    assert refusal(Caller(("learner",), "key", peer="elsewhere"))
+    clock[0] += EVERY
+    assert [refusal(), refusal()] == [False, True]
+    clock[0] += MANY * EVERY
+    assert [refusal() for _ in range(MANY + 1)] == [False] * MANY + [True]
+
+
+def test_nothing_is_read_of_a_learner_without_a_place_nor_of_what_is_known(service, monkeypatch):
+    many = [terms_of(epsilon=k) for k in range(1, OF_LEARNER + 1)]
+    for terms in many:
+        proposed(service, terms)
+    monkeypatch.setattr("parley.network.serving.proposal_service.parties", None)
+    assert proposed(service, many[0]) == ProposalState("open")
+    for _ in range(2 * MANY):
+        with pytest.raises(Refusal, match="of this learner wait"):
+            told(service, hashed("text"), "text")
 
 
 def test_messages_that_are_too_long_or_damaged_are_refused(service):

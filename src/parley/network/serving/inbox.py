@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ FORMAT = "parley-proposal-1"
 FILES = ("public", "preparation")  # that every party has a copy of, where terms name their hashes
 OF_LEARNER = 8  # proposals of one learner that are open
 IN_ALL = 64  # that are open
+PARTS = 8192  # lists and tables in a text: what reading it costs
 SHORTEST = 8  # digits of a hash by which a proposal is named
 LONGEST_REASON = 500  # characters
 
@@ -103,14 +105,18 @@ class Inbox:
             earlier = self.get(proposal.terms_hash)
             if earlier is not None:
                 return earlier
-            waiting = [each for each in self.proposals() if self.state(each) == "open"]
-            if len([each for each in waiting if {*each.names} & {*proposal.names}]) >= OF_LEARNER:
-                raise Refusal(f"{OF_LEARNER} proposals of this learner wait for a decision already")
-            if len(waiting) >= IN_ALL:
-                raise Refusal("the inbox is full until this owner's people have decided about some proposals")
+            self.require_room(proposal.names)
             make_folder(self.folder)
             self._write(proposal)
             return proposal
+
+    def require_room(self, names: Collection[str]) -> None:
+        """Refuse one more proposal of somebody with these names, if too many are open."""
+        waiting = [each for each in self.proposals() if self.state(each) == "open"]
+        if len([each for each in waiting if {*each.names} & {*names}]) >= OF_LEARNER:
+            raise Refusal(f"{OF_LEARNER} proposals of this learner wait for a decision already")
+        if len(waiting) >= IN_ALL:
+            raise Refusal("the inbox is full until this owner's people have decided about some proposals")
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Keep durably that a person refused it, and why; the learner reads the reason."""
@@ -185,7 +191,10 @@ def now() -> str:
 
 
 def parties(text: str) -> tuple[str, frozenset[str]]:
-    """(the learner, the owners) that a proposed text names; refused if it names none."""
+    """(the learner, the owners) that a proposed text names; refused if it names none, or is of so many parts that
+    reading it takes long."""
+    if text.count("[") + text.count("{") > PARTS:
+        raise Malformed(f"proposal: expected terms of at most {PARTS:,} lists and tables")
     content = _content(text)
     try:
         learner, owners = content["learning"]["learner"], frozenset(part["name"] for part in content["owners"])

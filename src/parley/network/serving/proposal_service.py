@@ -7,12 +7,15 @@ gave. With another key it hears that there is a proposal, if it is certified as 
 nothing otherwise.
 """
 
+import threading
+
 from parley.errors import Malformed, Refusal, Unavailable, UnknownTerms
 from parley.network.exchange.messages import write_refusal
 from parley.network.exchange.proposal_messages import ProposalState, read_proposal, write_state
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.inbox import Inbox, Proposal, now, parties
 from parley.network.serving.log import Log
+from parley.network.serving.patience import Patience
 from parley.network.serving.replies import caller_facts, loggable
 from parley.network.serving.server import HungUp
 
@@ -25,6 +28,7 @@ class ProposalService:
 
     def __init__(self, owner: str, inbox: Inbox, acceptances: Acceptances, log: Log) -> None:
         self._owner, self._inbox, self._acceptances, self._log = owner, inbox, acceptances, log
+        self._patience, self._reading = Patience(), threading.Lock()
 
     def propose(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
         """What became of the terms in this message, which are kept if they are new; or a refusal."""
@@ -41,17 +45,33 @@ class ProposalService:
             return write_refusal(Unavailable(TROUBLE))
 
     def _keep(self, terms_hash: str, text: str, caller: Caller) -> None:
-        learner, owners = parties(text)
-        if learner not in caller.names or caller.fingerprint is None:
-            raise Malformed("proposal: expected terms that name the one who proposes them as the learner")
-        if self._owner not in owners:
-            raise Malformed("proposal: expected terms that name this owner")
-        proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint, now(), None, caller.certificate)
+        earlier = self._inbox.get(terms_hash)
+        if earlier is None:
+            self._inbox.require_room(caller.names)
+        elif earlier.fingerprint == caller.fingerprint:
+            return
+        self._require_parties(text, caller)
+        proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint or "", now(), None, caller.certificate)
         kept = self._inbox.add(proposal)
         if kept is proposal:
             self._log("proposal", terms=terms_hash, **caller_facts(caller))
         elif kept.fingerprint != caller.fingerprint:
             raise Refusal("these terms were proposed with another key of this learner; ask the owner's people")
+
+    def _require_parties(self, text: str, caller: Caller) -> None:
+        """Refuse a text that names others than the caller as the learner, or not this owner; one is read at a time, and
+        who was refused often has to wait."""
+        with self._reading:
+            self._patience.require(caller)
+            try:
+                learner, owners = parties(text)
+                if learner not in caller.names or caller.fingerprint is None:
+                    raise Malformed("proposal: expected terms that name the one who proposes them as the learner")
+                if self._owner not in owners:
+                    raise Malformed("proposal: expected terms that name this owner")
+            except Malformed:
+                self._patience.refused(caller)
+                raise
 
     def _state(self, terms_hash: str, caller: Caller) -> ProposalState:
         proposal = self._inbox.get(terms_hash)
