@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -91,17 +92,43 @@ def test_a_learner_hears_what_became_of_its_own_proposals_and_nothing_else(servi
     for stranger in (other, Caller(("b",), "key b"), Caller(("learner",)), Caller(relay=True)):
         with pytest.raises(UnknownTerms):
             told(service, terms.hash, caller=stranger)
-    with pytest.raises(Refusal, match="another key of this learner"):
-        proposed(service, terms, other)
+    with pytest.raises(Malformed, match="as the learner"):
+        proposed(service, terms, Caller(("b",), "key b"))
     service.inbox.refuse(service.inbox.find(terms.hash), "ε = 0.5 at most\x1b[31m")
     assert told(service, terms.hash) == ProposalState("refused", "ε = 0.5 at most [31m")
+    with pytest.raises(Refusal, match="another key of this learner"):
+        proposed(service, terms, other)
     assert proposed(service, terms) == ProposalState("refused", "ε = 0.5 at most [31m")
     service.acceptances.store(Acceptance(terms, fingerprint="other key"))
     assert told(service, terms.hash).state == "refused"  # by these terms another key may ask, not this one
+    assert told(service, terms.hash, caller=other) == ProposalState("accepted")
+    assert proposed(service, terms, other) == ProposalState("accepted")
     service.acceptances.store(Acceptance(terms, fingerprint="key"))
     assert told(service, terms.hash) == ProposalState("accepted")
     with pytest.raises(SettingError, match="accepted already"):
         service.inbox.refuse(service.inbox.find(terms.hash), "too late")
+
+
+def test_a_new_key_takes_the_place_of_the_earlier_one_while_the_terms_are_open(service):
+    terms, first = terms_of(), replace(LEARNER, certificate="first")
+    renewed, rekeyed = replace(LEARNER, certificate="second"), Caller(("learner",), "new key", certificate="third")
+
+    def kept():
+        (proposal,) = service.inbox.proposals()
+        return proposal.fingerprint, proposal.certificate, proposal.refused
+
+    for caller, expected in ((LEARNER, None), (first, "first"), (renewed, "second"), (rekeyed, "third")):
+        assert proposed(service, terms, caller) == ProposalState("open")
+        assert kept() == (caller.fingerprint, expected, None)
+    with pytest.raises(UnknownTerms):
+        told(service, terms.hash)
+    with pytest.raises(Malformed, match="as the learner"):
+        proposed(service, terms, Caller(("b",), "key b"))
+    service.inbox.refuse(service.inbox.proposals()[0], "no")
+    with pytest.raises(Refusal, match="another key"):
+        proposed(service, terms)
+    proposed(service, terms, replace(rekeyed, certificate="fourth"))
+    assert kept() == ("new key", "fourth", "no")
 
 
 def test_terms_that_a_person_accepted_for_its_own_peer_are_accepted(service):

@@ -99,16 +99,21 @@ class Inbox:
         self._known: dict[str, tuple[Version, Proposal]] = {}
 
     def add(self, proposal: Proposal) -> Proposal:
-        """The proposal of these terms that is kept: an earlier one, or this one, durably; refused if too many are
-        open."""
+        """The proposal of these terms that is kept, durably: an earlier one, with the newest certificate of its key; or
+        this one, if the earlier one is open and of another key, or there is none. Refused if too many are open."""
         with self._adding:
             earlier = self.get(proposal.terms_hash)
-            if earlier is not None:
-                return earlier
-            self.require_room(proposal.names)
-            make_folder(self.folder)
-            self._write(proposal)
-            return proposal
+            if earlier is None:
+                self.require_room(proposal.names)
+                make_folder(self.folder)
+                kept = proposal
+            elif earlier.fingerprint == proposal.fingerprint:
+                kept = replace(earlier, certificate=proposal.certificate)
+            else:
+                kept = proposal if self.state(earlier) == "open" else earlier
+            if kept != earlier:
+                self._write(kept)
+            return kept
 
     def require_room(self, names: Collection[str]) -> None:
         """Refuse one more proposal of somebody with these names, if too many are open."""

@@ -2,9 +2,10 @@
 of them.
 
 Formal guarantee: no byte of a reply depends on a record or on the ledger. Who proposed terms with a key hears, with
-that key, whether they are open, accepted (for itself, which it may ask by) or refused, and the reason that a person
-gave. With another key it hears that there is a proposal, if it is certified as the learner that the terms name, and
-nothing otherwise.
+that key, whether they are open, accepted (for itself; also after their budget was closed, which only the ledger knows)
+or refused, and the reason that a person gave. Who may ask by terms hears that they are accepted, whoever proposed them.
+A new key that is certified as the learner takes the place of the earlier one while the terms are open; later it hears
+that there is a proposal. Of others' proposals it is told no more than that the inbox is full, or that too many call.
 """
 
 import threading
@@ -48,14 +49,13 @@ class ProposalService:
         earlier = self._inbox.get(terms_hash)
         if earlier is None:
             self._inbox.require_room(caller.names)
-        elif earlier.fingerprint == caller.fingerprint:
-            return
-        self._require_parties(text, caller)
+        if earlier is None or earlier.fingerprint != caller.fingerprint:
+            self._require_parties(text, caller)
         proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint or "", now(), None, caller.certificate)
         kept = self._inbox.add(proposal)
         if kept is proposal:
             self._log("proposal", terms=terms_hash, **caller_facts(caller))
-        elif kept.fingerprint != caller.fingerprint:
+        elif kept.fingerprint != caller.fingerprint and not self._admits(terms_hash, caller):
             raise Refusal("these terms were proposed with another key of this learner; ask the owner's people")
 
     def _require_parties(self, text: str, caller: Caller) -> None:
@@ -74,10 +74,17 @@ class ProposalService:
                 raise
 
     def _state(self, terms_hash: str, caller: Caller) -> ProposalState:
+        if self._admits(terms_hash, caller):
+            return ProposalState("accepted")
         proposal = self._inbox.get(terms_hash)
         if proposal is None or proposal.fingerprint != caller.fingerprint:
             raise UnknownTerms(UNKNOWN)
         acceptance = self._acceptances.get(terms_hash)
-        if acceptance is not None and (acceptance.admits(caller) or acceptance.peer is not None):
+        if acceptance is not None and acceptance.peer is not None:
             return ProposalState("accepted")
         return ProposalState("open") if proposal.refused is None else ProposalState("refused", proposal.refused)
+
+    def _admits(self, terms_hash: str, caller: Caller) -> bool:
+        """Whether the caller may ask by these terms."""
+        acceptance = self._acceptances.get(terms_hash)
+        return acceptance is not None and acceptance.admits(caller)
