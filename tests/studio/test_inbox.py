@@ -97,7 +97,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     address = f"/inbox/{terms.hash}?file=bank/owner.toml"
     assert f"/inbox/{terms.hash}" in client.get("/inbox").text
     assert "Accept</button>" not in client.get(address).text
-    early = sent(client, "accept", terms.hash, digits=terms.hash[:8])
+    early = sent(client, "accept", terms.hash, digits=terms.hash[:16])
     assert "look at what accepting means first" in early.text
     assert sent(client, "look", terms.hash).headers["hx-redirect"] == address.replace("/owner", "%2Fowner")
     looked = ended(folder, "proposal", terms.hash)
@@ -106,7 +106,8 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert "What it costs: of the lifetime budget ε = 2, 0 is reserved already and 1 would be now" in page
     assert "Who else is in, by the terms: b (40 records, ε = 1)." in page
     assert "What is left after: ε = 1 of 2" in page
-    for digits in ("", terms.hash[:7], "0" * 8, "x"):
+    assert page.count(f"<code>{terms.hash}</code>") == 2  # at the top, and where it is decided
+    for digits in ("", terms.hash[:8], terms.hash[:15], "0" * 16, "x"):
         assert "hx-redirect" not in sent(client, "accept", terms.hash, digits=digits).headers
     assert "hx-redirect" not in sent(client, "refuse", terms.hash, reason=" ").headers
     assert sent(client, "refuse", terms.hash, reason="<i>not yet</i>").status_code == 204
@@ -120,9 +121,9 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     kept.write_text(
         other.replace(inbox.find(terms.hash).fingerprint, "z" * 64)
     )  # moved away, and proposed anew with another key
-    assert "look at what" in sent(client, "accept", terms.hash, digits=terms.hash[:8]).text
+    assert "look at what" in sent(client, "accept", terms.hash, digits=terms.hash[:16]).text
     kept.write_text(other)
-    assert sent(client, "accept", terms.hash, digits=terms.hash[:8]).status_code == 204
+    assert sent(client, "accept", terms.hash, digits=terms.hash[:16]).status_code == 204
     accepted = ended(folder, "accept", terms.hash)
     assert accepted.state == "done", accepted.log
     page = client.get(address).text

@@ -17,7 +17,9 @@ from parley.report.terminal import console, errors_console, print_json, progress
 from parley.terms import Terms, load_terms
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
-Named = Annotated[str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or how it begins.")]
+Named = Annotated[
+    str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or how it begins, as a handle.")
+]
 PublicSample = Annotated[
     Path | None, typer.Option("--public", metavar="FILE", help="Your own copy of the public sample of proposed terms.")
 ]
@@ -94,7 +96,7 @@ def refuse_command(
     inbox = open_inbox(load_owner(settings_file))
     proposal = inbox.find(named)
     inbox.refuse(proposal, reason)
-    console.print(f"Refused: terms {proposal.terms_hash[:16]}…")
+    console.print(f"Refused: terms {proposal.terms_hash}", soft_wrap=True)
 
 
 def offered_terms(

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import SHORTEST, Inbox, Proposal, open_inbox
+from parley.network.serving.inbox import Inbox, Proposal, open_inbox
 from parley.report.proposals import inbox_rows, proposal_line
 from parley.studio.form import field, fields
 from parley.studio.jobs import Job
@@ -18,6 +18,7 @@ from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
 from parley.validate import printable
 
 SHOWN = 20_000  # characters of a proposal
+DIGITS = 16  # of the terms' hash, typed by whoever accepts them
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def one(request: Request) -> Response:
         file=found.file,
         facts=facts,
         line=proposal_line(facts),
-        digits=SHORTEST,
+        digits=DIGITS,
         text=printable(found.proposal.text, SHOWN),
         needs=[(key, digest, files[key]) for key, digest in found.proposal.needs.items()],
         meaning=looked.result if looked is not None and looked.state == "done" else None,
@@ -102,8 +103,8 @@ async def accept(request: Request) -> Response:
     looked, typed = found.job("proposal"), field(form, "digits")
     if looked is None or looked.state != "done" or looked.result["proposal"]["key"] != found.proposal.fingerprint:
         raise SettingError("look at what accepting means first")
-    if len(typed) < SHORTEST or not found.proposal.terms_hash.startswith(typed):
-        raise SettingError(f"digits: expected the first {SHORTEST} of the terms' hash; nothing was accepted")
+    if len(typed) < DIGITS or not found.proposal.terms_hash.startswith(typed):
+        raise SettingError(f"digits: expected the first {DIGITS} of the terms' hash; nothing was accepted")
     seen = looked.command[len(found.command("proposal")) - 1 : -1]
     found.studio.jobs.start(found.command("accept", *seen, "--yes"), f"Accepting {_short(found)}")
     return _back(found)

@@ -78,11 +78,13 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     sent = run("learner", "propose", served.folder / "terms.toml", "--owners", addresses)
     assert sent.exit_code == 0, sent.output
     assert "open" in sent.output
+    assert terms.hash in sent.output
     listed = json.loads(run("owner", "inbox", owner, "--json").stdout)
     (facts,) = [each for each in listed["proposals"] if each["terms_hash"] == terms.hash]
     assert (facts["title"], facts["proposed_by"], facts["state"]) == ("Test", ["learner"], "open")
     shown = run("owner", "proposal", terms.hash[:8], "--owner", owner)
     assert shown.exit_code == 0, shown.output
+    assert terms.hash in shown.output  # all of it: whoever writes terms finds two that begin alike
     accepting = run("owner", "accept", served.folder / "terms.toml", "--owner", owner)  # nobody says yes
     assert accepting.exit_code == 1
     summary = [line for line in accepting.stdout.splitlines() if not line.startswith("Learner:")]
@@ -93,11 +95,13 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     assert (served.folder / "a.ledger").read_bytes() == ledger
     refused = run("owner", "refuse", terms.hash[:16], "--owner", owner, "--reason", "ask on Monday")
     assert refused.exit_code == 0
+    assert f"Refused: terms {terms.hash}" in refused.output
     heard = json.loads(run("learner", "proposal", served.folder / "terms.toml", "--owners", addresses, "--json").stdout)
     assert heard["owners"] == [{"owner": "a", "state": "refused", "reason": "ask on Monday"}]
     assert "nobody at this owner accepted these terms" in served.fail("--anyway")
     accepted = run("owner", "accept", terms.hash[:8], "--owner", owner, "--yes")
     assert accepted.exit_code == 0, accepted.output
+    assert accepted.output.count(terms.hash) == 2  # in what is read, and in what was done
     assert propose(terms, addresses, ask=True) == [Proposed("a", "accepted")]
     assert served.learn("--anyway")["terms_hash"] == terms.hash
     assert served.spent(terms) == {"a": 1}
