@@ -78,7 +78,11 @@ def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
     content = json.loads(parley.Terms.from_toml(toml_terms(names="a")).canonical)
     hostile = json.dumps({**content, "title": HTML, "model": "\u202e<b>\x1b"}, ensure_ascii=False)
     inbox.add(proposed(hostile))
+    stray = inbox.folder / f"{'0' * 64}.json"
+    stray.write_text("{")
     listed = client.get("/inbox").text
+    assert f"{stray}: not a proposal that Parley wrote; move it away" in listed
+    stray.unlink()
     shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text
     for page in (listed, shown):
         assert "&lt;img src=x onerror=alert(1)&gt;" in page

@@ -39,6 +39,8 @@ def inbox_command(
     settings = load_owner(settings_file)
     inbox = open_inbox(settings)
     content = {"owner": settings.name, "proposals": [inbox.facts(each) for each in inbox.proposals()]}
+    for sentence in inbox.damaged():
+        warn(sentence)
     if as_json:
         print_json(content, inside=False)
     elif not content["proposals"]:

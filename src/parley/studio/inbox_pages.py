@@ -51,15 +51,17 @@ def show(request: Request) -> Response:
     studio = studio_of(request)
     files = [each for each in studio.files(TERMS) if Path(each).name == "owner.toml"]
     chosen = request.query_params.get("file") or (files[0] if files else None)
-    rows, refused, hashes = [], None, []
+    rows, refused, hashes, damaged = [], None, [], []
     try:
         if chosen is not None:
             inbox = open_inbox(load_owner(studio.inside(chosen, "settings")))
             content = {"proposals": [inbox.facts(each) for each in inbox.proposals()]}
+            damaged = inbox.damaged()
             rows, hashes = inbox_rows(content), [each["terms_hash"] for each in content["proposals"]]
     except ParleyError as error:
         refused = str(error)
-    return page(request, "inbox.html", files=files, chosen=chosen, rows=rows, hashes=hashes, refused=refused)
+    found = {"rows": rows, "hashes": hashes, "damaged": damaged, "refused": refused}
+    return page(request, "inbox.html", files=files, chosen=chosen, **found)
 
 
 def one(request: Request) -> Response:

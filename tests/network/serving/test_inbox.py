@@ -363,15 +363,43 @@ def test_trouble_inside_never_travels_and_a_damaged_file_is_named(service, tmp_p
     with pytest.raises(Unavailable):
         read_state(reply, "a", terms.hash)
     with pytest.raises(SettingError, match="move it away"):
-        service.inbox.proposals()
+        service.inbox.find(terms.hash)
+    other = terms_of(epsilon=2.0)  # others are taken, found and decided about as if it were not there
+    assert proposed(service, other) == ProposalState("open")
+    assert [each.terms_hash for each in service.inbox.proposals()] == [other.hash]
+    assert service.inbox.find(other.hash[:8]).terms_hash == other.hash
+    (named,) = service.inbox.damaged()
+    assert f"{terms.hash}.json: not a proposal that Parley wrote; move it away" in named
 
 
-@pytest.mark.parametrize("swapped", [terms_of(epsilon=9.0).canonical, "\ud800", 1, None], ids=str)
-def test_a_hash_names_one_text_whatever_somebody_wrote_into_its_file(service, swapped):
+def test_a_damaged_acceptance_is_named_and_shuts_nothing_but_its_own_terms(service):
+    first, second = terms_of(), terms_of(epsilon=2.0)
+    proposed(service, first)
+    service.acceptances.store(Acceptance(first, fingerprint="key"))
+    (service.acceptances.folder / f"{first.hash}.json").write_text("{")
+    assert proposed(service, second) == ProposalState("open")
+    states = {facts["terms_hash"]: facts["state"] for facts in map(service.inbox.facts, service.inbox.proposals())}
+    assert states == {first.hash: "accepted", second.hash: "open"}
+    (named,) = service.inbox.damaged()
+    assert "not an acceptance that Parley wrote" in named
+    with pytest.raises(Unavailable):
+        told(service, first.hash)
+
+
+@pytest.mark.parametrize(
+    ("key", "swapped"),
+    [
+        *(("text", wrong) for wrong in (terms_of(epsilon=9.0).canonical, "\ud800", 1, None)),
+        *(("received", 1), ("fingerprint", None), ("names", [1]), ("names", None), ("refused", [1]), ("more", "x")),
+        *(("certificate", 1), ("terms_hash", ["0"]), ("format", "parley-proposal-0")),
+    ],
+    ids=str,
+)
+def test_a_hash_names_one_text_whatever_somebody_wrote_into_its_file(service, key, swapped):
     terms = terms_of(epsilon=0.125)
     proposed(service, terms)
     file = service.inbox.folder / f"{terms.hash}.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "text": swapped}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), key: swapped}))
     with pytest.raises(SettingError, match="not a proposal that Parley wrote"):
         service.inbox.get(terms.hash)
     with pytest.raises(TermsError, match="not written as"):  # nor does one in memory say other terms than it is named

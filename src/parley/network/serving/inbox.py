@@ -10,6 +10,7 @@ import json
 import re
 import threading
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -133,8 +134,13 @@ class Inbox:
         self._write(replace(proposal, refused=said))
 
     def state(self, proposal: Proposal) -> Literal["open", "accepted", "refused"]:
-        """What became of it; terms that were accepted in the end are accepted."""
-        if self._acceptances.get(proposal.terms_hash) is not None:
+        """What became of it; terms that were accepted in the end are accepted, also where a disk damaged the file that
+        says so."""
+        try:
+            accepted = self._acceptances.get(proposal.terms_hash) is not None
+        except SettingError:
+            accepted = True
+        if accepted:
             return "accepted"
         return "open" if proposal.refused is None else "refused"
 
@@ -151,22 +157,40 @@ class Inbox:
         }
 
     def proposals(self) -> list[Proposal]:
-        """All that were received, the first one first."""
-        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        hashes = [name[:-5] for name in names if re.fullmatch(r"[0-9a-f]{64}\.json", name)]
-        found = [proposal for each in hashes if (proposal := self.get(each)) is not None]
-        return sorted(found, key=lambda proposal: (proposal.received, proposal.terms_hash))
+        """All that were received and can be read, the first one first."""
+        found = []
+        for each in self._hashes():
+            with suppress(SettingError):  # `damaged` names it
+                found.append(self.get(each))
+        return sorted(filter(None, found), key=lambda proposal: (proposal.received, proposal.terms_hash))
+
+    def damaged(self) -> list[str]:
+        """A sentence about each file, of a proposal or of its acceptance, that was passed over because nobody can read
+        it."""
+        sentences = []
+        for each in self._hashes():
+            for get in (self.get, self._acceptances.get):
+                try:
+                    get(each)
+                except SettingError as error:
+                    sentences.append(str(error))
+        return sentences
 
     def find(self, beginning: str) -> Proposal:
         """The one whose terms' hash begins so."""
-        hashes = {proposal.terms_hash: proposal for proposal in self.proposals()}
-        found = [each for each in hashes if len(beginning) >= SHORTEST and each.startswith(beginning)]
-        if len(found) != 1:
+        found = [each for each in self._hashes() if len(beginning) >= SHORTEST and each.startswith(beginning)]
+        proposal = self.get(found[0]) if len(found) == 1 else None
+        if proposal is None:
             raise UnknownTerms(
                 f"{printable(beginning, 64)}: expected the first {SHORTEST} or more digits of the hash of one proposal "
                 f"in {self.folder}; {len(found)} begin so"
             )
-        return hashes[found[0]]
+        return proposal
+
+    def _hashes(self) -> list[str]:
+        """The hashes after which files are named, whatever is in them."""
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        return sorted(name[:-5] for name in names if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
     def get(self, terms_hash: str) -> Proposal | None:
         """The proposal of the terms with this hash; None if there is none."""
@@ -223,7 +247,15 @@ def _read(path: Path, expected: str) -> Proposal:
         known = content.pop("format") == FORMAT
         proposal = Proposal(**{**content, "names": tuple(content["names"])})
         known = known and {proposal.terms_hash, hashlib.sha256(proposal.text.encode()).hexdigest()} == {expected}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        said = (
+            *proposal.names,
+            proposal.fingerprint,
+            proposal.received,
+            proposal.refused or "",
+            proposal.certificate or "",
+        )
+        known = known and all(isinstance(each, str) for each in said)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         known, proposal = False, None
     if not known or proposal is None:
         raise SettingError(f"{path}: not a proposal that Parley wrote; move it away")
