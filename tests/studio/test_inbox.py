@@ -76,7 +76,8 @@ def ended(folder, kind, terms_hash, seconds=60):
 
 def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
     content = json.loads(parley.Terms.from_toml(toml_terms(names="a")).canonical)
-    hostile = json.dumps({**content, "title": HTML, "model": "\u202e<b>\x1b"}, ensure_ascii=False)
+    long = {"model": "\u202e<b>\x1b" + "x" * 100_000, "owners": "all of it is shown"}
+    hostile = json.dumps({**content, "title": HTML, **long}, ensure_ascii=False)
     inbox.add(proposed(hostile))
     stray = inbox.folder / f"{'0' * 64}.json"
     stray.write_text("{")
@@ -89,6 +90,7 @@ def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
         assert "{{ 7 * 7 }}" in page
         for raw in ("<img src=x", "<b>", "\x1b", "\u202e"):
             assert raw not in page
+    assert "all of it is shown" in shown
     assert sent(client, "look", proposed(hostile).terms_hash).status_code == 204
     assert ended(folder, "proposal", proposed(hostile).terms_hash).state == "failed"
     shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
+from parley.network.exchange.proposal_messages import LARGEST_TEXT
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import Inbox, Proposal, open_inbox
 from parley.report.proposals import inbox_rows, proposal_line
@@ -17,7 +18,6 @@ from parley.studio.jobs import Job
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
 from parley.validate import printable
 
-SHOWN = 20_000  # characters of a proposal
 DIGITS = 16  # of the terms' hash, typed by whoever accepts them
 
 
@@ -78,7 +78,7 @@ def one(request: Request) -> Response:
         facts=facts,
         line=proposal_line(facts),
         digits=DIGITS,
-        text=printable(found.proposal.text, SHOWN),
+        text=printable(found.proposal.text, LARGEST_TEXT),
         needs=[(key, digest, files[key]) for key, digest in found.proposal.needs.items()],
         meaning=looked.result if looked is not None and looked.state == "done" else None,
         looked=None if looked is None else looked.started,
