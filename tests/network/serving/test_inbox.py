@@ -32,6 +32,7 @@ from parley.network.serving.inbox import IN_ALL, OF_LEARNER, PARTS, Inbox, Propo
 from parley.network.serving.log import Log
 from parley.network.serving.patience import EVERY, MANY, Patience
 from parley.network.serving.proposal_service import ProposalService
+from parley.terms.error_sentences import explain
 
 LEARNER = Caller(("learner",), "key", peer="127.0.0.1:1")
 
@@ -318,6 +319,22 @@ def test_whatever_bytes_come_they_are_a_hash_and_a_text_or_refused(content):
         terms_hash, text = read_proposal(content)
         assert len(terms_hash) == 64
         assert text == "" or hashed(text) == terms_hash
+
+
+def test_of_many_errors_the_first_ones_are_explained(monkeypatch):
+    said = []
+
+    def explained_once(error, *rest):
+        said.append(error)
+        return explain(error, *rest)
+
+    monkeypatch.setattr("parley.terms.error_sentences.explain", explained_once)
+    text = rewritten(lambda content: content.update({f"modal{k:x}": 1 for k in range(8000)}))
+    with pytest.raises(TermsError, match="modal0: unknown key; did you mean 'model'"):
+        Proposal(hashed(text), text, ("learner",), "key", "").terms()
+    assert len(said) == 20
+    with pytest.raises(TermsError, match="; and 7,980 more$"):
+        parley.Terms.from_dict({key: value for key, value in json.loads(text).items() if key != "format"})
 
 
 def test_an_inbox_is_not_the_folder_of_what_was_accepted(tmp_path):
