@@ -54,6 +54,7 @@ def proposal_command(
     settings_file: SettingsOption,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
+    certificate: acceptance.Certificate = None,
     peer: acceptance.Peer = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
@@ -71,7 +72,7 @@ def proposal_command(
         from parley.network.serving.offer import consider
         from parley.owner.acceptance_summary import accepted, require_ledger
     with progress_bar("reading the table, calibrating noise"):
-        offer = consider(terms, settings, peer=peer, proposal=proposal)
+        offer = consider(terms, settings, certificate, peer=peer, proposal=proposal)
     known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
     others, left = others_in(terms, settings.name), left_after(require_ledger(offer.owner), reservation, known)
     if offer.ledger_warning is not None:
@@ -89,7 +90,9 @@ def proposal_command(
 def refuse_command(
     named: Named,
     settings_file: SettingsOption,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, in a sentence; the learner reads it.")],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why, without figures of the table; the learner reads it.")
+    ],
 ) -> None:
     """Refuse proposed terms, with a reason that is kept. Accepting them later is still possible.
 

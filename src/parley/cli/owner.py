@@ -119,7 +119,8 @@ def accept_command(
     """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their
     budget.
 
-    TERMS may also be the hash of a proposal in the inbox, or how it begins: then only the key that proposed may ask.
+    TERMS may also be the hash of a proposal in the inbox, or how it begins: then only the key that proposed may ask, or
+    that of --certificate or --peer, and with --relay relays too.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """

@@ -333,7 +333,7 @@ def test_of_many_errors_the_first_ones_are_explained(monkeypatch):
     with pytest.raises(TermsError, match="modal0: unknown key; did you mean 'model'"):
         Proposal(hashed(text), text, ("learner",), "key", "").terms()
     assert len(said) == 20
-    with pytest.raises(TermsError, match="; and 7,980 more$"):
+    with pytest.raises(TermsError, match=r"; and 7,980 more$"):
         parley.Terms.from_dict({key: value for key, value in json.loads(text).items() if key != "format"})
 
 

@@ -1,6 +1,7 @@
 """Proposals over a real daemon with certificates: from a learner's command to a model, and what they cannot do."""
 
 import json
+import re
 import signal
 import threading
 import time
@@ -110,6 +111,16 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     assert open_inbox(load_owner(owner)).facts(open_inbox(load_owner(owner)).find(terms.hash))["state"] == "accepted"
 
 
+def test_the_learners_own_table_needs_no_proposal_and_that_is_said(served):
+    served.write_terms(horizon=3)
+    addresses = (served.folder / "addresses.toml").read_text()
+    own = served.folder / "own_addresses.toml"
+    own.write_text(re.sub(r"(?m)^a = .*$", 'a = { own = "a.toml" }', addresses))
+    sent = run("learner", "propose", served.folder / "terms.toml", "--owners", own)
+    assert sent.exit_code == 0, sent.output
+    assert "Not sent to a: that table is here." in sent.output
+
+
 def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(served):
     certify(served, "member")
     own, others = terms_of("member", epsilon=0.25), terms_of(epsilon=0.125)
@@ -206,6 +217,9 @@ def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_p
     ):
         code, said = tried(wrong)
         assert (code, why in said) == (1, True), said
+    inbox._write(replace(good, certificate=None))
+    shown = run("owner", "proposal", terms.hash, "--owner", owner, "--certificate", certificate)
+    assert f"key {good.fingerprint[:16]}" in shown.output
     certificate_authority.revoke(bank.folder, "learner", 365)
     for verb in ("accept", "proposal"):
         code, said = tried(good, verb)

@@ -18,7 +18,6 @@ from parley.network.serving.inbox import Inbox, Proposal, now, parties
 from parley.network.serving.log import Log
 from parley.network.serving.patience import Patience
 from parley.network.serving.replies import caller_facts, loggable
-from parley.network.serving.server import HungUp
 
 UNKNOWN = "no such terms were proposed to this owner with this key"
 TROUBLE = "the owner cannot take proposals at the moment; propose the same terms again"
@@ -31,13 +30,13 @@ class ProposalService:
         self._owner, self._inbox, self._acceptances, self._log = owner, inbox, acceptances, log
         self._patience, self._reading = Patience(), threading.Lock()
 
-    def propose(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
+    def propose(self, content: bytes, caller: Caller) -> bytes:
         """What became of the terms in this message, which are kept if they are new; or a refusal."""
         try:
             terms_hash, text = read_proposal(content)
             if text:
                 self._keep(terms_hash, text, caller)
-            return write_state(self._owner, terms_hash, self._state(terms_hash, caller))
+            return write_state(self._owner, terms_hash, self._told(terms_hash, caller))
         except Refusal as refusal:
             self._log.rate_limited("proposal-refused", code=refusal.code, **caller_facts(caller))
             return write_refusal(refusal)
@@ -73,7 +72,8 @@ class ProposalService:
                 self._patience.refused(caller)
                 raise
 
-    def _state(self, terms_hash: str, caller: Caller) -> ProposalState:
+    def _told(self, terms_hash: str, caller: Caller) -> ProposalState:
+        """What this caller is told became of the terms."""
         if self._admits(terms_hash, caller):
             return ProposalState("accepted")
         proposal = self._inbox.get(terms_hash)
