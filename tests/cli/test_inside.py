@@ -15,9 +15,9 @@ from samples import regression_table
 
 from parley.cli.app import PARTS
 from parley.learning.outcome.guarantee import INSIDE
-from parley.network.identity.settings import load_owner
 from parley.network.identity import certificate_authority, signing_requests
 from parley.network.identity.certificates import fingerprint
+from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import Proposal, open_inbox
 from parley.papers.zawacki2024.delayed_control import ROTOR
 from parley.terms import Terms, write_terms
