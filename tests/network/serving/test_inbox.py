@@ -241,6 +241,21 @@ def test_nothing_is_read_of_a_learner_without_a_place_nor_of_what_is_known(servi
             told(service, hashed("text"), "text")
 
 
+@pytest.mark.parametrize("places", [1, OF_LEARNER])
+def test_whether_others_proposed_a_text_makes_no_difference(service, places):
+    other, theirs = Caller(("b",), "key b"), terms_of()
+    for k in range(1, places + 1):
+        proposed(service, terms_of("b", epsilon=k), other)
+    heard = []
+    for _ in range(2):
+        for text in (theirs.canonical, ""):
+            with pytest.raises(Refusal) as refusal:
+                told(service, theirs.hash, text, other)
+            heard.append((refusal.type, str(refusal.value)))
+        proposed(service, theirs)
+    assert heard[:2] == heard[2:]
+
+
 def test_messages_that_are_too_long_or_damaged_are_refused(service):
     terms = terms_of()
     whole = write_proposal(terms.hash, terms.canonical)

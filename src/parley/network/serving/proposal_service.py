@@ -46,7 +46,7 @@ class ProposalService:
 
     def _keep(self, terms_hash: str, text: str, caller: Caller) -> None:
         earlier = self._inbox.get(terms_hash)
-        if earlier is None:
+        if earlier is None or not {*earlier.names} & {*caller.names}:  # others' proposals are as if they were not there
             self._inbox.require_room(caller.names)
         if earlier is None or earlier.fingerprint != caller.fingerprint:
             self._require_parties(text, caller)
