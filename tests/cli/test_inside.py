@@ -15,6 +15,8 @@ from samples import regression_table
 
 from parley.cli.app import PARTS
 from parley.learning.outcome.guarantee import INSIDE
+from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity.certificates import fingerprint
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import Proposal, open_inbox
 from parley.papers.zawacki2024.delayed_control import ROTOR
@@ -167,8 +169,13 @@ def desk(tmp_path_factory):
         ):
             done = typed(*words)
             assert done.code == 0, done
-        sent = Proposal(PROPOSED.hash, PROPOSED.canonical, ("learner",), "key", "2026-03-02T09:14:00+00:00")
-        open_inbox(load_owner(folder / "home" / "owner.toml")).add(sent)
+        home = folder / "home"
+        certificate_authority.make_authority(home, "Desk", 30)
+        signing_requests.make_request(home, "learner")
+        path, shown = certificate_authority.issue(home, home / "learner.csr", 30)
+        who = ("learner",), fingerprint(shown), "2026-03-02T09:14:00+00:00"
+        sent = Proposal(PROPOSED.hash, PROPOSED.canonical, *who, certificate=path.read_text())
+        open_inbox(load_owner(home / "owner.toml")).add(sent)
     return folder
 
 

@@ -37,10 +37,12 @@ def test_a_derivative_at_its_limit_times_the_row_measures_at_most_the_bound(norm
 
 def test_clipping_is_that_of_numpy_to_the_bit_at_every_magnitude():
     sizes = np.array([0.0, 5e-324, 1e-107, 0.5, 1.0, np.nextafter(1.0, 2.0), 1e100, 1e160, np.inf])
-    limit = np.repeat(sizes[2:-2], 2 * len(sizes))
-    derivatives = np.tile(np.concatenate([sizes, -sizes]), len(sizes) - 4)
+    values = np.concatenate([sizes, -sizes, [np.nan]])
+    limit, derivatives = np.repeat(sizes, len(values)), np.tile(values, len(sizes))
     for shape in ((-1,), (1, -1)):
         clipped = derivatives.reshape(shape).copy()
         clip(clipped, limit)
-        assert clipped.tobytes() == np.clip(derivatives, -limit, limit).tobytes()
-        assert (np.abs(clipped) <= limit).all()
+        expected, some = np.clip(derivatives, -limit, limit), limit > 0
+        assert clipped.reshape(-1)[some].tobytes() == expected[some].tobytes()
+        assert np.array_equal(clipped.reshape(-1), expected, equal_nan=True)  # within 0 is 0, of either sign
+        assert ((np.abs(clipped) <= limit) | np.isnan(derivatives)).all()

@@ -14,6 +14,7 @@ from consortium import Consortium, toml_terms
 from studio_client import BASE, PROOF, enter, stranger_at, studio_at
 
 import parley
+from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import Proposal, open_inbox
 from parley.studio.jobs import JobFolder
@@ -21,10 +22,12 @@ from parley.studio.jobs import JobFolder
 HTML = "<img src=x onerror=alert(1)>'\"&amp;{{ 7 * 7 }}"
 
 
-def proposed(text):
-    return Proposal(
-        hashlib.sha256(text.encode()).hexdigest(), text, ("learner",), "k" * 64, "2026-03-02T09:14:00+00:00"
-    )
+def proposed(text, certificate=None):
+    """The learner's proposal, with the certificate that it showed."""
+    key = "k" * 64 if certificate is None else fingerprint(read_certificate(certificate))
+    shown = None if certificate is None else certificate.read_text()
+    terms_hash = hashlib.sha256(text.encode()).hexdigest()
+    return Proposal(terms_hash, text, ("learner",), key, "2026-03-02T09:14:00+00:00", certificate=shown)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,7 @@ def terms():
 @pytest.fixture(scope="module")
 def inbox(folder, terms):
     made = open_inbox(load_owner(folder / "bank" / "owner.toml"))
-    made.add(proposed(terms.canonical))
+    made.add(proposed(terms.canonical, folder / "bank" / "learner.crt"))
     return made
 
 
@@ -73,15 +76,21 @@ def ended(folder, kind, terms_hash, seconds=60):
 
 def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
     content = json.loads(parley.Terms.from_toml(toml_terms(names="a")).canonical)
-    hostile = json.dumps({**content, "title": HTML, "model": "\u202e<b>\x1b"}, ensure_ascii=False)
+    long = {"model": "\u202e<b>\x1b" + "x" * 100_000, "owners": "all of it is shown"}
+    hostile = json.dumps({**content, "title": HTML, **long}, ensure_ascii=False)
     inbox.add(proposed(hostile))
+    stray = inbox.folder / f"{'0' * 64}.json"
+    stray.write_text("{")
     listed = client.get("/inbox").text
+    assert f"{stray}: not a proposal that Parley wrote; move it away" in listed
+    stray.unlink()
     shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text
     for page in (listed, shown):
         assert "&lt;img src=x onerror=alert(1)&gt;" in page
         assert "{{ 7 * 7 }}" in page
-        for raw in ("<img", "<b>", "\x1b", "\u202e"):
+        for raw in ("<img src=x", "<b>", "\x1b", "\u202e"):
             assert raw not in page
+    assert "all of it is shown" in shown
     assert sent(client, "look", proposed(hostile).terms_hash).status_code == 204
     assert ended(folder, "proposal", proposed(hostile).terms_hash).state == "failed"
     shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text
@@ -94,7 +103,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     address = f"/inbox/{terms.hash}?file=bank/owner.toml"
     assert f"/inbox/{terms.hash}" in client.get("/inbox").text
     assert "Accept</button>" not in client.get(address).text
-    early = sent(client, "accept", terms.hash, digits=terms.hash[:8])
+    early = sent(client, "accept", terms.hash, digits=terms.hash[:16])
     assert "look at what accepting means first" in early.text
     assert sent(client, "look", terms.hash).headers["hx-redirect"] == address.replace("/owner", "%2Fowner")
     looked = ended(folder, "proposal", terms.hash)
@@ -103,7 +112,8 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert "What it costs: of the lifetime budget ε = 2, 0 is reserved already and 1 would be now" in page
     assert "Who else is in, by the terms: b (40 records, ε = 1)." in page
     assert "What is left after: ε = 1 of 2" in page
-    for digits in ("", terms.hash[:7], "0" * 8, "x"):
+    assert page.count(f"<code>{terms.hash}</code>") == 2  # at the top, and where it is decided
+    for digits in ("", terms.hash[:8], terms.hash[:15], "0" * 16, "x"):
         assert "hx-redirect" not in sent(client, "accept", terms.hash, digits=digits).headers
     assert "hx-redirect" not in sent(client, "refuse", terms.hash, reason=" ").headers
     assert sent(client, "refuse", terms.hash, reason="<i>not yet</i>").status_code == 204
@@ -114,10 +124,12 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert (folder / "bank" / "a.ledger").read_bytes() == ledger
     kept = inbox.folder / f"{terms.hash}.json"
     other = kept.read_text()
-    kept.write_text(other.replace("k" * 64, "z" * 64))  # moved away, and proposed anew with another key
-    assert "look at what" in sent(client, "accept", terms.hash, digits=terms.hash[:8]).text
+    kept.write_text(
+        other.replace(inbox.find(terms.hash).fingerprint, "z" * 64)
+    )  # moved away, and proposed anew with another key
+    assert "look at what" in sent(client, "accept", terms.hash, digits=terms.hash[:16]).text
     kept.write_text(other)
-    assert sent(client, "accept", terms.hash, digits=terms.hash[:8]).status_code == 204
+    assert sent(client, "accept", terms.hash, digits=terms.hash[:16]).status_code == 204
     accepted = ended(folder, "accept", terms.hash)
     assert accepted.state == "done", accepted.log
     page = client.get(address).text

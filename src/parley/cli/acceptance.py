@@ -66,7 +66,7 @@ def accept_or_exit(offer: Acceptable, terms_hash: str, agreed: bool, as_json: bo
     """Accept if a person agreed, and say so; else leave with exit code 1."""
     if agreed:
         offer.accept()
-        (errors_console if as_json else console).print(f"Accepted: terms {terms_hash[:16]}…")
+        (errors_console if as_json else console).print(f"Accepted: terms {terms_hash}", soft_wrap=True)
     else:
         errors_console.print("Nothing was accepted.")
     if as_json:

@@ -9,7 +9,7 @@ import typer
 from parley.cli import acceptance
 from parley.errors import SettingError
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import SHORTEST, open_inbox
+from parley.network.serving.inbox import SHORTEST, Proposal, open_inbox
 from parley.owner.proposal_words import left_after, others_in
 from parley.report.extras import extras
 from parley.report.proposals import inbox_rows, proposal_line
@@ -17,7 +17,9 @@ from parley.report.terminal import console, errors_console, print_json, progress
 from parley.terms import Terms, load_terms
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
-Named = Annotated[str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or how it begins.")]
+Named = Annotated[
+    str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or how it begins, as a handle.")
+]
 PublicSample = Annotated[
     Path | None, typer.Option("--public", metavar="FILE", help="Your own copy of the public sample of proposed terms.")
 ]
@@ -37,6 +39,8 @@ def inbox_command(
     settings = load_owner(settings_file)
     inbox = open_inbox(settings)
     content = {"owner": settings.name, "proposals": [inbox.facts(each) for each in inbox.proposals()]}
+    for sentence in inbox.damaged():
+        warn(sentence)
     if as_json:
         print_json(content, inside=False)
     elif not content["proposals"]:
@@ -50,6 +54,7 @@ def proposal_command(
     settings_file: SettingsOption,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
+    certificate: acceptance.Certificate = None,
     peer: acceptance.Peer = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
@@ -67,7 +72,7 @@ def proposal_command(
         from parley.network.serving.offer import consider
         from parley.owner.acceptance_summary import accepted, require_ledger
     with progress_bar("reading the table, calibrating noise"):
-        offer = consider(terms, settings, peer=peer, proposer=proposal.fingerprint)
+        offer = consider(terms, settings, certificate, peer=peer, proposal=proposal)
     known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
     others, left = others_in(terms, settings.name), left_after(require_ledger(offer.owner), reservation, known)
     if offer.ledger_warning is not None:
@@ -85,7 +90,9 @@ def proposal_command(
 def refuse_command(
     named: Named,
     settings_file: SettingsOption,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, in a sentence; the learner reads it.")],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why, without figures of the table; the learner reads it.")
+    ],
 ) -> None:
     """Refuse proposed terms, with a reason that is kept. Accepting them later is still possible.
 
@@ -94,13 +101,13 @@ def refuse_command(
     inbox = open_inbox(load_owner(settings_file))
     proposal = inbox.find(named)
     inbox.refuse(proposal, reason)
-    console.print(f"Refused: terms {proposal.terms_hash[:16]}…")
+    console.print(f"Refused: terms {proposal.terms_hash}", soft_wrap=True)
 
 
 def offered_terms(
     named: Path, settings_file: Path, public: Path | None, preparation: Path | None
-) -> tuple[Terms, str | None]:
-    """(terms, the key that proposed them) by the hash of a proposal in the inbox, or by the name of a file, which
+) -> tuple[Terms, Proposal | None]:
+    """(terms, their proposal) by the hash of a proposal in the inbox, or by the name of a file, which
     nobody proposed."""
     if named.exists() or not re.fullmatch(f"[0-9a-f]{{{SHORTEST},64}}", str(named)):
         terms = load_terms(named)
@@ -110,4 +117,4 @@ def offered_terms(
             )
         return terms, None
     proposal = open_inbox(load_owner(settings_file)).find(str(named))
-    return proposal.terms(public, preparation), proposal.fingerprint
+    return proposal.terms(public, preparation), proposal

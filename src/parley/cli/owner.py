@@ -119,17 +119,18 @@ def accept_command(
     """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their
     budget.
 
-    TERMS may also be the hash of a proposal in the inbox, or how it begins: then only the key that proposed may ask.
+    TERMS may also be the hash of a proposal in the inbox, or how it begins: then only the key that proposed may ask, or
+    that of --certificate or --peer, and with --relay relays too.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
     # before the libraries that the rest needs
-    terms, proposer = offered_terms(terms_file, settings_file, public, preparation)
+    terms, proposal = offered_terms(terms_file, settings_file, public, preparation)
     with extras():
         from parley.learning.outcome.guarantee import INSIDE
         from parley.network.serving.offer import consider
     with progress_bar("reading the table, calibrating noise"):
-        offer = consider(terms, load_owner(settings_file), certificate, relay, peer, proposer)
+        offer = consider(terms, load_owner(settings_file), certificate, relay, peer, proposal)
     if offer.ledger_warning is not None:
         warn(offer.ledger_warning)
     acceptance.show_summary(offer, as_json)

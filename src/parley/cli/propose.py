@@ -43,6 +43,9 @@ def _tell(terms_file: Path, owners: Path, to: list[str] | None, as_json: bool, a
         print_json({"terms_hash": terms.hash, "owners": told}, inside=False)
     else:
         console.print(terminal_table(told_rows(told), terms.title or "Proposal"))
-        console.print(f"terms {terms.hash[:16]}…", style="dim")
+        here = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in told}
+        if here:
+            console.print(f"Not sent to {', '.join(sorted(here))}: that table is here.", markup=False, soft_wrap=True)
+        console.print(f"terms {terms.hash}", style="dim", soft_wrap=True)
     if any(each["state"] is None for each in told):
         raise typer.Exit(1)

@@ -50,7 +50,7 @@ def acceptance_summary(
     columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *task.columns(model)))
     known = accepted(owner, terms)
     return [
-        f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
+        f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash})",
         f"{'Learner' if peer is None else 'No centre, but its own peer'}: {learner}. Who may ask: the {callers}"
         f"{'; relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),

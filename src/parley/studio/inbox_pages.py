@@ -9,15 +9,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
+from parley.network.exchange.proposal_messages import LARGEST_TEXT
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import SHORTEST, Inbox, Proposal, open_inbox
+from parley.network.serving.inbox import Inbox, Proposal, open_inbox
 from parley.report.proposals import inbox_rows, proposal_line
 from parley.studio.form import field, fields
 from parley.studio.jobs import Job
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
 from parley.validate import printable
 
-SHOWN = 20_000  # characters of a proposal
+DIGITS = 16  # of the terms' hash, typed by whoever accepts them
 
 
 @dataclass(frozen=True)
@@ -50,15 +51,17 @@ def show(request: Request) -> Response:
     studio = studio_of(request)
     files = [each for each in studio.files(TERMS) if Path(each).name == "owner.toml"]
     chosen = request.query_params.get("file") or (files[0] if files else None)
-    rows, refused, hashes = [], None, []
+    rows, refused, hashes, damaged = [], None, [], []
     try:
         if chosen is not None:
             inbox = open_inbox(load_owner(studio.inside(chosen, "settings")))
             content = {"proposals": [inbox.facts(each) for each in inbox.proposals()]}
+            damaged = inbox.damaged()
             rows, hashes = inbox_rows(content), [each["terms_hash"] for each in content["proposals"]]
     except ParleyError as error:
         refused = str(error)
-    return page(request, "inbox.html", files=files, chosen=chosen, rows=rows, hashes=hashes, refused=refused)
+    found = {"rows": rows, "hashes": hashes, "damaged": damaged, "refused": refused}
+    return page(request, "inbox.html", files=files, chosen=chosen, **found)
 
 
 def one(request: Request) -> Response:
@@ -74,8 +77,8 @@ def one(request: Request) -> Response:
         file=found.file,
         facts=facts,
         line=proposal_line(facts),
-        digits=SHORTEST,
-        text=printable(found.proposal.text, SHOWN),
+        digits=DIGITS,
+        text=printable(found.proposal.text, LARGEST_TEXT),
         needs=[(key, digest, files[key]) for key, digest in found.proposal.needs.items()],
         meaning=looked.result if looked is not None and looked.state == "done" else None,
         looked=None if looked is None else looked.started,
@@ -102,8 +105,8 @@ async def accept(request: Request) -> Response:
     looked, typed = found.job("proposal"), field(form, "digits")
     if looked is None or looked.state != "done" or looked.result["proposal"]["key"] != found.proposal.fingerprint:
         raise SettingError("look at what accepting means first")
-    if len(typed) < SHORTEST or not found.proposal.terms_hash.startswith(typed):
-        raise SettingError(f"digits: expected the first {SHORTEST} of the terms' hash; nothing was accepted")
+    if len(typed) < DIGITS or not found.proposal.terms_hash.startswith(typed):
+        raise SettingError(f"digits: expected the first {DIGITS} of the terms' hash; nothing was accepted")
     seen = looked.command[len(found.command("proposal")) - 1 : -1]
     found.studio.jobs.start(found.command("accept", *seen, "--yes"), f"Accepting {_short(found)}")
     return _back(found)

@@ -13,6 +13,8 @@ from parley.terms.study_noise import WHY
 from parley.terms.task_rules import rules_of
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
+MOST = 20  # errors that are explained: nobody reads more at once, and each takes its time
+
 _SECTIONS: dict[str, type[Section]] = {
     "model": Model,
     "learning": Learning,
@@ -68,16 +70,17 @@ def _of_a_task(key: tuple[Any, ...]) -> str | None:
 
 
 def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -> list[str]:
-    """Every error once, in sentences. A list that is too short for want of entries that are wrong themselves is not one
-    more."""
+    """Every error once, in sentences; of more than `MOST` the first ones, and that there are others. A list that is too
+    short for want of entries that are wrong themselves is not one more."""
     places = [error["loc"] for error in errors]
     echoes = [
         error["type"] == "too_short"
         and any(place != error["loc"] and place[: len(error["loc"])] == error["loc"] for place in places)
         for error in errors
     ]
-    told = (explain(error, root, content) for error, echo in zip(errors, echoes, strict=True) if not echo)
-    return list(dict.fromkeys(told))
+    told = [error for error, echo in zip(errors, echoes, strict=True) if not echo]
+    sentences = list(dict.fromkeys(explain(error, root, content) for error in told[:MOST]))
+    return [*sentences, f"and {len(told) - MOST:,} more"] if len(told) > MOST else sentences
 
 
 def explain(error: Any, root: type[Section], content: Any = None) -> str:

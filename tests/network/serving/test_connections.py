@@ -165,6 +165,55 @@ def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_u
     assert lines.look()[0] == {held: "flooded before"}  # and its certificate has to wait
 
 
+def test_what_any_member_sends_accounts_for_its_own_length_and_for_nothing_beside(made):
+    lines, held = made
+    place, longest = ("127.0.0.1", 2), 5000
+    lines.assign(place, MEMBER)
+
+    def small(brought=200, read=lines.message):
+        def bring():
+            assert lines.count(held, brought)
+            return b"x" * 100
+
+        return read(place, bring)
+
+    def proposal(place, read):
+        return lines.member_message(place, read, longest)
+
+    def never():  # a message without end, between whose frames others come whole
+        for read in (proposal, lines.message):
+            assert lines.count(held, 50_000)
+            before = held.base
+            small(read=read)
+            assert held.base == before + 100
+        while lines.count(held, 10_000):
+            small(read=proposal)
+        raise ConnectionError
+
+    small(read=proposal)
+    assert held.base == held.received == 200
+    assert lines.count(held, 9000)  # of a message that was given up
+    small(read=proposal)
+    assert (held.base, held.received) == (200 + 100 + AROUND, 9400)
+    small()
+    assert held.base == held.received == 9600
+    with pytest.raises(ConnectionError):
+        lines.member_message(place, never, longest)
+    assert held.received < 9600 + FREE + 10_000 + 40 * 100  # forty small ones came whole at most
+    assert held.unexpected == held.expected == 0
+
+
+def test_a_message_that_is_too_long_for_any_member_accounts_for_nothing(made):
+    lines, held = made
+
+    def bring():
+        assert lines.count(held, 6000)
+        return b"x" * 5001
+
+    lines.member_message(("127.0.0.1", 2), bring, 5000)
+    assert (held.base, held.received) == (0, 6000)
+
+
 def test_a_line_is_served_from_its_first_call_on_and_its_address_is_known(made, monkeypatch):
     lines, held = made
     woken = []

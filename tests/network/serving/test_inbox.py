@@ -4,18 +4,17 @@ import contextlib
 import hashlib
 import json
 import os
-import subprocess
-import sys
+from dataclasses import replace
 from io import StringIO
 
 import pytest
 from consortium import toml_terms
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proposals import hashed, terms_of
+from proposals import LEARNER, hashed, proposal_service, proposed, terms_of, told
 
 import parley
-from parley.errors import ContradictionError, Malformed, Refusal, SettingError, TermsError, Unavailable, UnknownTerms
+from parley.errors import ContradictionError, Malformed, Refusal, SettingError, TermsError, UnknownTerms
 from parley.network.exchange import messages
 from parley.network.exchange.proposal_messages import (
     LARGEST_TEXT,
@@ -27,30 +26,19 @@ from parley.network.exchange.proposal_messages import (
 )
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.network.serving.inbox import IN_ALL, OF_LEARNER, Inbox, Proposal, parties
+from parley.network.serving.inbox import IN_ALL, OF_LEARNER, PARTS, Inbox, Proposal, parties
 from parley.network.serving.log import Log
+from parley.network.serving.patience import EVERY, MANY, Patience
 from parley.network.serving.proposal_service import ProposalService
-
-LEARNER = Caller(("learner",), "key", peer="127.0.0.1:1")
+from parley.terms.error_sentences import explain
 
 
 @pytest.fixture
 def service(tmp_path, monkeypatch):
     """The proposals' side of an owner's daemon, in process."""
     monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
-    acceptances = Acceptances(tmp_path / "accepted")
-    with Log(StringIO()) as log:
-        made = ProposalService("a", Inbox(tmp_path / "inbox", acceptances), acceptances, log)
-        made.inbox, made.acceptances = Inbox(tmp_path / "inbox", acceptances), acceptances
+    with proposal_service(tmp_path) as made:
         yield made
-
-
-def told(service, terms_hash, text="", caller=LEARNER):
-    return read_state(service.propose(write_proposal(terms_hash, text), caller), "a", terms_hash)
-
-
-def proposed(service, terms, caller=LEARNER):
-    return told(service, terms.hash, terms.canonical, caller)
 
 
 def test_what_travels_is_what_travelled_before_to_the_byte():
@@ -90,17 +78,43 @@ def test_a_learner_hears_what_became_of_its_own_proposals_and_nothing_else(servi
     for stranger in (other, Caller(("b",), "key b"), Caller(("learner",)), Caller(relay=True)):
         with pytest.raises(UnknownTerms):
             told(service, terms.hash, caller=stranger)
-    with pytest.raises(Refusal, match="another key of this learner"):
-        proposed(service, terms, other)
+    with pytest.raises(Malformed, match="as the learner"):
+        proposed(service, terms, Caller(("b",), "key b"))
     service.inbox.refuse(service.inbox.find(terms.hash), "ε = 0.5 at most\x1b[31m")
     assert told(service, terms.hash) == ProposalState("refused", "ε = 0.5 at most [31m")
+    with pytest.raises(Refusal, match="another key of this learner"):
+        proposed(service, terms, other)
     assert proposed(service, terms) == ProposalState("refused", "ε = 0.5 at most [31m")
     service.acceptances.store(Acceptance(terms, fingerprint="other key"))
     assert told(service, terms.hash).state == "refused"  # by these terms another key may ask, not this one
+    assert told(service, terms.hash, caller=other) == ProposalState("accepted")
+    assert proposed(service, terms, other) == ProposalState("accepted")
     service.acceptances.store(Acceptance(terms, fingerprint="key"))
     assert told(service, terms.hash) == ProposalState("accepted")
     with pytest.raises(SettingError, match="accepted already"):
         service.inbox.refuse(service.inbox.find(terms.hash), "too late")
+
+
+def test_a_new_key_takes_the_place_of_the_earlier_one_while_the_terms_are_open(service):
+    terms, first = terms_of(), replace(LEARNER, certificate="first")
+    renewed, rekeyed = replace(LEARNER, certificate="second"), Caller(("learner",), "new key", certificate="third")
+
+    def kept():
+        (proposal,) = service.inbox.proposals()
+        return proposal.fingerprint, proposal.certificate, proposal.refused
+
+    for caller, expected in ((LEARNER, None), (first, "first"), (renewed, "second"), (rekeyed, "third")):
+        assert proposed(service, terms, caller) == ProposalState("open")
+        assert kept() == (caller.fingerprint, expected, None)
+    with pytest.raises(UnknownTerms):
+        told(service, terms.hash)
+    with pytest.raises(Malformed, match="as the learner"):
+        proposed(service, terms, Caller(("b",), "key b"))
+    service.inbox.refuse(service.inbox.proposals()[0], "no")
+    with pytest.raises(Refusal, match="another key"):
+        proposed(service, terms)
+    proposed(service, terms, replace(rekeyed, certificate="fourth"))
+    assert kept() == ("new key", "fourth", "no")
 
 
 def test_terms_that_a_person_accepted_for_its_own_peer_are_accepted(service):
@@ -156,6 +170,7 @@ NO_TERMS = {  # what names neither this learner nor this owner
     "list": "[1, 2]",
     "number": "1" * 5000,
     "deep": "[" * 60_000 + "]" * 60_000,
+    "many lists": terms_of().canonical.replace('"Test"', "[" + ",".join(["[[[[]]]]"] * 3000) + "]"),
     "deep objects": '{"learning":' * 9_000 + "1" + "}" * 9_000,
     "names of lists": rewritten(lambda content: content["owners"][0].update(name=["a"])),
     "another learner": terms_of("somebody").canonical,
@@ -169,6 +184,61 @@ def test_what_is_no_terms_of_the_one_who_proposes_is_refused(service, text):
     with pytest.raises(Malformed, match="proposal"):
         told(service, hashed(text), text)
     assert not service.inbox.folder.exists()
+
+
+def test_a_long_text_of_few_parts_is_read_and_one_of_many_is_not(service):
+    def text(count):
+        return terms_of().canonical.replace('"Test"', "[" + ",".join(["[]"] * count) + "]")
+
+    with pytest.raises(Malformed, match="8,192 lists and tables"):
+        parties(text(PARTS))
+    assert parties(text(PARTS - 50))[0] == "learner"
+
+
+def test_who_is_refused_often_waits_and_nobody_else(service, monkeypatch):
+    clock, read = [100.0], []
+    monkeypatch.setattr("parley.network.serving.proposal_service.parties", lambda text: read.append(text) or ("?", ()))
+    service._patience = Patience(lambda: clock[0])
+
+    def refusal(caller=LEARNER):
+        with pytest.raises(Refusal) as refused:
+            told(service, hashed("text"), "text", caller)
+        return "wait a few seconds" in str(refused.value)
+
+    assert [refusal() for _ in range(MANY + 3)] == [False] * MANY + [True] * 3
+    assert len(read) == MANY
+    assert not refusal(Caller(("b",), "key b"))
+    assert refusal(Caller(("learner",), "key", peer="elsewhere"))
+    clock[0] += EVERY
+    assert [refusal(), refusal()] == [False, True]
+    clock[0] += MANY * EVERY
+    assert [refusal() for _ in range(MANY + 1)] == [False] * MANY + [True]
+
+
+def test_nothing_is_read_of_a_learner_without_a_place_nor_of_what_is_known(service, monkeypatch):
+    many = [terms_of(epsilon=k) for k in range(1, OF_LEARNER + 1)]
+    for terms in many:
+        proposed(service, terms)
+    monkeypatch.setattr("parley.network.serving.proposal_service.parties", None)
+    assert proposed(service, many[0]) == ProposalState("open")
+    for _ in range(2 * MANY):
+        with pytest.raises(Refusal, match="of this learner wait"):
+            told(service, hashed("text"), "text")
+
+
+@pytest.mark.parametrize("places", [1, OF_LEARNER])
+def test_whether_others_proposed_a_text_makes_no_difference(service, places):
+    other, theirs = Caller(("b",), "key b"), terms_of()
+    for k in range(1, places + 1):
+        proposed(service, terms_of("b", epsilon=k), other)
+    heard = []
+    for _ in range(2):
+        for text in (theirs.canonical, ""):
+            with pytest.raises(Refusal) as refusal:
+                told(service, theirs.hash, text, other)
+            heard.append((refusal.type, str(refusal.value)))
+        proposed(service, theirs)
+    assert heard[:2] == heard[2:]
 
 
 def test_messages_that_are_too_long_or_damaged_are_refused(service):
@@ -251,6 +321,22 @@ def test_whatever_bytes_come_they_are_a_hash_and_a_text_or_refused(content):
         assert text == "" or hashed(text) == terms_hash
 
 
+def test_of_many_errors_the_first_ones_are_explained(monkeypatch):
+    said = []
+
+    def explained_once(error, *rest):
+        said.append(error)
+        return explain(error, *rest)
+
+    monkeypatch.setattr("parley.terms.error_sentences.explain", explained_once)
+    text = rewritten(lambda content: content.update({f"modal{k:x}": 1 for k in range(8000)}))
+    with pytest.raises(TermsError, match="modal0: unknown key; did you mean 'model'"):
+        Proposal(hashed(text), text, ("learner",), "key", "").terms()
+    assert len(said) == 20
+    with pytest.raises(TermsError, match=r"; and 7,980 more$"):
+        parley.Terms.from_dict({key: value for key, value in json.loads(text).items() if key != "format"})
+
+
 def test_an_inbox_is_not_the_folder_of_what_was_accepted(tmp_path):
     (tmp_path / "owner.toml").write_text(
         'name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "kept"\ninbox = "./kept"\n'
@@ -285,18 +371,6 @@ def test_the_owner_says_where_its_own_copies_lie(service, tmp_path):
     assert (found.hash, found.model.public) == (terms.hash, str(tmp_path / "public.csv"))
 
 
-def test_trouble_inside_never_travels_and_a_damaged_file_is_named(service, tmp_path):
-    terms = terms_of()
-    proposed(service, terms)
-    (service.inbox.folder / f"{terms.hash}.json").write_text('{"format": "parley-prop')
-    reply = service.propose(write_proposal(terms.hash), LEARNER)
-    assert str(tmp_path).encode() not in reply
-    with pytest.raises(Unavailable):
-        read_state(reply, "a", terms.hash)
-    with pytest.raises(SettingError, match="move it away"):
-        service.inbox.proposals()
-
-
 def test_a_crowd_of_proposals_is_a_line_of_the_log_a_minute(tmp_path):
     stream = StringIO()
     acceptances = Acceptances(tmp_path / "accepted")
@@ -309,68 +383,3 @@ def test_a_crowd_of_proposals_is_a_line_of_the_log_a_minute(tmp_path):
     assert [line["event"] for line in lines] == ["proposal-refused", "proposal"]
     assert lines[1]["terms"] == terms_of().hash
     assert "Test" not in stream.getvalue()
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from parley import durable
-from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.inbox import Inbox, Proposal
-
-folder, refusing = Path(sys.argv[1]), sys.argv[2] == "refuse"
-proposal = Proposal("0" * 64, "text" * 9000, ("learner",), "key", "2026-03-02T09:14:00+00:00")
-writes = Inbox(folder / "whole", Acceptances(folder / "accepted"))
-
-
-def act(inbox):
-    inbox.refuse(proposal, "no") if refusing else inbox.add(proposal)
-
-
-def steps(killed_at):
-    # every call into the system while a file is written; the process dies before the one with this number
-    count = 0
-    for place, name in ((os, "open"), (os, "fsync"), (os, "fdopen"), (os, "close"), (Path, "replace")):
-        def stepped(*arguments, call=getattr(place, name), **more):
-            nonlocal count
-            count += 1
-            if count == killed_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return call(*arguments, **more)
-        setattr(place, name, stepped)
-    return lambda: count
-
-
-for k in range(1, 20):
-    inbox = Inbox(folder / f"inbox-{k}", Acceptances(folder / "accepted"))
-    if refusing:
-        inbox.add(proposal)
-    child = os.fork()
-    if not child:
-        steps(k)
-        act(inbox)
-        os._exit(0)
-    if os.waitpid(child, 0)[1] == 0:
-        break
-print(k)
-"""
-
-
-@pytest.mark.parametrize("verb", ["add", "refuse"])
-def test_a_daemon_killed_at_any_step_leaves_a_whole_proposal_or_none(tmp_path, verb):
-    ran = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), verb], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert int(ran.stdout) > 4  # it was killed at several steps, and at last at none
-    seen = []
-    for k in range(1, int(ran.stdout) + 1):
-        inbox = Inbox(tmp_path / f"inbox-{k}", Acceptances(tmp_path / "accepted"))
-        seen.append([(proposal.text == "text" * 9000, proposal.refused) for proposal in inbox.proposals()])
-        whole = Proposal("0" * 64, "text" * 9000, ("learner",), "key", "2026-03-02T09:14:00+00:00")
-        inbox.add(whole)  # what was left behind stands in nobody's way
-        assert len(inbox.proposals()) == 1
-    before = [] if verb == "add" else [(True, None)]
-    after = [(True, None)] if verb == "add" else [(True, "no")]
-    assert seen[0] == before
-    assert seen[-1] == after
-    assert all(state in (before, after) for state in seen)

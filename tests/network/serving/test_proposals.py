@@ -1,9 +1,11 @@
 """Proposals over a real daemon with certificates: from a learner's command to a model, and what they cannot do."""
 
 import json
+import re
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -15,14 +17,17 @@ import parley
 from parley.cli.app import app
 from parley.errors import Malformed, NotOffered, Refusal, SettingError, Unavailable, UnknownTerms
 from parley.network.exchange import messages
-from parley.network.exchange.proposal_messages import ProposalState
+from parley.network.exchange.proposal_messages import LARGEST_TEXT, ProposalState
 from parley.network.exchange.proposing import NOT_OFFERED, Proposed, propose
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.call_slots import OF_MEMBER
+from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
-from parley.network.serving.inbox import OF_LEARNER, open_inbox
+from parley.network.serving.inbox import OF_LEARNER, Proposal, open_inbox
 
 
 def run(*words):
@@ -74,11 +79,13 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     sent = run("learner", "propose", served.folder / "terms.toml", "--owners", addresses)
     assert sent.exit_code == 0, sent.output
     assert "open" in sent.output
+    assert terms.hash in sent.output
     listed = json.loads(run("owner", "inbox", owner, "--json").stdout)
     (facts,) = [each for each in listed["proposals"] if each["terms_hash"] == terms.hash]
     assert (facts["title"], facts["proposed_by"], facts["state"]) == ("Test", ["learner"], "open")
     shown = run("owner", "proposal", terms.hash[:8], "--owner", owner)
     assert shown.exit_code == 0, shown.output
+    assert terms.hash in shown.output  # all of it: whoever writes terms finds two that begin alike
     accepting = run("owner", "accept", served.folder / "terms.toml", "--owner", owner)  # nobody says yes
     assert accepting.exit_code == 1
     summary = [line for line in accepting.stdout.splitlines() if not line.startswith("Learner:")]
@@ -89,17 +96,29 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     assert (served.folder / "a.ledger").read_bytes() == ledger
     refused = run("owner", "refuse", terms.hash[:16], "--owner", owner, "--reason", "ask on Monday")
     assert refused.exit_code == 0
+    assert f"Refused: terms {terms.hash}" in refused.output
     heard = json.loads(run("learner", "proposal", served.folder / "terms.toml", "--owners", addresses, "--json").stdout)
     assert heard["owners"] == [{"owner": "a", "state": "refused", "reason": "ask on Monday"}]
     assert "nobody at this owner accepted these terms" in served.fail("--anyway")
     accepted = run("owner", "accept", terms.hash[:8], "--owner", owner, "--yes")
     assert accepted.exit_code == 0, accepted.output
+    assert accepted.output.count(terms.hash) == 2  # in what is read, and in what was done
     assert propose(terms, addresses, ask=True) == [Proposed("a", "accepted")]
     assert served.learn("--anyway")["terms_hash"] == terms.hash
     assert served.spent(terms) == {"a": 1}
     kept = Acceptances(load_owner(owner).accepted).get(terms.hash)
     assert kept.fingerprint == facts["key"]  # who proposed, and no other key of that name
     assert open_inbox(load_owner(owner)).facts(open_inbox(load_owner(owner)).find(terms.hash))["state"] == "accepted"
+
+
+def test_the_learners_own_table_needs_no_proposal_and_that_is_said(served):
+    served.write_terms(horizon=3)
+    addresses = (served.folder / "addresses.toml").read_text()
+    own = served.folder / "own_addresses.toml"
+    own.write_text(re.sub(r"(?m)^a = .*$", 'a = { own = "a.toml" }', addresses))
+    sent = run("learner", "propose", served.folder / "terms.toml", "--owners", own)
+    assert sent.exit_code == 0, sent.output
+    assert "Not sent to a: that table is here." in sent.output
 
 
 def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(served):
@@ -111,37 +130,105 @@ def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(serv
         peer.propose(others.hash, others.canonical, 20)
     with pytest.raises(UnknownTerms, match="nobody at this owner accepted"):
         peer.statement(own.hash, "member", 20)
-    for _ in range(12):  # more bytes than a connection may bring that no message accounts for
-        assert peer.propose(own.hash, own.canonical, 20).state == "open"
-    with pytest.raises(Refusal):  # cut before it reaches gRPC, or refused
+    long = own.changed(title="x" * (LARGEST_TEXT - 4096))
+    for _ in range(4):  # more bytes than a connection may bring that no message accounts for
+        assert peer.propose(long.hash, long.canonical, 20).state == "open"
+    with pytest.raises(Unavailable):  # cut before it reaches gRPC
         peer.propose(own.hash, "x" * (1 << 20), 20)
     peer.close()
+    served.wait_for("a", "line-cut")
+    cut = [(line["caller"], line["reason"]) for line in served.log("a") if line["event"] == "line-cut"]
+    assert cut == [("member", FLOOD)]
     again = at(served, "learner")
     assert again.propose(others.hash, others.canonical, 20) == ProposalState("open")
     again.close()
     served.wait_for("a", "proposal")
 
 
-def test_proposals_that_never_come_share_the_places_of_one_caller(served):
-    certify(served, "silent")
-    named, over = [("grpc.ssl_target_name_override", "a")], threading.Event()
-    address, credentials = f"127.0.0.1:{served.ports['a']}", channel_credentials(served.identity("silent"))
-    with grpc.secure_channel(address, credentials, options=named) as channel:
-        call = channel.stream_unary(f"/{messages.SERVICE}/Propose")
-        calls = [call.future(iter(over.wait, True), timeout=60) for _ in range(CALLS_EACH + 4)]
-        until = time.monotonic() + 30
-        while sum(each.done() for each in calls) < 4 and time.monotonic() < until:
-            time.sleep(0.02)
-        assert {each.code() for each in calls if each.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
-        peer, terms = at(served, "learner"), terms_of(epsilon=0.0625)
+def silent_calls(bank, name, count, over):
+    """A member's line, and calls on it that propose nothing until it is `over`."""
+    address, credentials = f"127.0.0.1:{bank.ports['a']}", channel_credentials(bank.identity(name))
+    line = grpc.secure_channel(address, credentials, options=[("grpc.ssl_target_name_override", "a")])
+    call = line.stream_unary(f"/{messages.SERVICE}/Propose")
+    return line, [call.future(iter(over.wait, True), timeout=60) for _ in range(count)]
+
+
+def turned_away(calls, count):
+    until = time.monotonic() + 30
+    while sum(each.done() for each in calls) < count and time.monotonic() < until:
+        time.sleep(0.02)
+    assert {each.code() for each in calls if each.done()} <= {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    return sum(each.done() for each in calls)
+
+
+def test_proposals_that_never_come_leave_room_for_others_until_many_do_it(served):
+    over, peer, terms = threading.Event(), at(served, "learner"), terms_of(epsilon=0.0625)
+    silent = [f"silent-{k}" for k in range(CALLS_EACH // OF_MEMBER)]
+    for name in silent:
+        certify(served, name)
+    lines = [silent_calls(served, silent[0], CALLS_EACH, over)]
+    try:
+        assert turned_away(lines[0][1], CALLS_EACH - OF_MEMBER) == CALLS_EACH - OF_MEMBER
+        assert peer.propose(terms.hash, terms.canonical, 20) == ProposalState("open")
+        for name in silent[1:]:
+            lines.append(silent_calls(served, name, OF_MEMBER + 1, over))
+            assert turned_away(lines[-1][1], 1) == 1
         with pytest.raises(Unavailable, match="too many calls"):
             peer.propose(terms.hash, terms.canonical, 20)
         with pytest.raises(UnknownTerms):
             peer.statement(terms.hash, "learner", 20)  # who asks is answered as if they were not there
-        for each in calls:
-            each.cancel()
+    finally:
         over.set()
+        for line, _ in lines:
+            line.close()
         peer.close()
+    said, until = {}, time.monotonic() + 30
+    while "learner" not in said and time.monotonic() < until:  # lines are gathered before they are written
+        said = {line["caller"]: line["held_by"] for line in served.log("a") if line["event"] == "too-many-calls"}
+        time.sleep(0.02)
+    assert said["learner"] == ", ".join(silent)
+
+
+def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_path, monkeypatch):
+    bank, terms = Consortium(tmp_path, names="a"), terms_of()
+    settings, owner = load_owner(bank.folder / "a.toml"), bank.folder / "a.toml"
+    inbox, certificate = open_inbox(settings), bank.folder / "learner.crt"
+    good = Proposal(
+        terms.hash,
+        terms.canonical,
+        ("learner",),
+        fingerprint(read_certificate(certificate)),
+        "2026-03-02T09:14:00+00:00",
+        certificate=certificate.read_text(),
+    )
+
+    def tried(proposal, verb="accept"):
+        inbox._write(proposal)
+        ran = run("owner", verb, terms.hash, "--owner", owner, *(["--yes"] if verb == "accept" else []))
+        return ran.exit_code, str(ran.exception)
+
+    inbox.add(good)
+    assert tried(good, "proposal")[0] == 0
+    for wrong, why in (
+        (replace(good, certificate=None), "kept no certificate"),
+        (replace(good, certificate="junk"), "no certificate in PEM form"),
+        (replace(good, certificate=(bank.folder / "a.crt").read_text()), "not that of the key that proposed"),
+        (replace(good, fingerprint="0" * 64), "not that of the key that proposed"),
+    ):
+        code, said = tried(wrong)
+        assert (code, why in said) == (1, True), said
+    inbox._write(replace(good, certificate=None))
+    shown = run("owner", "proposal", terms.hash, "--owner", owner, "--certificate", certificate)
+    assert f"key {good.fingerprint[:16]}" in shown.output
+    certificate_authority.revoke(bank.folder, "learner", 365)
+    for verb in ("accept", "proposal"):
+        code, said = tried(good, verb)
+        assert (code, "the authority revoked it" in said) == (1, True), said
+    assert not settings.accepted.exists()
+    of_learner = "parley.network.identity.certificates.days_left"
+    monkeypatch.setattr(of_learner, lambda found: -1 if list(names(found)) == ["learner"] else 30)
+    code, said = tried(good)
+    assert (code, "expired" in said) == (1, True), said
 
 
 def test_relays_and_daemons_without_an_inbox_say_so_in_a_sentence(tmp_path):

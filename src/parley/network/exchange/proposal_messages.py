@@ -11,7 +11,7 @@ from parley.network.exchange.messages import parsed, read_reply
 from parley.validate import printable
 
 LARGEST_TEXT = 1 << 17  # bytes: terms of two thousand owners
-AROUND = 256  # bytes of a message beside the text
+LARGEST = LARGEST_TEXT + 256  # bytes of a message: its text, its hash and what is around them
 
 State = Literal["open", "accepted", "refused"]
 
@@ -31,7 +31,7 @@ def write_proposal(terms: str, text: str = "") -> bytes:
 
 def read_proposal(content: bytes) -> tuple[str, str]:
     """(terms hash, text) of a message, or a refusal; the text is empty, or has that hash."""
-    if len(content) > LARGEST_TEXT + AROUND:
+    if len(content) > LARGEST:
         raise Malformed(f"proposal: expected terms of at most {LARGEST_TEXT:,} bytes")
     message = parsed(wire.Proposal, content)
     if not re.fullmatch("[0-9a-f]{64}", message.terms):

@@ -27,6 +27,14 @@ def read_certificate(path: Path) -> x509.Certificate:
         raise CertificateError(f"{path}: not a certificate in PEM form") from None
 
 
+def certificate_in(text: str, place: Path) -> x509.Certificate:
+    """The certificate in a PEM text that was read from this place."""
+    try:
+        return x509.load_pem_x509_certificate(text.encode())
+    except ValueError:
+        raise CertificateError(f"{place}: it holds no certificate in PEM form") from None
+
+
 def names(certificate: x509.Certificate) -> Sequence[str]:
     """Whom the certificate is for; empty for an authority."""
     try:

@@ -33,7 +33,15 @@ def check_identity(identity: Identity, name: str) -> None:
 
 def trusted_certificate(path: Path, identity: Identity) -> x509.Certificate:
     """The certificate in the file, if the identity's authority issued it, both are in date, and it was not revoked."""
-    ca, certificate = read_certificate(identity.authority), read_certificate(path)
+    certificate = read_certificate(path)
+    require_trusted(certificate, path, identity)
+    return certificate
+
+
+def require_trusted(certificate: x509.Certificate, path: Path, identity: Identity) -> None:
+    """Refuse a certificate, read from this place, unless the identity's authority issued it, both are in date, and it
+    was not revoked."""
+    ca = read_certificate(identity.authority)
     if not issued_by(certificate, ca):
         raise CertificateError(f"{path}: not issued by the authority in {identity.authority}")
     for place, dated in ((identity.authority, ca), (path, certificate)):
@@ -44,7 +52,6 @@ def trusted_certificate(path: Path, identity: Identity) -> x509.Certificate:
         expiry_warning(place, dated)
     if certificate.serial_number in revoked_serials(identity):
         raise CertificateError(f"{path}: the authority revoked it; have a request with a new key issued")
-    return certificate
 
 
 def require_private(key: Path) -> None:

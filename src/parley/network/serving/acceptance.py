@@ -30,13 +30,15 @@ class Caller:
     """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has
     neither.
 
-    From which address (`peer`) it does so is for the log, and makes nobody another caller.
+    From which address (`peer`) it does so is for the log, and which `certificate` (PEM) was shown is kept with what it
+    proposes; neither makes anybody another caller.
     """
 
     names: tuple[str, ...] = ()
     fingerprint: str | None = None
     relay: bool = False
     peer: str = field(default="", compare=False)
+    certificate: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

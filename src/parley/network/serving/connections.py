@@ -12,7 +12,9 @@ has most of them first, addresses from which calls came last. Each stage ends in
 connections are never cut for strangers; of one certificate the `EACH` newest stay. A connection is cut that brings more
 than `FREE` bytes that no message of an admitted caller accounts for, before those bytes reach gRPC, which bounds
 neither a block of headers nor the memory that it takes. A message accounts for its length, and while it is on its way
-for that of the longest question that accepted terms can ask. Whose connection was cut for its bytes, certificate or
+for that of the longest question that accepted terms can ask. A message that any member may send accounts for its length
+(and `AROUND`) once it has come, if that is no more than it may be, and for nothing before; while one is on its way, no
+other message accounts for more than its own length. Whose connection was cut for its bytes, certificate or
 address, gets no new one for a while (`BAN`, twice as long each time). What a connection that is cut was sending is
 lost; nothing is answered twice or debited for it.
 """
@@ -74,6 +76,7 @@ class Connection:
     received: int = 0
     base: int = 0
     expected: int = 0  # messages on their way
+    unexpected: int = 0  # on their way, which account for nothing before they have come
 
     @property
     def holder(self) -> Holder:
@@ -81,6 +84,11 @@ class Connection:
 
     def allowed(self, longest: int) -> int:
         return self.base + FREE + self.expected * (longest + AROUND)
+
+    def account(self, length: int, around: int) -> None:
+        """A message of this length has come, and `around` it so many bytes, unless these may be another's; nothing is
+        saved up for later."""
+        self.base = min(self.received, self.base + length + (0 if self.unexpected else around))
 
 
 def address(host: str, port: int) -> Address:
@@ -244,20 +252,35 @@ class Connections:
         if first:
             self.on_served()
 
-    def message(self, place: Address, read: Callable[[], bytes], expected: bool = True) -> bytes:
-        """A message that is read for the call of an admitted caller; one that is not `expected` to be as long as a
-        question has to be within what no message accounts for."""
+    def message(self, place: Address, read: Callable[[], bytes]) -> bytes:
+        """A message that is read for the call of an admitted caller."""
         with self._lock:
             connection = self._inside.get(place) or Connection(place, 0.0)
-            connection.expected += expected
+            connection.expected += 1
         content = b""
         try:
             content = read()
         finally:
             with self._lock:
-                connection.expected -= expected
+                connection.expected -= 1
                 if content:
-                    connection.base = connection.received  # nothing is saved up for later
+                    connection.account(len(content), connection.received)
+        return content
+
+    def member_message(self, place: Address, read: Callable[[], bytes], longest: int) -> bytes:
+        """A message of at most `longest` bytes that any member may send: it has to come within what no message accounts
+        for, and a longer one accounts for nothing."""
+        with self._lock:
+            connection = self._inside.get(place) or Connection(place, 0.0)
+            connection.unexpected += 1
+        content = b""
+        try:
+            content = read()
+        finally:
+            with self._lock:
+                connection.unexpected -= 1
+                if 0 < len(content) <= longest:
+                    connection.account(len(content), AROUND)
         return content
 
     def add(self, remote: Address) -> Connection | None:

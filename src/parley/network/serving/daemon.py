@@ -120,7 +120,8 @@ def _member_calls(settings: OwnerSettings, acceptances: Acceptances, log: Log) -
     if settings.inbox is None:
         return {}
     inbox = Inbox(settings.inbox, acceptances)
-    return {"Propose": ProposalService(settings.name, inbox, acceptances, log).propose}
+    proposals = ProposalService(settings.name, inbox, acceptances, log)
+    return {"Propose": lambda content, caller, hung_up: proposals.propose(content, caller)}
 
 
 def _metric_sources(

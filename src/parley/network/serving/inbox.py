@@ -1,13 +1,16 @@
 """Terms that certified learners proposed to an owner, kept apart from its ledger until a person reads them.
 
 Formal guarantee: a proposal reserves, spends and answers nothing: this module neither writes to the ledger nor to the
-folder of acceptances. Of the text of a proposal the daemon looks up two names (`parties`) and nothing else; no path in
-it is opened, nothing in it is run.
+folder of acceptances. What is read as the proposal of a hash has a text with that hash. Of that text the daemon looks
+up two names (`parties`) and nothing else; no path in it is opened, nothing in it is run.
 """
 
+import hashlib
 import json
 import re
 import threading
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +28,7 @@ FORMAT = "parley-proposal-1"
 FILES = ("public", "preparation")  # that every party has a copy of, where terms name their hashes
 OF_LEARNER = 8  # proposals of one learner that are open
 IN_ALL = 64  # that are open
+PARTS = 8192  # lists and tables in a text: what reading it costs
 SHORTEST = 8  # digits of a hash by which a proposal is named
 LONGEST_REASON = 500  # characters
 
@@ -32,7 +36,7 @@ LONGEST_REASON = 500  # characters
 @dataclass(frozen=True)
 class Proposal:
     """Proposed terms in their canonical form, who sent them with which key and when; `refused` is the reason, if a
-    person refused them."""
+    person refused them; `certificate` (PEM) is the one that was shown, which an earlier Parley did not keep."""
 
     terms_hash: str
     text: str
@@ -40,6 +44,7 @@ class Proposal:
     fingerprint: str
     received: str
     refused: str | None = None
+    certificate: str | None = None
 
     @property
     def title(self) -> str:
@@ -81,7 +86,7 @@ class Proposal:
             raise TermsError(f"these are no terms that could be accepted: {printable(str(error))}") from None
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             terms = None
-        if terms is None or terms.canonical != self.text:
+        if terms is None or (terms.canonical, terms.hash) != (self.text, self.terms_hash):
             raise TermsError("these are no terms that could be accepted: not written as this Parley writes them")
         return terms
 
@@ -95,20 +100,29 @@ class Inbox:
         self._known: dict[str, tuple[Version, Proposal]] = {}
 
     def add(self, proposal: Proposal) -> Proposal:
-        """The proposal of these terms that is kept: an earlier one, or this one, durably; refused if too many are
-        open."""
+        """The proposal of these terms that is kept, durably: an earlier one, with the newest certificate of its key; or
+        this one, if the earlier one is open and of another key, or there is none. Refused if too many are open."""
         with self._adding:
             earlier = self.get(proposal.terms_hash)
-            if earlier is not None:
-                return earlier
-            waiting = [each for each in self.proposals() if self.state(each) == "open"]
-            if len([each for each in waiting if {*each.names} & {*proposal.names}]) >= OF_LEARNER:
-                raise Refusal(f"{OF_LEARNER} proposals of this learner wait for a decision already")
-            if len(waiting) >= IN_ALL:
-                raise Refusal("the inbox is full until this owner's people have decided about some proposals")
-            make_folder(self.folder)
-            self._write(proposal)
-            return proposal
+            if earlier is None:
+                self.require_room(proposal.names)
+                make_folder(self.folder)
+                kept = proposal
+            elif earlier.fingerprint == proposal.fingerprint:
+                kept = replace(earlier, certificate=proposal.certificate)
+            else:
+                kept = proposal if self.state(earlier) == "open" else earlier
+            if kept != earlier:
+                self._write(kept)
+            return kept
+
+    def require_room(self, names: Collection[str]) -> None:
+        """Refuse one more proposal of somebody with these names, if too many are open."""
+        waiting = [each for each in self.proposals() if self.state(each) == "open"]
+        if len([each for each in waiting if {*each.names} & {*names}]) >= OF_LEARNER:
+            raise Refusal(f"{OF_LEARNER} proposals of this learner wait for a decision already")
+        if len(waiting) >= IN_ALL:
+            raise Refusal("the inbox is full until this owner's people have decided about some proposals")
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Keep durably that a person refused it, and why; the learner reads the reason."""
@@ -120,8 +134,13 @@ class Inbox:
         self._write(replace(proposal, refused=said))
 
     def state(self, proposal: Proposal) -> Literal["open", "accepted", "refused"]:
-        """What became of it; terms that were accepted in the end are accepted."""
-        if self._acceptances.get(proposal.terms_hash) is not None:
+        """What became of it; terms that were accepted in the end are accepted, also where a disk damaged the file that
+        says so."""
+        try:
+            accepted = self._acceptances.get(proposal.terms_hash) is not None
+        except SettingError:
+            accepted = True
+        if accepted:
             return "accepted"
         return "open" if proposal.refused is None else "refused"
 
@@ -138,22 +157,40 @@ class Inbox:
         }
 
     def proposals(self) -> list[Proposal]:
-        """All that were received, the first one first."""
-        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        hashes = [name[:-5] for name in names if re.fullmatch(r"[0-9a-f]{64}\.json", name)]
-        found = [proposal for each in hashes if (proposal := self.get(each)) is not None]
-        return sorted(found, key=lambda proposal: (proposal.received, proposal.terms_hash))
+        """All that were received and can be read, the first one first."""
+        found = []
+        for each in self._hashes():
+            with suppress(SettingError):  # `damaged` names it
+                found.append(self.get(each))
+        return sorted(filter(None, found), key=lambda proposal: (proposal.received, proposal.terms_hash))
+
+    def damaged(self) -> list[str]:
+        """A sentence about each file, of a proposal or of its acceptance, that was passed over because nobody can read
+        it."""
+        sentences = []
+        for each in self._hashes():
+            for get in (self.get, self._acceptances.get):
+                try:
+                    get(each)
+                except SettingError as error:
+                    sentences.append(str(error))
+        return sentences
 
     def find(self, beginning: str) -> Proposal:
         """The one whose terms' hash begins so."""
-        hashes = {proposal.terms_hash: proposal for proposal in self.proposals()}
-        found = [each for each in hashes if len(beginning) >= SHORTEST and each.startswith(beginning)]
-        if len(found) != 1:
+        found = [each for each in self._hashes() if len(beginning) >= SHORTEST and each.startswith(beginning)]
+        proposal = self.get(found[0]) if len(found) == 1 else None
+        if proposal is None:
             raise UnknownTerms(
                 f"{printable(beginning, 64)}: expected the first {SHORTEST} or more digits of the hash of one proposal "
                 f"in {self.folder}; {len(found)} begin so"
             )
-        return hashes[found[0]]
+        return proposal
+
+    def _hashes(self) -> list[str]:
+        """The hashes after which files are named, whatever is in them."""
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        return sorted(name[:-5] for name in names if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
     def get(self, terms_hash: str) -> Proposal | None:
         """The proposal of the terms with this hash; None if there is none."""
@@ -183,7 +220,10 @@ def now() -> str:
 
 
 def parties(text: str) -> tuple[str, frozenset[str]]:
-    """(the learner, the owners) that a proposed text names; refused if it names none."""
+    """(the learner, the owners) that a proposed text names; refused if it names none, or is of so many parts that
+    reading it takes long."""
+    if text.count("[") + text.count("{") > PARTS:
+        raise Malformed(f"proposal: expected terms of at most {PARTS:,} lists and tables")
     content = _content(text)
     try:
         learner, owners = content["learning"]["learner"], frozenset(part["name"] for part in content["owners"])
@@ -206,8 +246,17 @@ def _read(path: Path, expected: str) -> Proposal:
         content = json.loads(path.read_text(encoding="utf-8"))
         known = content.pop("format") == FORMAT
         proposal = Proposal(**{**content, "names": tuple(content["names"])})
-    except (ValueError, KeyError, TypeError, AttributeError):
+        known = known and {proposal.terms_hash, hashlib.sha256(proposal.text.encode()).hexdigest()} == {expected}
+        said = (
+            *proposal.names,
+            proposal.fingerprint,
+            proposal.received,
+            proposal.refused or "",
+            proposal.certificate or "",
+        )
+        known = known and all(isinstance(each, str) for each in said)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         known, proposal = False, None
-    if not known or proposal is None or proposal.terms_hash != expected:
+    if not known or proposal is None:
         raise SettingError(f"{path}: not a proposal that Parley wrote; move it away")
     return proposal

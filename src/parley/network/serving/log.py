@@ -52,10 +52,12 @@ class Log:
         """The same for what others can make happen as often as they like: once a minute, with how often it was not said
         before.
 
-        From which address (`peer`) does not make it another event: who has many would be written down as often.
+        From which address (`peer`), or who else took part (`held_by`), does not make it another event: who has many
+        would be written down as often.
         """
         self._notify(event, facts)
-        key, now = (event, *(fact for name, fact in facts.items() if name != "peer")), time.monotonic()
+        said = (fact for name, fact in facts.items() if name not in ("peer", "held_by"))
+        key, now = (event, *said), time.monotonic()
         last, unsaid = self._last_said.get(key, (-PAUSE, 0))
         if now - last < PAUSE:
             self._last_said[key] = last, unsaid + 1

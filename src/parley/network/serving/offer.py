@@ -7,11 +7,12 @@ from typing import Any
 
 from parley.errors import CertificateError, SettingError
 from parley.network.exchange.host_connections import host_keys
-from parley.network.identity.certificates import fingerprint, names, read_certificate
+from parley.network.identity.certificates import certificate_in, fingerprint, names, read_certificate
 from parley.network.identity.settings import Identity, OwnerSettings
-from parley.network.identity.trust import require_private, trusted_certificate
+from parley.network.identity.trust import require_private, require_trusted, trusted_certificate
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
+from parley.network.serving.inbox import Proposal
 from parley.network.serving.reminders import ledger_warning
 from parley.owner.acceptance_summary import acceptance_summary, require_ledger
 from parley.owner.custody import facts, key_warnings
@@ -73,10 +74,11 @@ def consider(
     certificate: Path | None = None,
     relay: bool = False,
     peer: bool = False,
-    proposer: str | None = None,
+    proposal: Proposal | None = None,
 ) -> Offer:
     """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with
-    `peer`, only the owner's own; else, of terms that were proposed, only the key of the `proposer`."""
+    `peer`, only the owner's own; else, of terms that were proposed, only the key that proposed them. Each is the key of
+    a certificate that the daemon would let in at this moment."""
     if peer:
         certificate = _own_certificate(terms, settings, certificate)
     own = settings.name if peer else None
@@ -84,7 +86,9 @@ def consider(
         require_private(settings.identity.key)
     terms.require_shared_sample()
     asker = own or terms.learning.learner
-    key = proposer if certificate is None else caller_key(asker, settings.identity, certificate)
+    key = None if certificate is None else caller_key(asker, settings.identity, certificate)
+    if certificate is None and proposal is not None:
+        key = proposer_key(asker, settings, proposal)
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)
@@ -127,6 +131,23 @@ def caller_key(name: str, identity: Identity | None, certificate: Path) -> str:
     if name not in names(found):
         raise CertificateError(f"{certificate}: it is for {names(found)}; the terms name {name!r} as learner")
     return fingerprint(found)
+
+
+def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
+    """The fingerprint of the key that proposed terms, by the certificate that was shown, which must be for this name
+    and one to trust now."""
+    file = (settings.inbox or Path()) / f"{proposal.terms_hash}.json"
+    if proposal.certificate is None:
+        raise CertificateError(
+            f"{file}: an earlier Parley kept no certificate with it; have the learner propose the same terms again, or "
+            f"say with --certificate whose key may ask"
+        )
+    found = certificate_in(proposal.certificate, file)
+    if settings.identity is not None:
+        require_trusted(found, file, settings.identity)
+    if name not in names(found) or fingerprint(found) != proposal.fingerprint:
+        raise CertificateError(f"{file}: its certificate is not that of the key that proposed, or not for {name!r}")
+    return proposal.fingerprint
 
 
 def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | None) -> Path:

@@ -2,10 +2,13 @@
 of them.
 
 Formal guarantee: no byte of a reply depends on a record or on the ledger. Who proposed terms with a key hears, with
-that key, whether they are open, accepted (for itself, which it may ask by) or refused, and the reason that a person
-gave. With another key it hears that there is a proposal, if it is certified as the learner that the terms name, and
-nothing otherwise.
+that key, whether they are open, accepted (for itself; also after their budget was closed, which only the ledger knows)
+or refused, and the reason that a person gave. Who may ask by terms hears that they are accepted, whoever proposed them.
+A new key that is certified as the learner takes the place of the earlier one while the terms are open; later it hears
+that there is a proposal. Of others' proposals it is told no more than that the inbox is full, or that too many call.
 """
+
+import threading
 
 from parley.errors import Malformed, Refusal, Unavailable, UnknownTerms
 from parley.network.exchange.messages import write_refusal
@@ -13,8 +16,8 @@ from parley.network.exchange.proposal_messages import ProposalState, read_propos
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.inbox import Inbox, Proposal, now, parties
 from parley.network.serving.log import Log
+from parley.network.serving.patience import Patience
 from parley.network.serving.replies import caller_facts, loggable
-from parley.network.serving.server import HungUp
 
 UNKNOWN = "no such terms were proposed to this owner with this key"
 TROUBLE = "the owner cannot take proposals at the moment; propose the same terms again"
@@ -25,14 +28,15 @@ class ProposalService:
 
     def __init__(self, owner: str, inbox: Inbox, acceptances: Acceptances, log: Log) -> None:
         self._owner, self._inbox, self._acceptances, self._log = owner, inbox, acceptances, log
+        self._patience, self._reading = Patience(), threading.Lock()
 
-    def propose(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
+    def propose(self, content: bytes, caller: Caller) -> bytes:
         """What became of the terms in this message, which are kept if they are new; or a refusal."""
         try:
             terms_hash, text = read_proposal(content)
             if text:
                 self._keep(terms_hash, text, caller)
-            return write_state(self._owner, terms_hash, self._state(terms_hash, caller))
+            return write_state(self._owner, terms_hash, self._told(terms_hash, caller))
         except Refusal as refusal:
             self._log.rate_limited("proposal-refused", code=refusal.code, **caller_facts(caller))
             return write_refusal(refusal)
@@ -41,23 +45,46 @@ class ProposalService:
             return write_refusal(Unavailable(TROUBLE))
 
     def _keep(self, terms_hash: str, text: str, caller: Caller) -> None:
-        learner, owners = parties(text)
-        if learner not in caller.names or caller.fingerprint is None:
-            raise Malformed("proposal: expected terms that name the one who proposes them as the learner")
-        if self._owner not in owners:
-            raise Malformed("proposal: expected terms that name this owner")
-        proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint, now())
+        earlier = self._inbox.get(terms_hash)
+        if earlier is None or not {*earlier.names} & {*caller.names}:  # others' proposals are as if they were not there
+            self._inbox.require_room(caller.names)
+        if earlier is None or earlier.fingerprint != caller.fingerprint:
+            self._require_parties(text, caller)
+        proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint or "", now(), None, caller.certificate)
         kept = self._inbox.add(proposal)
         if kept is proposal:
             self._log("proposal", terms=terms_hash, **caller_facts(caller))
-        elif kept.fingerprint != caller.fingerprint:
+        elif kept.fingerprint != caller.fingerprint and not self._admits(terms_hash, caller):
             raise Refusal("these terms were proposed with another key of this learner; ask the owner's people")
 
-    def _state(self, terms_hash: str, caller: Caller) -> ProposalState:
+    def _require_parties(self, text: str, caller: Caller) -> None:
+        """Refuse a text that names others than the caller as the learner, or not this owner; one is read at a time, and
+        who was refused often has to wait."""
+        with self._reading:
+            self._patience.require(caller)
+            try:
+                learner, owners = parties(text)
+                if learner not in caller.names or caller.fingerprint is None:
+                    raise Malformed("proposal: expected terms that name the one who proposes them as the learner")
+                if self._owner not in owners:
+                    raise Malformed("proposal: expected terms that name this owner")
+            except Malformed:
+                self._patience.refused(caller)
+                raise
+
+    def _told(self, terms_hash: str, caller: Caller) -> ProposalState:
+        """What this caller is told became of the terms."""
+        if self._admits(terms_hash, caller):
+            return ProposalState("accepted")
         proposal = self._inbox.get(terms_hash)
         if proposal is None or proposal.fingerprint != caller.fingerprint:
             raise UnknownTerms(UNKNOWN)
         acceptance = self._acceptances.get(terms_hash)
-        if acceptance is not None and (acceptance.admits(caller) or acceptance.peer is not None):
+        if acceptance is not None and acceptance.peer is not None:
             return ProposalState("accepted")
         return ProposalState("open") if proposal.refused is None else ProposalState("refused", proposal.refused)
+
+    def _admits(self, terms_hash: str, caller: Caller) -> bool:
+        """Whether the caller may ask by these terms."""
+        acceptance = self._acceptances.get(terms_hash)
+        return acceptance is not None and acceptance.admits(caller)

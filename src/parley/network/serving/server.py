@@ -14,12 +14,13 @@ from cryptography import x509
 
 from parley.errors import ExchangeError
 from parley.network.exchange.messages import LARGEST_MESSAGE
+from parley.network.exchange.proposal_messages import LARGEST
 from parley.network.identity.certificates import fingerprint, names
 from parley.network.identity.revocation import Revocations
 from parley.network.serving import health
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.call_slots import CallSlots
-from parley.network.serving.connections import Connections, grpc_address
+from parley.network.serving.connections import Address, Connections, grpc_address
 from parley.network.serving.daemon_lock import require_free_socket
 from parley.network.serving.log import Log
 from parley.network.serving.network import Network
@@ -48,7 +49,6 @@ OPTIONS = (
 )
 
 INSIDE = "127.0.0.1:0"  # where gRPC listens for the front alone
-MEMBERS = Caller()  # holds the calls that everybody certified may make: they share the places of one caller
 
 HungUp = Callable[[], bool]  # whether the caller has hung up
 Work = Callable[[bytes, Caller, HungUp], bytes]
@@ -121,26 +121,31 @@ def _register(
     """Register the methods: every call is led to the service, once it is known who calls."""
     service, slots = endpoint.service, endpoint.slots
 
+    def content(sent: Iterator[bytes], context: Any, place: Address, public: bool, member: bool) -> bytes:
+        def read() -> bytes:
+            return slots.message(sent, context)
+
+        if connections is None or public:
+            return read()
+        return connections.member_message(place, read, LARGEST) if member else connections.message(place, read)
+
     def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False, member: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
-            holder, place = MEMBERS if member else who, grpc_address(context.peer())
+            place = grpc_address(context.peer())
             if connections is not None:
                 connections.assign(place, who)
-            if not slots.acquire(holder):
-                endpoint.log.rate_limited("too-many-calls", caller=",".join(who.names), peer=who.peer)
+            if not slots.acquire(who, shared=member):
+                held = {"held_by": slots.sharers()} if member else {}
+                endpoint.log.rate_limited("too-many-calls", caller=",".join(who.names), peer=who.peer, **held)
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
             try:
                 refusal = None if public or member else service.rejection(who)
                 if refusal is not None:
                     return refusal
-                if connections is None or public:
-                    content = slots.message(sent, context)
-                else:
-                    content = connections.message(place, lambda: slots.message(sent, context), expected=not member)
-                return work(content, who, context)
+                return work(content(sent, context, place, public, member), who, context)
             finally:
-                slots.release(holder)
+                slots.release(who, shared=member)
 
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it
         # ever does.
@@ -204,5 +209,5 @@ def _caller(pem: bytes) -> tuple[x509.Certificate, float, Caller]:
     return (
         certificate,
         certificate.not_valid_after_utc.timestamp(),
-        Caller(tuple(names(certificate)), fingerprint(certificate)),
+        Caller(tuple(names(certificate)), fingerprint(certificate), certificate=pem.decode("ascii")),
     )
