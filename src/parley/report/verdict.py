@@ -50,7 +50,8 @@ def headline(verdict: Verdict) -> str:
     """Which model serves this owner's own rows best, how sure that is, and on how little it rests."""
     best = min(MODELS, key=lambda name: verdict.costs[name].mean)
     own = "its own model" if verdict.alone_model == "linear" else f"{verdict.alone_model} of its own rows"
-    words = {"together": "the joint model", "alone": own, "personal": "its personal model"}
+    joint = "what was refined from the joint model" if verdict.refined else "the joint model"
+    words = {"together": joint, "alone": own, "personal": "its personal model"}
     gain = verdict.personal_gain
     if verdict.one_class:
         said = (

@@ -8,6 +8,7 @@ from samples import class_table, make_terms, regression_table
 import parley
 from parley.errors import ModelError
 from parley.learning.outcome import boosting, correction
+from parley.learning.outcome.model import make_model
 from parley.learning.outcome.personal import refine
 from parley.learning.outcome.verdict import Estimate, score
 from parley.report import verdict as words
@@ -114,6 +115,10 @@ def test_alone_an_owner_has_trees_where_its_rows_show_them_ahead(kind, monkeypat
         assert own.trees_ is not None
         assert personal.cost_together < 0.5 * verdict.cost_together
         assert abs(personal.gain) < 0.1 * verdict.cost_together  # beside a ridge alone it would be most of that
+        setup = owner.prepare(terms).setup
+        nobody = make_model(setup.preparation, np.zeros(setup.parameters), terms.hash, released=False)
+        judged = score(terms, owner, refine(nobody, terms, owner)[0])
+        assert judged.gain == judged.personal_gain.mean == 0  # who joined nobody has gained nothing
 
 
 def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use():

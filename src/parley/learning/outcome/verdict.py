@@ -12,9 +12,9 @@ from parley.data import Design
 from parley.errors import ModelError
 from parley.learning.outcome.correction import JOINT, with_trees
 from parley.learning.outcome.metrics import Metrics, task_metrics
-from parley.learning.outcome.model import JointModel
+from parley.learning.outcome.model import JointModel, make_model
 from parley.learning.outcome.own_trees import own_trees, plain_columns, tree_design, tree_rows
-from parley.learning.outcome.personal import own_and_personal
+from parley.learning.outcome.personal import own_and_personal, refine
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Owner
 from parley.terms import Terms
@@ -75,7 +75,8 @@ class Verdict:
     # whether the owner's training rows show a single class, so that alone it can tell nothing apart
     one_class: bool = False
     joint_share: float = 1.0  # of the personal model: of what was pulled towards the joint one
-    alone_model: Literal["linear", "boosted trees"] = "linear"
+    alone_model: Literal["linear", "boosted trees", "ridge and trees"] = "linear"
+    refined: bool = False  # whether what is called together and personal is a personal model with trees, from `refine`
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
     # of one answer for everybody, the best for the owner's training rows: its mean, or the share of a class; None where
     # an answer is several numbers
@@ -130,8 +131,8 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     """Score the joint model of these terms on the rows that this owner held out, beside what it can make of its own
     rows without noise: a model alone, a ridge or boosted trees where own rows show them ahead, and a personal one
     that starts from the joint model, by a ridge alone (`refine` adds trees). A personal model that has trees is scored
-    in the place of the joint one, and is not corrected again: what trees do is no credit to joining, since the model
-    alone has them too.
+    in the place of the joint one, and is not corrected again. Beside it, the model alone is what the same correction
+    makes of no model at all: what own rows do by themselves is no credit to joining.
 
     Formal guarantee: none. It is for the owner's own eyes.
 
@@ -184,9 +185,12 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     trees = own_trees(owner, agreement, own)
     if trees is not None:
         said["alone"] = tree_design(trees, *tree_rows(owner, agreement))
-    if model.trees_ is not None:
+    refined = model.trees_ is not None
+    if refined:
         columns = plain_columns(owner, agreement)[1]
-        said["together"] = said["personal"] = with_trees(held_out, columns, model.theta_, model.trees_)
+        said["together"] = said["personal"] = _said(held_out, columns, model)
+        unjoined = make_model(preparation, np.zeros_like(model.theta_), terms.hash, released=False)
+        said["alone"] = _said(held_out, columns, refine(unjoined, terms, owner)[0])
     losses = {name: objective.record_losses(*each) * preparation.target_scale**2 for name, each in said.items()}
     train = agreement.tables.train.in_memory().targeted()
     same = _same_for_all(objective, train, held_out) if preparation.model.predicts in ONE_NUMBER else None
@@ -200,11 +204,17 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         personal_gain=Estimate.of(losses["alone"] - losses["personal"]),
         one_class=preparation.model.classifies and _one_class(train),
         joint_share=personal.shares[JOINT],
-        alone_model="linear" if trees is None else "boosted trees",
+        alone_model="ridge and trees" if refined else "linear" if trees is None else "boosted trees",
+        refined=refined,
         target_words=preparation.target_words,
         same_for_all=None if same is None else Estimate.of(same * preparation.target_scale**2),
         target_range=None if preparation.model.classifies else terms.model.bounds.get(terms.model.target),
     )
+
+
+def _said(rows: Design, columns: Floats, model: JointModel) -> tuple[Design, Floats]:
+    """(rows, parameters) that have the margins of a model that may have trees."""
+    return (rows, model.theta_) if model.trees_ is None else with_trees(rows, columns, model.theta_, model.trees_)
 
 
 def _same_for_all(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
