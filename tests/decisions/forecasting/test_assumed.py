@@ -83,7 +83,7 @@ def test_the_interval_covers_rows_in_a_corner_of_their_declared_range(monkeypatc
 def test_it_says_what_it_assumes_and_forecasts_no_metric():
     said = forecast(terms(), resamples=5)
     assert said.coverage == "any relation to the target"
-    assert any("nobody knows how strong the relation" in warning for warning in said.warnings)
+    assert any("nobody knows how they go together" in warning for warning in said.warnings)
     assert said.metrics == {}
 
 

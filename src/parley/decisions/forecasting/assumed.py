@@ -1,8 +1,9 @@
 """A pilot without a public sample: rows drawn from scales that owners released or from ranges that were declared, with
 a relation to the target that is only assumed.
 
-Released scales say how each column is spread and nothing of how columns go together. So columns are drawn
-independently, and the relation is drawn too: from one that explains next to nothing to one that explains nearly all.
+Released scales say how each column is spread and nothing of how columns go together. So that is drawn, from columns
+that have nothing in common to columns that follow one quantity, and the relation to the target too: from one that
+explains next to nothing to one that explains nearly all.
 A declared range says even less: values may fill it or lie together in a corner of it, where the column hardly differs
 from a constant and much noise comes into the model. So which part is filled is drawn as well. The interval is the hull
 of all of them.
@@ -24,9 +25,10 @@ from parley.validate import Floats
 
 STRENGTHS = (0.02, 0.1, 0.3, 0.6, 0.9)  # shares of the target's variance that the columns may explain
 USUAL = 0.3
-SPREADS = (0.25, 1.0)  # of a column of which the range alone is known, in quarters of that range
+SPREADS = (0.25, 1.0)  # of columns of which the range alone is known, in quarters of that range
 USUAL_SPREAD = 0.5
 HALF_RANGE = 2.0  # in the same unit
+CORRELATED = 0.9  # largest correlation between columns of numbers
 ROWS, ROWS_A_COLUMN, MOST_ROWS = 2000, 60, 20_000
 GAPS = 0.05  # share of missing cells, where they are filled: released with noise, and not in the terms
 MOST_SPREAD, MOST_COUNTED = 1.5, 1e15  # of logarithms of rates; of expected counts, as far as they can be drawn
@@ -34,9 +36,9 @@ LOST = 0.1  # share of subjects that are not watched to the end
 LOGISTIC = np.pi / np.sqrt(3)  # standard deviation of the noise whose sign is a logistic class
 
 SENTENCE = (
-    "there is no public sample: columns are drawn independently from the released scales, and nobody knows how "
-    f"strong the relation to the target is; the forecast assumes that it explains {USUAL:.0%}, the interval covers "
-    f"{STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}"
+    "there is no public sample: columns are drawn from the released scales, and nobody knows how they go together or "
+    f"how strong the relation to the target is; the forecast assumes that they have nothing in common and explain "
+    f"{USUAL:.0%}, the interval covers correlations up to {CORRELATED:g} and {STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}"
 )
 RANGES = (
     "of {columns} the declared range alone is known: the forecast assumes that values spread over half of it, the "
@@ -57,7 +59,7 @@ class AssumedSample(Sample):
     @classmethod
     def of(cls, setup: Setup) -> "AssumedSample":
         """The rows that the terms' own scales suggest."""
-        return cls(_draw(setup.preparation, USUAL, 0, usual=True).for_studies(), preparation=setup.preparation)
+        return cls(_draw(setup.preparation, USUAL, 0).for_studies(), preparation=setup.preparation)
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return min(forecast, float(others.min())), max(forecast, float(others.max()))
@@ -73,9 +75,16 @@ class AssumedSample(Sample):
         return [RANGES.format(columns=", ".join(columns[:NAMED]) + more)] if columns else []
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """Every strength, a few relations of each."""
-        seeds = rng.integers(2**31, size=max(1, min(count // len(STRENGTHS), 4))).tolist()
-        drawn = [_draw(self.preparation, strength, seed) for strength in STRENGTHS for seed in seeds]
+        """Every strength, with columns at both ends of what they may be: the worst, the best, and between."""
+        low, high = SPREADS
+        ends = [(low, CORRELATED), (high, 0.0), (low, 0.0), (high, CORRELATED)]
+        few = ends[: max(1, min(count // len(STRENGTHS), len(ends)))]
+        seeds = rng.integers(2**31, size=len(few)).tolist()
+        drawn = [
+            _draw(self.preparation, strength, seed, *end)
+            for strength in STRENGTHS
+            for seed, end in zip(seeds, few, strict=True)
+        ]
         return [AssumedSample(design.for_studies(), preparation=self.preparation) for design in drawn]
 
 
@@ -88,25 +97,25 @@ def range_alone(model: Model, column: str) -> bool:
     return bool(np.allclose((model.centres.get(column, 0.0), model.scales[column]), of_range, rtol=1e-5))
 
 
-def _spread(model: Model, column: str, usual: bool, rng: np.random.Generator) -> tuple[float, float]:
+def _spread(model: Model, column: str, spread: float, rng: np.random.Generator) -> tuple[float, float]:
     """(centre, deviation) of a scaled column, in units of its scale."""
     if not range_alone(model, column):
         return 0.0, 1.0
-    low, high = np.log(SPREADS)
-    spread = USUAL_SPREAD if usual else float(np.exp(rng.uniform(low, high)))
     return float(rng.uniform(-1, 1)) * HALF_RANGE * (1 - spread), spread
 
 
-def _draw(preparation: Preparation, strength: float, seed: int, usual: bool = False) -> Design:
-    """Prepared rows: numbers of mean 0 and deviation 1 as their scales make them, or in some part of their range, which
-    is the usual one or any; names as often as each other."""
+def _draw(
+    preparation: Preparation, strength: float, seed: int, spread: float = USUAL_SPREAD, correlated: float = 0.0
+) -> Design:
+    """Prepared rows: numbers of mean 0 and deviation 1 as their scales make them, or somewhere in their range, so
+    spread; names as often as each other."""
     rng = np.random.default_rng([seed, round(100 * strength)])
     rows = min(max(ROWS, ROWS_A_COLUMN * preparation.width), MOST_ROWS)
-    X = _features(preparation, rows, usual, rng)
+    X = _features(preparation, rows, spread, correlated, rng)
     away = X - X.mean(axis=0)
-    spread = away.std(axis=0)
-    varies = spread > 0
-    standard = away[:, varies] / spread[varies]
+    deviations = away.std(axis=0)
+    varies = deviations > 0
+    standard = away[:, varies] / deviations[varies]
     if not standard.size:
         raise DataError("a forecast without a public sample needs a column that varies within its bounds")
     explained, rest = np.sqrt(strength), np.sqrt(1 - strength)
@@ -120,7 +129,7 @@ def _draw(preparation: Preparation, strength: float, seed: int, usual: bool = Fa
         low, high = preparation.target_interval
         centre, scale = (low + high) / 2, (high - low) / 4
         if model.target in model.scales:
-            centre, scale = _spread(model, model.target, usual, rng)
+            centre, scale = _spread(model, model.target, spread, rng)
         y = np.clip(centre + scale * (explained * relation() + rest * rng.standard_normal(rows)), low, high)
     elif model.predicts == "count":
         return _counts(preparation, X, relation(), strength, rng)
@@ -156,9 +165,12 @@ def _lifetimes(periods: int, relation: Floats, rng: np.random.Generator) -> Floa
     return np.where(first < lost, 2.0 * first + 1, 2.0 * np.minimum(first, lost))
 
 
-def _features(preparation: Preparation, rows: int, usual: bool, rng: np.random.Generator) -> Floats:
+def _features(
+    preparation: Preparation, rows: int, spread: float, correlated: float, rng: np.random.Generator
+) -> Floats:
     columns: list[Floats] = []
     low, high = preparation.prepared_bounds
+    common = rng.standard_normal(rows)
     for encoding in preparation.encodings:
         gaps = rng.random(rows) < (GAPS if encoding.fills else 0.0)
         drawn = encoding.drawn(gaps, rng)
@@ -174,8 +186,9 @@ def _features(preparation: Preparation, rows: int, usual: bool, rng: np.random.G
                 "(parley scales), or a pilot"
             )
         if scaled:
-            centre, spread = _spread(preparation.model, encoding.column, usual, rng)
-            numbers = centre + spread * rng.standard_normal(rows)
+            centre, deviation = _spread(preparation.model, encoding.column, spread, rng)
+            alike = rng.choice([-1.0, 1.0]) * np.sqrt(correlated) * common
+            numbers = centre + deviation * (alike + np.sqrt(1 - correlated) * rng.standard_normal(rows))
         else:
             numbers = rng.uniform(*ends, rows)
         columns.append(np.clip(np.where(gaps, 0.0, numbers), *ends))
