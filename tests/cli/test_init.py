@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -311,6 +312,9 @@ def test_every_kind_that_init_offers_becomes_terms(files, kind, known):
     )
     made = draft(tables(files), wishes)
     assert (made.terms.model.kind, made.terms.privacy.scale_epsilon) == (kind, None)
+    assert made.terms.model.missing == "fill"
+    refusing = draft(tables(files), replace(wishes, missing="refuse")).terms.model
+    assert refusing.missing == "refuse"
     assert made.terms.title.endswith("learned by north-clinic and south")
 
 
@@ -326,6 +330,7 @@ def test_every_kind_that_init_offers_becomes_terms(files, kind, known):
         (("--target", "outcom"), DataError, "column 'outcom' is missing; did you mean 'outcome'"),
         (("--target", "outcome"), SettingError, "--kind: without a public sample nobody looks what 'outcome' is"),
         (("--target", "outcome", "--kind", "tree"), SettingError, "--kind tree: expected one of linear-regression"),
+        (("--target", "outcome", "--missing", "drop"), SettingError, "--missing: expected fill or refuse"),
         (("--target", "outcome", "--bounds", "age=1"), SettingError, "expected COLUMN=LOW,HIGH"),
         (
             ("--target", "outcome", "--bounds", "agee=1,2"),

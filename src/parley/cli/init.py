@@ -113,6 +113,14 @@ def init_command(
             "whatever public rows say.",
         ),
     ] = "best",
+    missing: Annotated[
+        str,
+        typer.Option(
+            metavar="WAY",
+            help="What cells without a value become: fill (a column for each feature says where; it takes noise), or "
+            "refuse, where no table has any.",
+        ),
+    ] = "fill",
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
         float | None,
@@ -175,6 +183,7 @@ def init_command(
         bounds=dict(_ends(each) for each in bounds or ()),
         categories=dict(_names(each) for each in categories or ()),
         positive=positive,
+        missing=_missing(missing),
         holdout=holdout,
         score_epsilon=score_epsilon,
         columns=wanted_columns(columns),
@@ -287,6 +296,12 @@ def _asked(question: str, given: float | None, usual: float, quiet: bool) -> flo
 def _names(text: str) -> tuple[str, tuple[str, ...]]:
     column, _, listed = text.partition("=")
     return column.strip(), words(listed)
+
+
+def _missing(way: str) -> str:
+    if way not in ("fill", "refuse"):
+        raise SettingError(f"--missing: expected fill or refuse; got {way!r}")
+    return way
 
 
 def _ends(text: str) -> tuple[str, Any]:

@@ -19,6 +19,7 @@ METHODS = {
     "pilot-run": "the algorithm itself, run on the pilot with the owners' noise",
 }
 CAVEAT = "Once trained, each owner judges the model on its own held-out rows: parley score MODEL TERMS --owner NAME."
+DIVERGED = 100  # relative fitness beyond which a model is of no use, however far beyond
 NAMED = 6  # owners in a sentence
 PLAN = "The same budgets, spent otherwise"
 
@@ -149,7 +150,8 @@ def plan_rows(proposal: Proposal) -> list[list[str]]:
     rows = [["choice", "rounds", "step", "clip", "ψ", "against as written"]]
     for choice in proposal.choices:
         fitness = choice.relative_fitness if math.isfinite(choice.relative_fitness) else None
-        settings = [number(choice.step), number(choice.clip), number(fitness)]
+        shown = f"> {DIVERGED:,}" if fitness is not None and fitness > DIVERGED else number(fitness)
+        settings = [number(choice.step), number(choice.clip), shown]
         rows.append([choice.label, str(choice.horizon), *settings, _against(written, choice.relative_fitness)])
     return rows
 
@@ -160,6 +162,8 @@ def _against(written: float, fitness: float) -> str:
         return "no forecast"
     if not math.isfinite(written) or not fitness > 0:
         return "better"
+    if fitness > DIVERGED:
+        return "diverges"
     return (
         f"{written / fitness:.3g} x better"
         if written >= fitness

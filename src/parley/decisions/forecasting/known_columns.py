@@ -57,6 +57,7 @@ class Wishes:
     holdout: float = 0.2
     score_epsilon: float | None = None
     columns: Wanted = "best"
+    missing: str = "fill"  # or "refuse": no cell is missing, and no column says so
     title: str = ""
     target_read: bool = False  # whether private files were looked at for whether the target holds numbers or names
 
@@ -211,7 +212,7 @@ class KnownColumns:
             "target": wishes.target,
             "features": features,
             "coding": "one-hot",
-            "missing": "fill",
+            "missing": wishes.missing,
         }
         content |= {} if positive is None else {"positive": positive}
         beside = {"exposure": wishes.exposure, "event": wishes.event, "periods": wishes.periods or None}
@@ -250,7 +251,12 @@ class KnownColumns:
         if positive is not None and len(both := self._listed(wishes.target)) == 2:
             lists[wishes.target] = both
         bounds = {column: self._range_of(column) for column in used if column not in lists}
-        content: dict[str, Any] = {"kind": kind, "target": wishes.target, "features": features, "missing": "fill"}
+        content: dict[str, Any] = {
+            "kind": kind,
+            "target": wishes.target,
+            "features": features,
+            "missing": wishes.missing,
+        }
         content |= {} if positive is None else {"positive": positive}
         content |= {"bounds": bounds} if bounds else {}
         return content | ({"categories": lists} if lists else {}) | {"holdout": wishes.holdout}
