@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from blocks import SHELLS, blocks, in_python, in_shell, lines, understood
+from quick import quick_studies
 from samples import patients
 
 import parley
@@ -30,6 +31,7 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ("horizon = 20", "horizon = 2"),
         ("replicates=5", "replicates=1"),
     ],
+    "two_files.md": [("20_000", "2_000"), ("--replicates 20", "--replicates 2")],
     "stable_noise.md": [("--replicates 200", "--replicates 2")],
 }
 TERMS = """
@@ -61,6 +63,12 @@ value = 1000.0
 privacy_cost = { kind = "linear", weight = 1.0 }
 data = "bank_b.csv"
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with quick_studies():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 from blocks import blocks, in_python, in_shell
+from quick import quick_studies
 
 TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.md"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with quick_studies():
+        yield
 
 
 def test_there_are_four():
