@@ -3,6 +3,8 @@ shown."""
 
 import json
 import re
+import subprocess
+import sys
 import time
 
 import pytest
@@ -269,3 +271,8 @@ def test_every_tab_opens_without_anything_in_the_folder(tmp_path):
         answer = empty.get(tab)
         assert answer.status_code == 200
         assert 'aria-current="page"' in answer.text
+
+
+def test_the_page_opens_before_what_forecasts_need_is_loaded():
+    code = "import sys, parley.studio.server; print({'sklearn', 'pandas', 'scipy', 'grpc'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

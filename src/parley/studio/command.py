@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound
+OPENING = 0.7  # seconds for the page to open before the first forecast takes the processor
 JOBS = ".parley-studio"
 SERVER: dict[str, Any] = {
     "log_level": "critical",  # the guard says what went wrong
@@ -77,7 +78,9 @@ def studio_command(
     address = f"http://{shown}:{found}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
     errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
-    threading.Thread(target=_first_forecast, args=[play], daemon=True).start()
+    warming = threading.Timer(OPENING, _first_forecast, args=[play])
+    warming.daemon = True
+    warming.start()
     with _opened(address, folder / JOBS) if browser else nullcontext():
         uvicorn.Server(uvicorn.Config(app, **SERVER)).run(sockets=[listener])
 

@@ -9,7 +9,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
-from parley.network.exchange.proposal_messages import LARGEST_TEXT
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import Inbox, Proposal, open_inbox
 from parley.report.proposals import inbox_rows, proposal_line
@@ -78,7 +77,7 @@ def one(request: Request) -> Response:
         facts=facts,
         line=proposal_line(facts),
         digits=DIGITS,
-        text=printable(found.proposal.text, LARGEST_TEXT),
+        text=printable(found.proposal.text, len(found.proposal.text)),
         needs=[(key, digest, files[key]) for key, digest in found.proposal.needs.items()],
         meaning=looked.result if looked is not None and looked.state == "done" else None,
         looked=None if looked is None else looked.started,
