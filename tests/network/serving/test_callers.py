@@ -40,7 +40,10 @@ def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
             assert peer.ask(ask(terms, k), 60, 3, 10).statement.answered == k
         waiting = [call for call in calls if not call.done()]
         assert len(waiting) == CALLS_EACH
-        assert {call.code() for call in calls if call.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        codes = {call.code() for call in calls if call.done()}
+        # a connection that has as many streams as it may refuses one more by itself
+        assert grpc.StatusCode.RESOURCE_EXHAUSTED in codes
+        assert codes <= {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE}
         for call in waiting:
             call.cancel()
         over.set()
