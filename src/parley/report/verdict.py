@@ -59,6 +59,8 @@ def headline(verdict: Verdict) -> str:
             f"costs "
         )
         return f"{said}{number(verdict.cost_together)} there.{_few(verdict)}"
+    if gain.low == gain.high == 0:
+        return f"Joining changes nothing for {verdict.owner}'s own rows: the personal model is {own}.{_few(verdict)}"
     sure = "" if gain.low > 0 or gain.high < 0 else ", which may be chance"
     adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
     return (

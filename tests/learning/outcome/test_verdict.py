@@ -119,6 +119,7 @@ def test_alone_an_owner_has_trees_where_its_rows_show_them_ahead(kind, monkeypat
         nobody = make_model(setup.preparation, np.zeros(setup.parameters), terms.hash, released=False)
         judged = score(terms, owner, refine(nobody, terms, owner)[0])
         assert judged.gain == judged.personal_gain.mean == 0  # who joined nobody has gained nothing
+        assert words.headline(judged).startswith("Joining changes nothing for a's own rows")
 
 
 def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use():
