@@ -21,7 +21,7 @@ from parley.audit.attacks.damage import damage
 from parley.audit.attacks.poisoning import backdoor_success, poisoned_run, poisoning_study, with_trigger
 from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.protocol.aggregation.robust import RULES
-from parley.report.poisoning import rule_rows
+from parley.report.words.poisoning import rule_rows
 
 FEATURES = 8
 NAMES = ("north", "south", "east", "west", "liar")

@@ -24,7 +24,7 @@ import numpy as np
 
 from parley.demo.folder import ONE, OWN, write_unions
 from parley.demo.story import foresee, learn
-from parley.report.joined import Chapter
+from parley.report.words.joined import Chapter
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from parley.papers.aarhus2020.digits import load_digits
 from parley.papers.document import Titled
 from parley.papers.options import data_folder
-from parley.report import figures
+from parley.report.figures import picture
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
         for row in part.rows if isinstance(part, Titled) else [[part]]:
             print(f"{row[0]:48}" + "".join(f"{cell:>26}" for cell in row[1:]))
     if options.plot is not None:
-        figures.save(pictures.digits(*shown.drawn), options.plot)
+        picture.save(pictures.digits(*shown.drawn), options.plot)
     require(shown.content["attacks"], {unprotected.name: True, of_owner.name: False, CONTROL: False})
 
 

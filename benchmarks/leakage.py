@@ -20,8 +20,10 @@ from parley.data import Design
 from parley.data.design import summation_slack
 from parley.losses import RecordBound, make
 from parley.privacy.mechanisms import Bounded, FastNoise, Laplace
-from parley.report import figures
-from parley.report.figures import ALONE, EPSILON, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.figures import picture
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.curves import EPSILON
+from parley.report.figures.picture import decorate
 from parley.terms import Model
 from parley.validate import Floats
 
@@ -49,7 +51,7 @@ def main() -> None:
     for place, epsilon in enumerate(EPSILONS):
         print(f"{epsilon:10.3g}" + "".join(f"{errors[place]:36.3g}" for errors in found.values()))
     if options.plot is not None:
-        figures.save(drawn(found), options.plot)
+        picture.save(drawn(found), options.plot)
     wrong = [name for name, errors in found.items() if not errors[-1] < 1e-6 or not errors[1] > 0.5]
     if wrong:
         raise SystemExit(f"not as wanted: {', '.join(wrong)}")

@@ -16,8 +16,9 @@ import parley
 from parley.audit.attacks.membership import Membership, infer_members
 from parley.audit.attacks.shadow import TrainedByTerms, without_privacy
 from parley.losses import make
-from parley.report import figures
-from parley.report.membership import attack_rows, membership_figure, most_area
+from parley.report.figures import picture
+from parley.report.figures.membership_figure import membership_figure
+from parley.report.words.membership import attack_rows, most_area
 
 ROWS, COLUMNS, EPSILON = 200, 50, 1.0
 
@@ -43,7 +44,7 @@ def main() -> None:
         for row in attack_rows(each):
             print("  " + "".join(f"{cell:>26}" for cell in row))
     if options.plot is not None:
-        figures.save(membership_figure(found), options.plot)
+        picture.save(membership_figure(found), options.plot)
     require(*found.values())
 
 

@@ -24,7 +24,9 @@ from matplotlib.ticker import NullFormatter, PercentFormatter
 
 import parley
 from parley.papers.aarhus2020.digits import CLASSES, PIXELS, Digits, load_digits
-from parley.report.figures import ALONE, EPSILON, INK, LIMIT, TOGETHER, decorate, save
+from parley.report.figures.colours import ALONE, INK, LIMIT, TOGETHER
+from parley.report.figures.curves import EPSILON
+from parley.report.figures.picture import decorate, save
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 OWNERS, DELTA = 3, 1e-5

@@ -41,7 +41,8 @@ from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.forecast import Forecast
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.learning.outcome import alone
-from parley.report.figures import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER, save
+from parley.report.figures.colours import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.picture import save
 from parley.validate import Floats
 
 DELTA, PUBLIC = 1e-6, 3000

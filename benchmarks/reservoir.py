@@ -124,7 +124,8 @@ def draw(found: dict[str, dict[str, list[float]]], owners: int, runs: int, file:
     """Errors against epsilon, a panel a series."""
     from matplotlib.figure import Figure
 
-    from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate, save
+    from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
+    from parley.report.figures.picture import decorate, save
 
     figure = Figure(figsize=(9.6, 3.8), layout="constrained", facecolor="white")
     for axes, (name, errors) in zip(figure.subplots(1, len(found)), found.items(), strict=True):

@@ -24,14 +24,17 @@ from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shape
 from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.privacy.adjacency import Adjacency
-from parley.report import audit, figures, forecast_page, game_figures, joined_figure, membership, noise_laws, score_page
-from parley.report import shape_functions as shapes_of_columns
-from parley.report import survival_curves as survival
-from parley.report.joined import Chapter, Joined
-from parley.report.lettering import fonts, relettered, stand_in
-from parley.report.model_costs import model_costs
-from parley.report.owner_gains import OwnerGain, owner_gains
-from parley.report.picture import Picture
+from parley.report.figures import curves, game_figures, joined_figure, noise_laws
+from parley.report.figures import shape_functions as shapes_of_columns
+from parley.report.figures import survival_curves as survival
+from parley.report.figures.audit_figure import audit_figure
+from parley.report.figures.lettering import fonts, relettered, stand_in
+from parley.report.figures.membership_figure import membership_figure, own_figure
+from parley.report.figures.model_costs import model_costs
+from parley.report.figures.owner_gains import OwnerGain, owner_gains
+from parley.report.figures.picture import Picture, save
+from parley.report.pages import forecast_page, score_page
+from parley.report.words.joined import Chapter, Joined
 from parley.tasks.counts.figures import counted
 from parley.tasks.counts.run import CellCount
 from parley.tasks.dynamics.figures import identified
@@ -57,7 +60,7 @@ def names(count: int) -> list[str]:
 
 def fitness(count: int) -> Picture:
     path = 2.0 / np.arange(1, 41)[:, None] * np.random.default_rng(0).lognormal(0.0, 0.4, (40, count))
-    return figures.fitness_path(path, forecast=2.0 / np.arange(1, 41))
+    return curves.fitness_path(path, forecast=2.0 / np.arange(1, 41))
 
 
 def foreseen(_: int) -> Picture:
@@ -66,10 +69,10 @@ def foreseen(_: int) -> Picture:
 
 def tradeoff(_: int) -> Picture:
     rates = np.linspace(0, 1, 101)
-    return figures.error_tradeoff(rates, error_tradeoff(1.0, 1e-6, rates), 1.0, 1e-6)
+    return curves.error_tradeoff(rates, error_tradeoff(1.0, 1e-6, rates), 1.0, 1e-6)
 
 
-def curves(_: int) -> Picture:
+def loss_curves(_: int) -> Picture:
     x, laws = np.linspace(0.1, 8, 60), ((2.0, "one"), (1.95, "one"), (1.9, "many"))
     lines = [
         {"label": f"α = {alpha}", "alpha": alpha, "spread": spread, "x": x, "y": np.exp(-alpha * x) / 2}
@@ -77,7 +80,7 @@ def curves(_: int) -> Picture:
     ]
     scales = [{**line, "x": np.geomspace(0.5, 8, 60), "y": line["alpha"] * 4 / np.geomspace(0.5, 8, 60)}
               for line in lines]  # fmt: skip
-    return figures.privacy_curves([
+    return curves.privacy_curves([
         {"title": "Scale 1", "over": "epsilon", "curves": lines},
         {"title": "δ = 1e-6", "over": "scale", "curves": scales},
     ])  # fmt: skip
@@ -196,7 +199,7 @@ def verdict(_: int) -> Picture:
     rates = np.linspace(0, 1, 101)
     curve = tuple(zip(rates, error_tradeoff(0.8, 0.0, rates), strict=True))
     found = Verdict(STRANGE[0], 1.0, 1e-6, Adjacency.REPLACE_ONE, 0.72, 0.99, 5000, False, STRANGE[0], curve)
-    return audit.audit_figure(found)
+    return audit_figure(found)
 
 
 def _membership() -> Membership:
@@ -211,12 +214,12 @@ def _membership() -> Membership:
 
 
 def members(_: int) -> Picture:
-    return membership.membership_figure({"Without privacy": _membership(), STRANGE[4]: _membership()})
+    return membership_figure({"Without privacy": _membership(), STRANGE[4]: _membership()})
 
 
 def own_members(_: int) -> Picture:
     found: Any = SimpleNamespace(membership=_membership(), owner=STRANGE[0])
-    return membership.own_figure(found)
+    return own_figure(found)
 
 
 def counts(count: int) -> Picture:
@@ -259,7 +262,7 @@ ONE: dict[str, Callable[[int], Picture]] = {
     "forecast": foreseen,
     "equal-owners": equal_owners,
     "error-tradeoff": tradeoff,
-    "privacy-curves": curves,
+    "privacy-curves": loss_curves,
     "audit": verdict,
     "membership": members,
     "own-membership": own_members,
@@ -288,7 +291,7 @@ def hang(folder: Path, only: str = "") -> Path:
     shown = []
     for name, picture in pictures(only):
         for kind in ("png", "svg"):
-            figures.save(picture, folder / f"{name}.{kind}")
+            save(picture, folder / f"{name}.{kind}")
         if cut(picture):
             print(f"{name}: something leaves the paper", file=sys.stderr)  # noqa: T201
         alt = escape(picture.alt)

@@ -11,7 +11,7 @@ from parley.data.cut_points import COARSE, cut
 from parley.errors import DataError, TermsError
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.setup import pin, resolve
-from parley.report.shape_functions import shape_functions
+from parley.report.figures.shape_functions import shape_functions
 
 PAIRS = [["x", "z"], ["name", "x"]]
 

@@ -9,7 +9,8 @@ from parley.audit import Audit, Verdict
 from parley.audit.exact.enumeration import ExactVerdict
 from parley.audit.exact.pair_search import Searched
 from parley.privacy.adjacency import Adjacency
-from parley.report import audit as words
+from parley.report.pages.audit_page import audit_page
+from parley.report.words import audit as words
 from parley.terms import Terms
 
 CURVE = ((1.0, 0.0), (0.5, 0.4), (0.0, 1.0))
@@ -35,7 +36,7 @@ def terms():
 
 
 def test_the_page_says_what_was_tried_and_learned_and_where_it_ends(audit, terms):
-    page = words.audit_page(audit, terms)
+    page = audit_page(audit, terms)
     for part in ("0.723", "5,000", "caught; on noise for 2 times the budget: not", "add up to at least 0.537", "<svg"):
         assert part in page
     for part in ("replace-one", "no record of anybody was read", "proves nothing", "12 seconds"):
@@ -55,7 +56,7 @@ def test_an_exact_law_needs_no_confidence(audit, terms):
     broken = replace(audit, exact=(replace(EXACT, epsilon=0.2),))
     assert words.headline(broken) == "Broken: an answer of a tells more than is claimed, by its exact law."
     assert not broken.to_json()["exact"][0]["holds"]
-    assert "Without any chance" not in words.audit_page(replace(audit, exact=()), terms)
+    assert "Without any chance" not in audit_page(replace(audit, exact=()), terms)
 
 
 def test_a_pair_that_a_search_found_is_said(audit, terms):
@@ -66,7 +67,7 @@ def test_a_pair_that_a_search_found_is_said(audit, terms):
         ["gradient", "as they are", "200", "98.76 %", "yes"],
         ["gradient", "ARMV8", "200", "50.00 %", "yes"],
     ]
-    page = words.audit_page(searched, terms)
+    page = audit_page(searched, terms)
     assert "400 pairs of small tables" in page
     assert "CSV of 5 records" in page
     broken = replace(audit, search=(replace(found, share=math.inf),))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from parley.report.lettering import NUMBERED
-from parley.report.owner_gains import OwnerGain, owner_gains
-from parley.report.picture import Picture, alt_text, save, svg
+from parley.report.figures.lettering import NUMBERED
+from parley.report.figures.owner_gains import OwnerGain, owner_gains
+from parley.report.figures.picture import Picture, alt_text, save, svg
 
 ROOT = Path(__file__).parents[2]
 TITLE = "Better for some"
@@ -32,7 +32,7 @@ def gallery():
 def figure_functions():
     """The public functions of the package that return a picture."""
     for path in (ROOT / "src" / "parley").rglob("*.py"):
-        if path.parent.name in ("report", "decisions") or path.name.endswith("figures.py"):
+        if path.parent.name in ("figures", "pages", "decisions") or path.name.endswith("figures.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 returns = getattr(node, "returns", None)
                 if isinstance(returns, ast.Name) and returns.id == "Picture" and not node.name.startswith("_"):

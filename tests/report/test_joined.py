@@ -5,7 +5,8 @@ from matplotlib.collections import PathCollection
 
 from parley.decisions.forecasting.joining import Interval
 from parley.learning.outcome.verdict import Estimate
-from parley.report.joined import (
+from parley.report.figures.joined_figure import joined_owners
+from parley.report.words.joined import (
     Chapter,
     Joined,
     bargain,
@@ -18,7 +19,6 @@ from parley.report.joined import (
     verdict,
     without_anybody,
 )
-from parley.report.joined_figure import joined_owners
 
 
 def owner(name, records, foreseen, gain, price=0.05, held_out=(0.0, -1.0, 1.0)):

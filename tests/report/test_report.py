@@ -8,14 +8,14 @@ from parley.decisions.forecasting import Choice, Proposal
 from parley.decisions.forecasting.baselines import Baselines
 from parley.errors import SettingError
 from parley.numerals import number, percent
-from parley.report import figures, game_figures
-from parley.report.forecast import plan_rows
-from parley.report.page import Section, page
+from parley.report.figures import curves, game_figures, picture
+from parley.report.pages.page import Section, page
+from parley.report.words.forecast import plan_rows
 
 
 def test_the_fitness_path_shows_median_and_quartiles():
     path = np.random.default_rng(0).lognormal(size=(20, 50))
-    axes = figures.fitness_path(path).axes[0]
+    axes = curves.fitness_path(path).axes[0]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), np.median(path, axis=1))
     assert axes.get_yscale() == "log"
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
@@ -49,12 +49,12 @@ def test_a_bound_is_rounded_to_the_side_on_which_it_holds(digits):
 
 
 def test_one_run_has_no_band():
-    assert not figures.fitness_path(np.ones((5, 1))).axes[0].collections
+    assert not curves.fitness_path(np.ones((5, 1))).axes[0].collections
 
 
 def test_files_of_an_unknown_kind_are_refused(tmp_path):
     with pytest.raises(SettingError, match=r"\.png, \.svg, \.pdf"):
-        figures.save(figures.fitness_path(np.ones((5, 1))), tmp_path / "f.doc")
+        picture.save(curves.fitness_path(np.ones((5, 1))), tmp_path / "f.doc")
 
 
 def test_a_page_escapes_what_it_is_given():
@@ -72,7 +72,7 @@ def test_numbers_read_well():
 def test_one_round_is_drawn_as_a_dot():
     """A line through one point shows nothing."""
     for path in (np.array([[0.3]]), np.array([[0.2, 0.3, 0.5]])):
-        axes = figures.fitness_path(path, forecast=np.array([0.25])).axes[0]
+        axes = curves.fitness_path(path, forecast=np.array([0.25])).axes[0]
         shown = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
         assert [line.get_ydata().tolist() for line in shown if line.get_label() in ("this run", "median")] == [[0.3]]
         low, high = axes.get_xlim()

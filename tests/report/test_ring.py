@@ -5,7 +5,7 @@ from dataclasses import replace
 from samples import make_terms, regression_table
 
 import parley
-from parley.report.training import ring_line, ring_rows
+from parley.report.words.training import ring_line, ring_rows
 
 
 def outcome(**overrides):

@@ -7,7 +7,7 @@ import pytest
 import parley
 from parley.errors import SettingError
 from parley.report import figure, summary
-from parley.report.gains_figure import owners_gains
+from parley.report.figures.gains_figure import owners_gains
 
 STAKES = {"value": 1000.0, "privacy_cost": {"kind": "linear", "weight": 1.0}}
 

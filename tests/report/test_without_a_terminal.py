@@ -23,7 +23,8 @@ from parley.owner.warnings import public_digest
 from parley.decisions.games.negotiate import negotiate
 from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
-from parley.report import forecast, joined_page, negotiation, training, verdict
+from parley.report.words import forecast, negotiation, training, verdict
+from parley.report.pages import joined_page
 from parley.privacy.accounting.curve_panels import panel_curves
 from parley.network.serving import offer, opening
 from parley.terms import write_terms

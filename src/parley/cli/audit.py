@@ -117,9 +117,11 @@ def audit_command(
             "--terms, --data, --population, --models, --largest: expected a model to audit, these belong to one"
         )
     from parley.audit import audit_terms
-    from parley.report import audit as words
-    from parley.report import figures
-    from parley.report.host_audit import host_rows
+    from parley.report.figures import picture
+    from parley.report.figures.audit_figure import audit_figure
+    from parley.report.pages.audit_page import audit_page
+    from parley.report.words import audit as words
+    from parley.report.words.host_audit import host_rows
 
     terms = load_terms(terms_file)
     options = ServedOptions(served, owner, tables, program, at)
@@ -133,13 +135,13 @@ def audit_command(
     for file in (plot, report):
         require_folder(file)
     if plot is not None:
-        figures.require_figure_name(plot)
+        picture.require_figure_name(plot)
     with progress_bar("looking for a canary") as progress:
         audit = audit_terms(terms, runs, seed, progress=progress, says=progress.says, tries=tries)
     if plot is not None:
-        figures.save(words.audit_figure(audit.verdicts[0]), plot)
+        picture.save(audit_figure(audit.verdicts[0]), plot)
     if report is not None:
-        report.write_text(words.audit_page(audit, terms), encoding="utf-8")
+        report.write_text(audit_page(audit, terms), encoding="utf-8")
     if as_json:
         print_json(audit.to_json(), inside=False)
     else:
@@ -180,13 +182,14 @@ def require_of_a_model(
 def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) -> None:
     """Print what owners that lie can do by these terms, and write its page."""
     from parley.audit.attacks.damage import damage
-    from parley.report import poisoning as words
+    from parley.report.pages.poisoning_page import poisoning_page
+    from parley.report.words import poisoning as words
 
     require_folder(report)
     with progress_bar("lying"):
         found = damage(terms, seed)
     if report is not None:
-        report.write_text(words.poisoning_page(found, terms), encoding="utf-8")
+        report.write_text(poisoning_page(found, terms), encoding="utf-8")
     if as_json:
         print_json(found.to_json(), inside=False)
         return

@@ -37,13 +37,15 @@ def audit_model_file(
     from parley.data import read_table
     from parley.learning.outcome import load_model
     from parley.learning.owners import table_of
-    from parley.report import figures
-    from parley.report import membership as words
+    from parley.report.figures import picture
+    from parley.report.figures.membership_figure import own_figure
+    from parley.report.pages.membership_page import membership_page
+    from parley.report.words import membership as words
 
     for file in (plot, report):
         require_folder(file)
     if plot is not None:
-        figures.require_figure_name(plot)
+        picture.require_figure_name(plot)
     model = load_model(model_file)
     terms = None if terms_file is None else load_terms(terms_file)
     if terms is not None:
@@ -60,9 +62,9 @@ def audit_model_file(
     with progress_bar("shadow models") as progress:
         audit = audit_model(model, members, others, terms, owner, models, seed, progress, largest or LARGEST)
     if plot is not None:
-        figures.save(words.own_figure(audit), plot)
+        picture.save(own_figure(audit), plot)
     if report is not None:
-        report.write_text(words.membership_page(audit), encoding="utf-8")
+        report.write_text(membership_page(audit), encoding="utf-8")
     if as_json:
         print_json(audit.to_json(), inside=True)
         return audit.holds

@@ -78,9 +78,9 @@ def explain(
     content = explanation(epsilon, delta, 0.5 if prior is None else prior, among)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
-        from parley.report import figures  # a library that takes its time
+        from parley.report.figures import curves, picture  # a library that takes its time
 
-        figures.save(figures.error_tradeoff(rates, error_tradeoff(epsilon, delta, rates), epsilon, delta), plot)
+        picture.save(curves.error_tradeoff(rates, error_tradeoff(epsilon, delta, rates), epsilon, delta), plot)
     if as_json:
         print_json(content, inside=False)
         return

@@ -28,9 +28,9 @@ def curve_command(
 
     require_folder(plot)
     if plot is not None:
-        from parley.report import figures  # a library that takes its time
+        from parley.report.figures import curves, picture  # a library that takes its time
 
-        figures.require_figure_name(plot)
+        picture.require_figure_name(plot)
     if figure is not None and figure not in FIGURES:
         raise SettingError(f"figure = {figure!r}: expected one of {', '.join(FIGURES)}")
     own = Panel(
@@ -43,7 +43,7 @@ def curve_command(
             progress(done, len(panels))
             content.append({"title": panel.title, "over": panel.over, "curves": panel_curves(panel)})
     if plot is not None:
-        figures.save(figures.privacy_curves(content), plot)
+        picture.save(curves.privacy_curves(content), plot)
     if as_json:
         print_json({"figure": figure, "adjacency": Adjacency.REPLACE_ONE, "panels": content}, inside=False)
     elif plot is not None:

@@ -51,11 +51,12 @@ def demo(
     from parley.demo.story import FUTURE, learn
     from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
     from parley.learning.outcome.guarantee import SIMULATION
-    from parley.report import figures, joined
-    from parley.report.forecast import assumption
-    from parley.report.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
-    from parley.report.joined_page import joined_page
-    from parley.report.negotiation import CAVEAT
+    from parley.report.figures.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
+    from parley.report.figures.picture import save
+    from parley.report.pages.joined_page import joined_page
+    from parley.report.words import joined
+    from parley.report.words.forecast import assumption
+    from parley.report.words.negotiation import CAVEAT
 
     count = UNIONS if unions is None else unions
     folder.mkdir(parents=True, exist_ok=True)
@@ -145,7 +146,7 @@ def demo(
         f"{count} credit unions and a large bank: who gains by learning together?",
         large,
     )
-    figures.save(figure, picture)
+    save(figure, picture)
     report.write_text(joined_page(one, own, large, joined.bargain(free, paid, BANK), figure), encoding="utf-8")
     console.print(f"\nThe picture: [bold]{picture}[/bold]  The report: [bold]{report}[/bold]", soft_wrap=True)
     inside = f"parley forecast {folder / ONE} --inside {folder / HOSTS[0]}.csv --owner {HOSTS[0]}"

@@ -96,7 +96,7 @@ def forecast_command(
     from parley.decisions.forecasting import plan as make_plan
     from parley.decisions.forecasting.noise_kinds import kind_of
     from parley.decisions.forecasting.planner import require_rounds
-    from parley.report import noise as kinds
+    from parley.report.words import noise as kinds
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -106,9 +106,9 @@ def forecast_command(
     if track is not None and inside is not None:
         raise SettingError("--track: expected no --inside beside it: what an owner sees of its rows is not kept")
     if plot is not None:
-        from parley.report import figures  # a library that takes its time
+        from parley.report.figures import picture  # a library that takes its time
 
-        figures.require_figure_name(plot)
+        picture.require_figure_name(plot)
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
     if plan:
@@ -149,11 +149,11 @@ def forecast_command(
         if write is not None and proposal.best is not None:
             write_terms(proposal.terms, write, notes=NOTES)
     if plot is not None:
-        from parley.report.forecast_page import fitness_figure
+        from parley.report.pages.forecast_page import fitness_figure
 
-        figures.save(fitness_figure(result), plot)
+        picture.save(fitness_figure(result), plot)
     if report is not None:
-        from parley.report.forecast_page import forecast_page
+        from parley.report.pages.forecast_page import forecast_page
 
         report.write_text(forecast_page(result, noise, proposal, planned, str(terms_file)), encoding="utf-8")
     if track is not None:
@@ -207,7 +207,7 @@ def _show_inside(
     from parley.decisions.games.price import joining_price, price_note
     from parley.learning.outcome.guarantee import INSIDE
     from parley.owner.owner import Owner
-    from parley.report import forecast as said
+    from parley.report.words import forecast as said
 
     note = price_note(terms, owner) if worth is None else None
     if note is not None:
@@ -218,7 +218,7 @@ def _show_inside(
             terms, Owner(owner, held_table(table)), known, seed, worth=worth or 0.0, price=price, progress=progress
         )
     if report is not None:
-        from parley.report.forecast_page import inside_page
+        from parley.report.pages.forecast_page import inside_page
 
         report.write_text(inside_page(view, terms), encoding="utf-8")
     if as_json:
@@ -245,7 +245,7 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "st
 
 def show(result: "Forecast", file: str = "TERMS") -> None:
     """Print a forecast as tables and sentences."""
-    from parley.report import forecast as said
+    from parley.report.words import forecast as said
 
     console.print(said.headline(result), style="bold")
     for detail in said.details(result):
@@ -267,7 +267,7 @@ def show(result: "Forecast", file: str = "TERMS") -> None:
 
 def show_plan(proposal: "Proposal") -> None:
     """What the planner tried, and the lines to put into the terms."""
-    from parley.report import forecast as said
+    from parley.report.words import forecast as said
 
     console.print()
     bold = None if proposal.best is None else proposal.choices.index(proposal.best)

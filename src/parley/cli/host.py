@@ -10,8 +10,8 @@ import typer
 from parley.cli import acceptance
 from parley.network.identity.settings import load_host
 from parley.report.extras import extras
-from parley.report.ledgers import journal_rows
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.words.ledgers import journal_rows
 from parley.terms import load_terms
 
 host_app = typer.Typer(

@@ -12,8 +12,8 @@ from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import SHORTEST, Proposal, open_inbox
 from parley.owner.proposal_words import left_after, others_in
 from parley.report.extras import extras
-from parley.report.proposals import inbox_rows, proposal_line
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table, warn
+from parley.report.words.proposals import inbox_rows, proposal_line
 from parley.terms import Terms, load_terms
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]

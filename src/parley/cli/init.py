@@ -157,9 +157,9 @@ def init_command(
     from parley.decisions.forecasting.column_choice import wanted_columns
     from parley.decisions.forecasting.known_columns import Wishes
     from parley.decisions.forecasting.terms_from_files import draft, planned, usual_delta
-    from parley.report.columns import columns_line
-    from parley.report.noise import plan_beside
-    from parley.report.terms_comments import PSI, head_lines, lifetime_line, next_steps, with_hosts
+    from parley.report.words.columns import columns_line
+    from parley.report.words.noise import plan_beside
+    from parley.report.words.terms_comments import PSI, head_lines, lifetime_line, next_steps, with_hosts
 
     require_folder(write)
     taken = _from_database(uri, query_text(query, query_file), order_by or (), to, ask_password)

@@ -143,7 +143,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     """The report of a deployed run."""
     from parley.cli.train import show_intervals, show_scores, show_target
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.training import aborted_line, consensus_line, notice_lines, remote_owner_rows
+    from parley.report.words.training import aborted_line, consensus_line, notice_lines, remote_owner_rows
 
     console.print(kind_of_run(result), style="italic")
     console.print()

@@ -73,17 +73,17 @@ def negotiate_command(
     """
     from parley.decisions.games.equal_owners import equal_owners
     from parley.decisions.games.negotiate import negotiate
-    from parley.report import negotiation as said
 
     terms = load_terms(terms_file)
     for file in (plot, plot_owners, write, report):
         require_folder(file)
     drawn = [file for file in (plot, plot_owners) if file is not None]
     if drawn:
-        from parley.report import figures, game_figures  # a library that takes its time
+        from parley.report.figures import game_figures, picture  # a library that takes its time
+        from parley.report.figures.negotiation_figure import negotiation_figure
 
         for file in drawn:
-            figures.require_figure_name(file)
+            picture.require_figure_name(file)
     if balanced and target is None:
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
     known = None if pilot is None else str(pilot)
@@ -99,13 +99,13 @@ def negotiate_command(
     if write is not None and joined:
         write_terms(result.agreed_terms(), write)
     if plot is not None:
-        figures.save(said.figure(result), plot)
+        picture.save(negotiation_figure(result), plot)
     if plot_owners is not None:
         with progress_bar("owners in growing numbers") as progress:
             many = equal_owners(terms, known, progress=progress)
-        figures.save(game_figures.equal_owners(many.counts, many.payoff, many.fitness, many.like), plot_owners)
+        picture.save(game_figures.equal_owners(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if report is not None:
-        from parley.report.negotiation_page import negotiation_page
+        from parley.report.pages.negotiation_page import negotiation_page
 
         report.write_text(negotiation_page(result), encoding="utf-8")
     if as_json:
@@ -132,7 +132,7 @@ def _stating(terms: Terms, value: float | None, weight: float | None) -> Terms:
 def _show_break_even(terms: Terms, pilot: str | None) -> None:
     """From which value on joining pays, for people who have stated none yet."""
     from parley.decisions.games.break_even import break_even
-    from parley.report import negotiation as said
+    from parley.report.words import negotiation as said
 
     with progress_bar("what joining saves"):
         found = break_even(terms, pilot)
@@ -143,8 +143,8 @@ def _show_break_even(terms: Terms, pilot: str | None) -> None:
 def show(result: "Negotiation") -> None:
     """The deal as a table and a few sentences."""
     from parley.decisions.games.negotiate import CommonNegotiation
-    from parley.report import negotiation as said
-    from parley.report import noise as kinds
+    from parley.report.words import negotiation as said
+    from parley.report.words import noise as kinds
 
     console.print(said.headline(result), style="bold")
     console.print()

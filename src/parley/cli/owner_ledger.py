@@ -14,8 +14,8 @@ from parley.network.serving.daemon_lock import daemon_lock
 from parley.network.serving.statement import statement
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.backup import back_up, restore
-from parley.report.ledgers import agreement_rows, chain_line, lifetime_line
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
 

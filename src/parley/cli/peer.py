@@ -183,7 +183,7 @@ def show(outcome: "PeerOutcome") -> None:
     """Print what came out at a peer as tables and sentences."""
     from parley.cli.train import show_scores, show_target
     from parley.learning.outcome.guarantee import guarantee
-    from parley.report.training import consensus_line, ring_line, ring_rows
+    from parley.report.words.training import consensus_line, ring_line, ring_rows
 
     result = outcome.result
     console.print(terminal_table(ring_rows(result), result.terms.title or "Owners"))

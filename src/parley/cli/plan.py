@@ -49,8 +49,8 @@ def plan_command(
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
     from parley.decisions.forecasting import plan
-    from parley.report import noise as kinds
-    from parley.report.terms_comments import PSI, planned_line, without_plan
+    from parley.report.words import noise as kinds
+    from parley.report.words.terms_comments import PSI, planned_line, without_plan
 
     terms = load_terms(terms_file)
     require_folder(write)

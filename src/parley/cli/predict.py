@@ -46,7 +46,7 @@ def predict_command(
         target_range,
         write_table,
     )
-    from parley.report.drawn_model import draw, require_drawing
+    from parley.report.figures.drawn_model import draw, require_drawing
 
     require_folder(out)
     require_table_name(out, rows, model_file)

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from parley.report.extras import extras
-from parley.report.proposals import told_rows
 from parley.report.terminal import console, print_json, terminal_table
+from parley.report.words.proposals import told_rows
 from parley.terms import load_terms
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, with the learner's name in them.")]

@@ -38,7 +38,7 @@ def refine_command(
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
     from parley.protocol.task import task_of
-    from parley.report.verdict import personal_sentence, way_rows
+    from parley.report.words.verdict import personal_sentence, way_rows
 
     require_folder(save)
     terms = load_terms(terms_file)

@@ -42,7 +42,7 @@ def score_command(
     from parley.learning.owners import open_owners, table_of
     from parley.owner.owner import Owner
     from parley.protocol.task import task_of
-    from parley.report.verdict import explained, headline, owners_rows, owners_sentence, verdict_rows
+    from parley.report.words.verdict import explained, headline, owners_rows, owners_sentence, verdict_rows
 
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
@@ -62,7 +62,7 @@ def score_command(
                 progress(place, len(owners))
                 verdicts.append(score(terms, one, model))
         if report is not None:
-            from parley.report.score_page import owners_page
+            from parley.report.pages.score_page import owners_page
 
             report.write_text(owners_page(verdicts, terms), encoding="utf-8")
         if as_json:
@@ -77,7 +77,7 @@ def score_command(
     with progress_bar("alone, together and personal, on own rows"):
         verdict = score(terms, Owner(owner, table_of(terms.owner(owner), data)), model)
     if report is not None:
-        from parley.report.score_page import verdict_page
+        from parley.report.pages.score_page import verdict_page
 
         report.write_text(verdict_page(verdict, terms), encoding="utf-8")
     if as_json:

@@ -76,10 +76,11 @@ def _prepare(terms: Terms, name: str, folder: Path, address: str, seed: int | No
 
 
 def _show(terms: Terms, verdict: "ServedVerdict", report: Path | None, as_json: bool) -> None:
-    from parley.report import served_audit as words
+    from parley.report.pages.served_page import served_page
+    from parley.report.words import served_audit as words
 
     if report is not None:
-        report.write_text(words.served_page(verdict, terms), encoding="utf-8")
+        report.write_text(served_page(verdict, terms), encoding="utf-8")
     if as_json:
         found = {"title": terms.title, "terms_hash": terms.hash, "holds": verdict.holds, "seconds": verdict.seconds}
         print_json({**found, "owners": [verdict.to_json()]}, inside=False)

@@ -100,7 +100,7 @@ def train_command(
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
     from parley.protocol.task import task_of
-    from parley.report.released import release_lines
+    from parley.report.words.released import release_lines
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -108,10 +108,10 @@ def train_command(
         require_folder(file)
     require_store(track)
     if plot is not None or shapes is not None:
-        from parley.report import figures  # a library that takes its time
+        from parley.report.figures import curves, picture  # a library that takes its time
 
         for file in (each for each in (plot, shapes) if each is not None):
-            figures.require_figure_name(file)
+            picture.require_figure_name(file)
     if shapes is not None and terms.model.bins is None:
         raise SettingError(
             "--shapes: expected model.columns = 'bins' or 'hinges', or boosted trees: other columns do not add up"
@@ -157,15 +157,15 @@ def train_command(
     drawn = None
     if plot is not None:
         own_figure = task_of(terms).figure(result)
-        drawn = figures.fitness_path(result.path) if own_figure is None and result.path is not None else own_figure
+        drawn = curves.fitness_path(result.path) if own_figure is None and result.path is not None else own_figure
     if plot is not None and drawn is not None:
-        figures.save(drawn, plot)
+        picture.save(drawn, plot)
     if shapes is not None:
-        from parley.report.shape_functions import shape_functions
+        from parley.report.figures.shape_functions import shape_functions
 
-        figures.save(shape_functions(result.model, result.theta), shapes)
+        picture.save(shape_functions(result.model, result.theta), shapes)
     if report is not None:
-        from parley.report.run_page import run_page
+        from parley.report.pages.run_page import run_page
 
         report.write_text(run_page(result, expected), encoding="utf-8")
     if track is not None:
@@ -237,9 +237,9 @@ def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "W
 def show(result: "Result", expected: "Worth | None" = None) -> None:
     """Print the result of a run as tables and sentences."""
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.forecast import baseline_line
-    from parley.report.terms_comments import PSI
-    from parley.report.training import (
+    from parley.report.words.forecast import baseline_line
+    from parley.report.words.terms_comments import PSI
+    from parley.report.words.training import (
         aborted_line,
         consensus_line,
         notice_lines,
@@ -284,7 +284,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
 
 def show_intervals(result: "Result") -> None:
     """How sure the coefficients are, where the release says so."""
-    from parley.report.training import interval_line, interval_rows
+    from parley.report.words.training import interval_line, interval_rows
 
     if result.intervals is not None:
         console.print(terminal_table(interval_rows(result), "Coefficients, in the columns' own units"))
@@ -301,7 +301,7 @@ def show_target(result: "Result") -> None:
 
 def show_scores(result: "Result") -> None:
     """What the owners released about the model's quality, if anything."""
-    from parley.report.training import score_rows, score_title
+    from parley.report.words.training import score_rows, score_title
 
     if result.scores is not None:
         console.print(terminal_table(score_rows(result.scores), score_title(result)))

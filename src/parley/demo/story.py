@@ -17,7 +17,7 @@ from parley.learning.start import starting_point
 from parley.learning.train import train
 from parley.owner.owner import Agreement
 from parley.protocol.setup import Setup
-from parley.report.joined import Chapter, Joined
+from parley.report.words.joined import Chapter, Joined
 from parley.terms import load_terms
 from parley.validate import Floats
 

@@ -15,12 +15,12 @@ from parley.errors import SettingError
 from parley.learning.outcome.result import Result
 from parley.learning.outcome.verdict import Verdict
 from parley.protocol.task import task_of
-from parley.report import figures
-from parley.report.gains_figure import owners_gains
-from parley.report.joined import share
-from parley.report.negotiation import figure as deal_figure
-from parley.report.negotiation import headline as deal_headline
+from parley.report.figures import curves, picture
+from parley.report.figures.gains_figure import owners_gains
+from parley.report.figures.negotiation_figure import negotiation_figure as deal_figure
 from parley.report.summaries import summary
+from parley.report.words.joined import share
+from parley.report.words.negotiation import headline as deal_headline
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -46,7 +46,7 @@ class Drawing:
 
     def save(self, path: str | Path) -> None:
         """Write it to a file; its ending says the format (.png, .svg, .pdf)."""
-        figures.save(self.figure, path)
+        picture.save(self.figure, path)
 
 
 def figure(thing: Any, beside: Any = None) -> Drawing:
@@ -94,7 +94,7 @@ def _path(result: Result, expected: Forecast | None) -> Drawing:
         why = result.relative_fitness_undefined or "a release is measured by nobody"
         raise SettingError(f"there is no way to draw: {why}")
     path = np.asarray(result.path)
-    drawn = figures.fitness_path(path, forecast=None if expected is None else expected.path)
+    drawn = curves.fitness_path(path, forecast=None if expected is None else expected.path)
     words = f"Relative fitness over {len(path)} round(s): {np.median(path[-1]):.3g} at the end (median)"
     return Drawing(drawn, words + ("." if expected is None else f", forecast {expected.path[-1]:.3g}."))
 

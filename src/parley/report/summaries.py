@@ -17,11 +17,11 @@ from parley.learning.outcome.verdict import Verdict
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.task import task_of
-from parley.report import forecast as foreseen
-from parley.report import negotiation as agreed
-from parley.report import training as trained
-from parley.report import verdict as judged
-from parley.report.what_if import meaning_words
+from parley.report.words import forecast as foreseen
+from parley.report.words import negotiation as agreed
+from parley.report.words import training as trained
+from parley.report.words import verdict as judged
+from parley.report.words.what_if import meaning_words
 from parley.terms import Terms
 from parley.terms.sections import OWNER
 from parley.validate import upper

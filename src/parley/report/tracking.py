@@ -21,9 +21,9 @@ from parley.decisions.forecasting import Forecast, Worth
 from parley.learning.outcome import Result
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.owner.ledger.account import Head
-from parley.report import figures
-from parley.report.forecast import CAVEAT, headline
-from parley.report.shape_functions import shape_functions
+from parley.report.figures import curves, picture
+from parley.report.figures.shape_functions import shape_functions
+from parley.report.words.forecast import CAVEAT, headline
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -82,9 +82,9 @@ def tracked_training(
     if result.released:
         files["model.json"] = result.model.save
     if result.path is not None:
-        files["figures/relative_fitness.png"] = partial(figures.save, figures.fitness_path(result.path))
+        files["figures/relative_fitness.png"] = partial(picture.save, curves.fitness_path(result.path))
     if result.shapes is not None:
-        files["figures/shapes.png"] = partial(figures.save, shape_functions(result.model, result.theta))
+        files["figures/shapes.png"] = partial(picture.save, shape_functions(result.model, result.theta))
     return TrackedRun(
         kind="release" if result.released else "simulation",
         command=command,
@@ -105,7 +105,7 @@ def tracked_forecast(result: Forecast, command: str, seed: int) -> TrackedRun:
     told = result.to_json()
     chosen = ("relative_fitness", "excess_cost", "by_method", "metrics", "expected_cost", "baselines", "plan_gain")
     steps = {"relative_fitness.path": [float(value) for value in result.path]}
-    drawn = figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
+    drawn = curves.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
     return TrackedRun(
         kind="forecast",
         command=command,
@@ -118,7 +118,7 @@ def tracked_forecast(result: Forecast, command: str, seed: int) -> TrackedRun:
         files={
             "terms.json": _text(result.terms.canonical),
             "forecast.json": _text(_json(told)),
-            "figures/relative_fitness.png": partial(figures.save, drawn),
+            "figures/relative_fitness.png": partial(picture.save, drawn),
         },
     )
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from parley.errors import ParleyError, SettingError
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import Inbox, Proposal, open_inbox
-from parley.report.proposals import inbox_rows, proposal_line
+from parley.report.words.proposals import inbox_rows, proposal_line
 from parley.studio.form import field, fields
 from parley.studio.jobs import Job
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of

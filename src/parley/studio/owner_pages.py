@@ -10,7 +10,7 @@ from starlette.routing import Route
 from parley.errors import CertificateError, ParleyError
 from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
-from parley.report.ledgers import agreement_rows, chain_line, lifetime_line
+from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line
 from parley.studio.form import field, fields
 from parley.studio.pages import TERMS, page, studio_of
 

@@ -124,8 +124,8 @@ def now(request: Request) -> Response:
 
 def first(request: Request) -> Response:
     """The headline of the first forecast as soon as it is known; gains follow."""
-    from parley.report import forecast as forecast_words
-    from parley.report import what_if as words
+    from parley.report.words import forecast as forecast_words
+    from parley.report.words import what_if as words
 
     play = studio_of(request).play
     play.require()
@@ -139,7 +139,7 @@ def first(request: Request) -> Response:
 
 def whole_forecast(request: Request) -> Response:
     """The whole forecast of what the sliders say, with what owners would choose; nothing where they moved on."""
-    from parley.report import forecast as forecast_words
+    from parley.report.words import forecast as forecast_words
 
     play = studio_of(request).play
     turn = whole(request.query_params.get("turn", "0"), "turn")
@@ -165,7 +165,7 @@ def whole_forecast(request: Request) -> Response:
 
 def deal(request: Request) -> Response:
     """The budgets that rational owners would choose, and payments."""
-    from parley.report import negotiation as negotiation_words
+    from parley.report.words import negotiation as negotiation_words
 
     play = studio_of(request).play
     result = play.negotiation(whole(request.query_params.get("turn", "0"), "turn"))
@@ -194,7 +194,7 @@ async def save(request: Request) -> Response:
 
 def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
     """What the page shows at once, with the cells of the owners that it shows."""
-    from parley.report import what_if as words
+    from parley.report.words import what_if as words
 
     found, played = play.at_once(), play.require()
     view, delta = _view(played, asked), float(found.terms.privacy.delta)
@@ -213,7 +213,7 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _cell(found: "WhatIf", place: int, delta: float) -> dict[str, Any]:
-    from parley.report import what_if as words
+    from parley.report.words import what_if as words
 
     owner, part = found.owners[place], found.terms.owners[place]
     return {

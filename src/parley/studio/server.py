@@ -10,7 +10,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from parley.errors import ParleyError
-from parley.report.colours import ALONE, LIMIT, TOGETHER
+from parley.report.figures.colours import ALONE, LIMIT, TOGETHER
 from parley.studio import (
     audit_pages,
     file_pages,

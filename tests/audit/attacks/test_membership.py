@@ -30,7 +30,8 @@ from parley.data import Design
 from parley.errors import DataError, ModelError, ParleyError, SettingError
 from parley.losses import make
 from parley.privacy.mechanisms import FastNoise
-from parley.report.membership import attack_rows, headline, learned, membership_page, model_rows, most_area
+from parley.report.pages.membership_page import membership_page
+from parley.report.words.membership import attack_rows, headline, learned, model_rows, most_area
 from parley.terms import Model
 
 KINDS = ("logistic-regression", "linear-regression", "linear-svm")

@@ -15,7 +15,7 @@ from parley.decisions.forecasting.planner import plan
 from parley.decisions.games.stakes import noise_law
 from parley.errors import BelowBaselineError, SettingError
 from parley.numerals import number
-from parley.report import forecast as said
+from parley.report.words import forecast as said
 
 ASYNC = {
     "learning__algorithm": "gradient-descent",

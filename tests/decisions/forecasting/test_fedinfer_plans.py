@@ -7,7 +7,7 @@ from samples import BOUNDS, make_terms, regression_table
 import parley
 from parley.decisions.forecasting import plan
 from parley.decisions.forecasting.coordinate_search import one_release
-from parley.report.training import interval_line
+from parley.report.words.training import interval_line
 from parley.terms.participation import fewest_rounds
 
 INFERS = {"learning__algorithm": "fedinfer", "learning__step": None, "privacy__clip": None, "model__bounds": BOUNDS}

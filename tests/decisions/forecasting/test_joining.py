@@ -12,8 +12,8 @@ from parley.decisions.forecasting import Heterogeneity, compare_noise, forecast
 from parley.decisions.forecasting.joining import COUNTS, Interval, verdict
 from parley.errors import SettingError
 from parley.learning.outcome.ridge import WEIGHTS
-from parley.report import forecast as said
-from parley.report import noise
+from parley.report.words import forecast as said
+from parley.report.words import noise
 
 SPREAD = np.array([1.5, 1.0, 0.6, 0.4])
 NAMES = [f"x{j}" for j in range(4)]

@@ -15,7 +15,7 @@ from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.sources import Stated
 from parley.protocol.aggregation import DistributedNoise, OneNoise
 from parley.protocol.setup import resolve
-from parley.report.noise import plan_beside
+from parley.report.words.noise import plan_beside
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other

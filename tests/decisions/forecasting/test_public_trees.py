@@ -19,7 +19,7 @@ from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.public_trees import FEW_FOLDS, PARTS, _losses, public_trees
 from parley.decisions.games.stakes import stakes
 from parley.learning.outcome.boosting import FOLDS, TreeRows, tree_losses
-from parley.report import forecast as said
+from parley.report.words import forecast as said
 from parley.terms import write_terms
 
 EASY = {"learning__horizon": 100, "learning__step": 0.4, "privacy__clip": 12.0, "model__intercept": True}

@@ -11,8 +11,8 @@ from parley.decisions.games.negotiate import common_game, negotiate
 from parley.decisions.games.stakes import common_stakes
 from parley.errors import DataError, SettingError, TermsError
 from parley.protocol.setup import resolve
-from parley.report import negotiation as words
-from parley.report.noise import preferences_title
+from parley.report.words import negotiation as words
+from parley.report.words.noise import preferences_title
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other

@@ -17,7 +17,7 @@ from parley.learning.outcome.predicted_table import predictions
 from parley.losses.inference import covariances, noise_covariance, solve
 from parley.protocol.queries import Answer
 from parley.protocol.setup import resolve
-from parley.report.run_page import run_page
+from parley.report.pages.run_page import run_page
 
 ONCE = {"learning__algorithm": "fedinfer", "learning__horizon": None, "learning__step": None, "privacy__clip": None}
 SPECIES_MODEL = {

@@ -20,7 +20,7 @@ from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.losses import LinearRegression
 from parley.owner.ledger import Ledger
 from parley.protocol.aggregation import aggregation_of
-from parley.report.training import consensus_line
+from parley.report.words.training import consensus_line
 from parley.terms import load_terms
 from parley.terms.topology import edges
 

@@ -15,8 +15,8 @@ from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.mechanisms.stable_law import cdf
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
-from parley.report.run_page import run_page
-from parley.report.training import quality_rows, stable_line, stable_rows
+from parley.report.pages.run_page import run_page
+from parley.report.words.training import quality_rows, stable_line, stable_rows
 
 SIZES, DELTA = (300, 200), 1e-6
 STABLE = {"privacy__mechanism": "stable", "privacy__alpha": 1.5, "privacy__delta": DELTA}

@@ -17,7 +17,7 @@ from parley.errors import ModelError, SettingError
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.shapes import ALIKE, OVER_PUBLIC
 from parley.protocol.setup import resolve
-from parley.report.shape_functions import shape_functions
+from parley.report.figures.shape_functions import shape_functions
 from parley.terms import write_terms
 
 JOBS = ("baker", "clerk", "nurse")

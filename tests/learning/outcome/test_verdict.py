@@ -11,7 +11,7 @@ from parley.learning.outcome import boosting, correction
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.personal import refine
 from parley.learning.outcome.verdict import Estimate, score
-from parley.report import verdict as words
+from parley.report.words import verdict as words
 
 
 def test_the_verdict_is_about_the_owners_own_held_out_rows():

@@ -12,7 +12,7 @@ from parley.network.hosting.sums import HostedSum
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.queries import GradientQuery
-from parley.report.training import aborted_line
+from parley.report.words.training import aborted_line
 
 OWNERS = ("bank-a", "bank-b", "bank-c")
 

@@ -27,7 +27,7 @@ from parley.privacy.sharing.ring import expand, to_bytes
 from parley.privacy.sharing.shares import Shares
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
-from parley.report.noise import two_hosts
+from parley.report.words.noise import two_hosts
 
 SHAPE = Shape(Law.LAPLACE, 4, 5)
 VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}

@@ -27,7 +27,7 @@ from parley.papers.aarhus2020.digits import load_digits, synthetic_digits
 from parley.papers.aarhus2020.document import DOCUMENT
 from parley.papers.aarhus2020.tables import Runs
 from parley.papers.runner import choose, computed
-from parley.report.figures import svg
+from parley.report.figures.picture import svg
 
 CLIP = {"l1": 0.08, "l2": 0.008}
 

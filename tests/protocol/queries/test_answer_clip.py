@@ -19,7 +19,7 @@ from parley.privacy.adjacency import Adjacency
 from parley.protocol.queries import GradientQuery, StatisticsQuery, UpdateQuery
 from parley.protocol.queries.answer_clip import AnswerClip
 from parley.protocol.setup import resolve
-from parley.report.forecast import owner_title
+from parley.report.words.forecast import owner_title
 
 EXTREME = [0.0, 1.0, -1.0, 0.3, 5e-324, 1e-50, -1e-50, 1e50, -1e50, 1e308, -1.7e308, 7.0]
 GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}

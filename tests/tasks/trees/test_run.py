@@ -16,7 +16,7 @@ from parley.learning.outcome import load_model
 from parley.learning.outcome.model import make_model
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.warnings import find_warnings
-from parley.report.shape_functions import shape_functions
+from parley.report.figures.shape_functions import shape_functions
 from parley.tasks.trees.model import BoostedClassifier, BoostedRegressor
 from parley.terms import write_terms
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from parley.report.figures import ALONE, INK, TOGETHER, decorate
+from parley.report.figures.colours import ALONE, INK, TOGETHER
+from parley.report.figures.picture import decorate
 from parley.validate import Floats
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from parley.privacy.adjacency import Adjacency
-from parley.report.figures import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.colours import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
 from parley.validate import Floats
 
 

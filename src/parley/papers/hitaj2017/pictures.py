@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from parley.papers.hitaj2017.exhibits import Look
-from parley.report.figures import INK, MUTED
+from parley.report.figures.colours import INK, MUTED
 
 ACROSS = 6  # images of a round
 

@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.picture import decorate
 
 # Okabe and Ito's colours, with a mark and a line for those who print without any; sound noise is solid, the published
 # scale dashed

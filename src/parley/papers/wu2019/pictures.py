@@ -11,7 +11,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from parley.report.figures import ALONE, EPSILON, GRID, INK, MUTED
+from parley.report.figures.colours import ALONE, GRID, INK, MUTED
+from parley.report.figures.curves import EPSILON
 from parley.validate import Floats
 
 SHADES = ("#0b4f58", "#2a9d8f", "#e9a23b", "#c8543c")

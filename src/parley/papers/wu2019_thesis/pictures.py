@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from parley.papers.wu2019_thesis.payoffs import PayoffCurve
-from parley.report.colours import SERIES
-from parley.report.figures import ALONE, INK, MUTED, TOGETHER, decorate
+from parley.report.figures.colours import ALONE, INK, MUTED, SERIES, TOGETHER
+from parley.report.figures.picture import decorate
 from parley.validate import Floats
 
 

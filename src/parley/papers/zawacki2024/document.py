@@ -33,7 +33,7 @@ def _networks(word: str, line: str, data: str) -> Exhibit:
     return Exhibit("table", word, f"{line}: accuracy, ε in three readings", "network_tables:table", None, options, data)
 
 
-CHART, CURVES = "pictures:chart", "parley.report.figures:privacy_curves"
+CHART, CURVES = "pictures:chart", "parley.report.figures.curves:privacy_curves"
 DOCUMENT = Document(
     "zawacki2024",
     (

@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.picture import decorate
 from parley.validate import Floats
 
 

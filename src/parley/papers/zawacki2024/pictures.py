@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from parley.report.colours import SERIES as PLANTS
-from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.colours import SERIES as PLANTS
+from parley.report.figures.picture import decorate
 from parley.validate import Floats
 
 COLOURS = (INK, ALONE, "#b59a2a", TOGETHER, MUTED, LIMIT)

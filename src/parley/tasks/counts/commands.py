@@ -61,7 +61,7 @@ def count_command(
         raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
     require_folder(plot)
     if plot is not None:
-        from parley.report.figures import require_figure_name, save  # a library that takes its time
+        from parley.report.figures.picture import require_figure_name, save  # a library that takes its time
 
         require_figure_name(plot)  # before anything is spent
     require_rate(rate)

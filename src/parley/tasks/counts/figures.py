@@ -3,9 +3,9 @@
 import numpy as np
 
 from parley.numerals import number
-from parley.report.colours import INK, TOGETHER
-from parley.report.lettering import lettered
-from parley.report.picture import Picture, decorate, headed
+from parley.report.figures.colours import INK, TOGETHER
+from parley.report.figures.lettering import lettered
+from parley.report.figures.picture import Picture, decorate, headed
 from parley.tasks.counts.run import CountsResult
 
 MANY = 60  # cells whose names can be read

@@ -95,16 +95,16 @@ def identify_command(
     if inputs is None or states is None or period is None or max_delay is None:
         raise SettingError("--inputs, --states, --period, --max-delay: expected all four beside a table")
     if plot is not None:
-        from parley.report import figures
+        from parley.report.figures import picture
         from parley.tasks.dynamics import figures as plant_figures  # a library that takes its time
 
-        figures.require_figure_name(plot)
+        picture.require_figure_name(plot)
     driven, moved = _listed(inputs, "--inputs"), _listed(states, "--states")
     x, u = _recordings(source, moved, driven, trajectory)
     with progress_bar("delays"):
         found = DelayedDMD(max_delay, rank, "each" if each else "common", method).fit(x, u, period)
     if plot is not None:
-        figures.save(plant_figures.identified(found, x[0], u[0], moved), plot)
+        picture.save(plant_figures.identified(found, x[0], u[0], moved), plot)
     if as_json:
         low, high = found.delay_interval()
         print_json(

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from parley.numerals import number
-from parley.report.colours import ALONE, INK, SERIES, TOGETHER
-from parley.report.lettering import first_names, lettered
-from parley.report.picture import Picture, decorate, headed
+from parley.report.figures.colours import ALONE, INK, SERIES, TOGETHER
+from parley.report.figures.lettering import first_names, lettered
+from parley.report.figures.picture import Picture, decorate, headed
 from parley.tasks.dynamics import DelayedDMD
 from parley.validate import Floats
 

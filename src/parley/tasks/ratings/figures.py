@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from parley.report.gains_figure import owners_gains
+from parley.report.figures.gains_figure import owners_gains
 from parley.tasks.ratings.result import ItemsResult
 
 

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from parley.errors import SettingError
-from parley.report.colours import GRID, INK, LIMIT, MUTED
-from parley.report.lettering import NUMBERED, fonts, relettered
-from parley.report.vector import vector
+from parley.report.figures.colours import GRID, INK, LIMIT, MUTED
+from parley.report.figures.lettering import NUMBERED, fonts, relettered
+from parley.report.figures.vector import vector
 
 KINDS = (".png", ".svg", ".pdf")
 DOTS = 160  # of a bitmap, an inch

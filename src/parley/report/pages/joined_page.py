@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from parley.learning.outcome.guarantee import SIMULATION
-from parley.report import figures
-from parley.report.forecast import assumption
-from parley.report.joined import (
+from parley.report.figures.picture import svg
+from parley.report.pages.page import Section, page
+from parley.report.words.forecast import assumption
+from parley.report.words.joined import (
     Chapter,
     forecast_rows,
     forecast_sentence,
@@ -17,7 +18,6 @@ from parley.report.joined import (
     verdict,
     without_anybody,
 )
-from parley.report.page import Section, page
 
 
 def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[str], picture: Figure) -> str:
@@ -27,7 +27,7 @@ def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[st
         Section(
             "Who gains, and by how much?",
             [verdict(one, "one noise"), verdict(own, "each owner's own noise")],
-            figure=figures.svg(picture),
+            figure=svg(picture),
         ),
         Section(
             "Before any data moved",

@@ -7,7 +7,7 @@ from pathlib import Path
 from parley.decisions.forecasting.planner import Proposal
 from parley.decisions.forecasting.terms_from_files import Draft
 from parley.numerals import number
-from parley.report.forecast import unjudged_lines
+from parley.report.words.forecast import unjudged_lines
 from parley.terms.catalogue import PREDICTION
 
 PSI = "ψ, the relative fitness: how far a model is from the best one without privacy; 0 is the best (docs/glossary.md)."

@@ -1,5 +1,4 @@
-"""Figures. Each function takes plain numbers and returns a matplotlib figure with words that say what is seen; nothing
-here knows where they come from."""
+"""Curves: a run's path to the model without privacy, what an attacker may reach, delta by epsilon."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,18 +9,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
-from parley.report.colours import ALONE as ALONE
-from parley.report.colours import GRID as GRID
-from parley.report.colours import INK as INK
-from parley.report.colours import LIMIT as LIMIT
-from parley.report.colours import MUTED as MUTED
-from parley.report.colours import SERIES
-from parley.report.colours import TOGETHER as TOGETHER
-from parley.report.picture import Picture, headed
-from parley.report.picture import decorate as decorate
-from parley.report.picture import require_figure_name as require_figure_name
-from parley.report.picture import save as save
-from parley.report.picture import svg as svg
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
+from parley.report.figures.picture import Picture, decorate, headed
 from parley.validate import Floats
 
 EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis

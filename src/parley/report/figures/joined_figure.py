@@ -9,10 +9,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-from parley.report.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
-from parley.report.joined import Chapter, share
-from parley.report.lettering import lettered
-from parley.report.picture import PAPER, Picture, decorate
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.lettering import lettered
+from parley.report.figures.picture import PAPER, Picture, decorate
+from parley.report.words.joined import Chapter, share
 from parley.validate import Floats
 
 ONE_NOISE, OWN_NOISE = "One noise for all, drawn by three hosts", "Each owner adds its own noise"

@@ -4,9 +4,9 @@ import math
 
 from parley.learning.outcome.verdict import Verdict
 from parley.numerals import number
-from parley.report.colours import ALONE, INK, MUTED, TOGETHER
-from parley.report.lettering import lettered
-from parley.report.picture import Picture, decorate, headed
+from parley.report.figures.colours import ALONE, INK, MUTED, TOGETHER
+from parley.report.figures.lettering import lettered
+from parley.report.figures.picture import Picture, decorate, headed
 
 MODELS = {"together": MUTED, "alone": ALONE, "personal": TOGETHER}
 

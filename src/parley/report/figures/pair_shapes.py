@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 
 from parley.learning.outcome.shapes import Axis, PairShape
-from parley.report.colours import ALONE, INK, MUTED, TOGETHER
-from parley.report.lettering import lettered
+from parley.report.figures.colours import ALONE, INK, MUTED, TOGETHER
+from parley.report.figures.lettering import lettered
 
 ACROSS = 3  # panels in a row
 LONG = 14  # letters of a name

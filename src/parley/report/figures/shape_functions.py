@@ -9,11 +9,11 @@ from matplotlib.ticker import MaxNLocator
 from parley.errors import SettingError
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.shapes import ShapeFunction, Shapes
-from parley.report.colours import ALONE, INK, MUTED, SERIES, TOGETHER
-from parley.report.lettering import first_names, lettered
-from parley.report.pair_shapes import ACROSS as PAIRS_ACROSS
-from parley.report.pair_shapes import draw_pairs
-from parley.report.picture import Picture, decorate
+from parley.report.figures.colours import ALONE, INK, MUTED, SERIES, TOGETHER
+from parley.report.figures.lettering import first_names, lettered
+from parley.report.figures.pair_shapes import ACROSS as PAIRS_ACROSS
+from parley.report.figures.pair_shapes import draw_pairs
+from parley.report.figures.picture import Picture, decorate
 from parley.terms import Model
 from parley.validate import Floats
 

@@ -7,9 +7,9 @@ import pandas as pd
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.learning.outcome.model import JointModel, JointSurvivalModel
-from parley.report.figures import require_figure_name, save
-from parley.report.shape_functions import shape_functions
-from parley.report.survival_curves import survival_curves
+from parley.report.figures.picture import require_figure_name, save
+from parley.report.figures.shape_functions import shape_functions
+from parley.report.figures.survival_curves import survival_curves
 
 
 def require_drawing(model: JointModel, path: Path) -> None:

@@ -5,11 +5,11 @@ import numpy as np
 from parley.decisions.forecasting import Worth
 from parley.learning.outcome import Result
 from parley.learning.outcome.guarantee import SIMULATION, guarantee, kind_of_run
-from parley.report import figures
-from parley.report.forecast import baseline_line
-from parley.report.page import Section, page
-from parley.report.shape_functions import shape_functions, shapes_words
-from parley.report.training import (
+from parley.report.figures import curves, picture
+from parley.report.figures.shape_functions import shape_functions, shapes_words
+from parley.report.pages.page import Section, page
+from parley.report.words.forecast import baseline_line
+from parley.report.words.training import (
     aborted_line,
     consensus_line,
     interval_line,
@@ -51,7 +51,7 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
         sections.append(Section("Whose answers are not explained?", notice_lines(result)))
     if result.quality is not None:
         path = result.path
-        drawn = "" if path is None else figures.svg(figures.fitness_path(np.asarray(path)))
+        drawn = "" if path is None else picture.svg(curves.fitness_path(np.asarray(path)))
         middle = "median" if terms.studied else "mean"
         text = (
             f"Relative fitness is how far the training cost lies above the best possible one; {middle} of "
@@ -66,7 +66,7 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
     if result.intervals is not None:
         sections.append(Section("How sure are the coefficients?", [interval_line(result)], interval_rows(result)))
     if (shapes := result.shapes) is not None:
-        drawn = figures.svg(shape_functions(result.model, result.theta))
+        drawn = picture.svg(shape_functions(result.model, result.theta))
         sections.append(Section("What does each column add?", [shapes_words(shapes)], figure=drawn))
     if result.scores is not None:
         sections.append(

@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from parley.numerals import number
-from parley.report.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
-from parley.report.lettering import first_names, lettered
-from parley.report.picture import Picture, decorate, headed
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.lettering import first_names, lettered
+from parley.report.figures.picture import Picture, decorate, headed
 from parley.validate import Floats
 
 EVERYBODY = 40  # owners that have a line each

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from parley.report.lettering import FAMILY, fonts, relettered, stand_in
+from parley.report.figures.lettering import FAMILY, fonts, relettered, stand_in
 
 FAMILIES = f"{FAMILY}, Verdana, sans-serif"
 PLAIN: Any = {"svg.fonttype": "none", "svg.hashsalt": "parley"}

@@ -3,9 +3,9 @@
 import numpy as np
 
 from parley.numerals import percent
-from parley.report.colours import INK, MUTED, TOGETHER
-from parley.report.lettering import lettered
-from parley.report.picture import Picture, decorate, headed
+from parley.report.figures.colours import INK, MUTED, TOGETHER
+from parley.report.figures.lettering import lettered
+from parley.report.figures.picture import Picture, decorate, headed
 from parley.validate import Floats
 
 MOST = 60  # curves of single rows

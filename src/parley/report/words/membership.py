@@ -1,23 +1,14 @@
 """An audit of a model for its owner's privacy officer: who can be told to have been in the table."""
 
 import math
-from collections.abc import Mapping
-from textwrap import fill
 
 import numpy as np
-from matplotlib.axes import Axes
 
-from parley.audit.attacks.lira import Method
 from parley.audit.attacks.membership import RARE, Estimate, Membership
 from parley.audit.attacks.trained_model import ModelAudit
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number
 from parley.privacy.accounting.meaning import error_tradeoff
-from parley.report import figures
-from parley.report.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
-from parley.report.lettering import lettered
-from parley.report.page import Section, page
-from parley.report.picture import Picture, decorate, headed
 
 TITLE = "Who was in the table?"
 NAMES: dict[str, str] = {
@@ -26,7 +17,6 @@ NAMES: dict[str, str] = {
     "shadow": "attack model",
     "loss": "a small loss",
 }
-COLOURS: dict[Method, str] = {"online": TOGETHER, "offline": SERIES[4], "shadow": MUTED}
 OWN_EYES = (
     f"{INSIDE} The members' own rows were used, and what is found tells something about them: it is for the owner's "
     "own eyes, on its own machine."
@@ -179,67 +169,3 @@ def promised(found: Membership) -> str:
         f"models that were attacked here, the share of members that are found is at most {factor} times the share of "
         f"false alarms{extra}, at every threshold. It is no bound on how well rows of different laws are told apart."
     )
-
-
-def membership_figure(found: Mapping[str, Membership], below: str = "") -> Picture:
-    """Members that are found by false alarms, on logarithmic axes, beside what is claimed; a panel for each title, and
-    `below` all of them a sentence."""
-    seen = "; ".join(f"{title}: {_seen(each)}" for title, each in found.items())
-    figure = Picture(
-        0.6 + 5.6 * len(found), 5.2, f"Members that attacks find, by their false alarms. {seen}. {below}".strip()
-    )
-    for axes, (title, each) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
-        _panel(decorate(axes), each)
-        headed(axes, lettered(title, 48))
-    if below:
-        figure.supxlabel(fill(below, 14 * int(figure.get_figwidth())), color=MUTED, fontsize=8)
-    return figure
-
-
-def own_figure(audit: ModelAudit) -> Picture:
-    """The curves of models like the one that was audited; says that they are for the owner's own eyes."""
-    return membership_figure(
-        {TITLE: audit.membership}, below=f"For {lettered(audit.owner or 'the owner')} alone. {INSIDE}"
-    )
-
-
-def _seen(found: Membership) -> str:
-    areas = ", ".join(f"{NAMES[each.method]} {each.auc.value:.3f}" for each in found.inferences)
-    return f"areas under the curves {areas}, guessing 0.500; {claim(found)}"
-
-
-def _panel(axes: Axes, found: Membership) -> None:
-    x = np.geomspace(1e-4, 1, 400)
-    if found.claimed_epsilon is not None:
-        most = 1 - error_tradeoff(found.claimed_epsilon, found.delta, x)
-        axes.fill_between(x, most, 1, color=ALONE, alpha=0.13, linewidth=0)
-        axes.plot(x, most, color=ALONE, linewidth=1.8, label=f"no attack is above: {claim(found)}")
-    for each in found.inferences:
-        alarms, hits = np.array(each.curve).T
-        shown = (alarms > 0) & (hits > 0)
-        label = f"{NAMES[each.method]}: AUC {each.auc.value:.3f}"
-        axes.plot(alarms[shown], hits[shown], color=COLOURS[each.method], linewidth=1.8, label=label)
-    axes.plot(x, x, color=LIMIT, linestyle="--", linewidth=1.2, label="guessing")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(1e-4, 1)
-    axes.set_ylim(1e-4, 1)
-    axes.set_xlabel("false alarms: share of other rows taken for members")
-    axes.set_ylabel("share of members that are found")
-    axes.legend(frameon=False, labelcolor=INK, fontsize=8.5, loc="lower right")
-
-
-def membership_page(audit: ModelAudit) -> str:
-    """The HTML page of a model's audit, with a place to sign."""
-    found = audit.membership
-    drawn = figures.svg(own_figure(audit))
-    sections = [
-        Section("What was learned?", learned(audit), attack_rows(found), drawn),
-        Section("And of this very model?", of_this_model(audit), model_rows(audit)),
-        Section("What was tried?", tried(audit)),
-        Section("What does the guarantee say?", [promised(found)]),
-        Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds.", OWN_EYES]),
-        Section("Read by", ["Name, date, signature: ______________________________"]),
-    ]
-    title = f"Audit of a model: {audit.target}"
-    return page(title, headline(audit), sections, f"Parley · {audit.kind} · terms {audit.terms_hash}")

@@ -9,12 +9,12 @@ import numpy as np
 from parley.decisions.forecasting import Forecast, Proposal
 from parley.decisions.forecasting.noise_kinds import kind_of
 from parley.learning.outcome.guarantee import INSIDE
-from parley.report import figures
-from parley.report import forecast as said
-from parley.report import noise as kinds
-from parley.report.owner_gains import OwnerGain, owner_gains
-from parley.report.page import Section, page
-from parley.report.picture import Picture
+from parley.report.figures import curves, picture
+from parley.report.figures.owner_gains import OwnerGain, owner_gains
+from parley.report.figures.picture import Picture
+from parley.report.pages.page import Section, page
+from parley.report.words import forecast as said
+from parley.report.words import noise as kinds
 from parley.terms import Terms
 
 if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
@@ -34,11 +34,11 @@ def forecast_page(
     terms, without = result.terms, said.better_without(result)
     good = [*said.details(result), said.baseline_line(result.worth), *said.verdict_lines(result, file)]
     whom = [said.for_whom(result, file), said.assumption(result), *([] if without is None else [without])]
-    drawn = figures.svg(fitness_figure(result)) if np.isfinite(result.path).all() else ""
+    drawn = picture.svg(fitness_figure(result)) if np.isfinite(result.path).all() else ""
     sections = [
         Section("How good would the model be?", good, figure=drawn),
         Section(
-            "Who gains?", whom, said.owner_rows(result), figures.svg(gains_figure(result)), said.owner_title(result)
+            "Who gains?", whom, said.owner_rows(result), picture.svg(gains_figure(result)), said.owner_title(result)
         ),
         Section(
             "Where should the noise be drawn?", _noise_lines(noise, terms), kinds.kind_rows(noise), "", kinds.TITLE
@@ -64,7 +64,7 @@ def inside_page(view: "InsideView", terms: Terms) -> str:
 
 def fitness_figure(result: Forecast) -> Picture:
     """Expected relative fitness by round."""
-    return figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
+    return curves.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
 
 
 def gains_figure(result: Forecast) -> Picture:

@@ -2,18 +2,12 @@
 
 import math
 
-import numpy as np
-
 from parley.audit import Audit, Verdict
 from parley.audit.agreement import control_name
 from parley.audit.exact.cell_pool import ALL_KINDS
 from parley.audit.exact.written_tables import FORMS
-from parley.privacy.accounting.meaning import error_tradeoff, least_total_error
-from parley.report import figures
-from parley.report.colours import ALONE, INK, LIMIT, TOGETHER
-from parley.report.host_audit import HOSTS, host_rows
-from parley.report.page import Section, page
-from parley.report.picture import Picture, decorate, headed
+from parley.privacy.accounting.meaning import least_total_error
+from parley.privacy.adjacency import Adjacency
 from parley.terms import Terms
 
 MANY = 12  # owners with one promise that are named one by one
@@ -33,7 +27,7 @@ MADE_UP = "Tables are made up: no record of anybody was read."
 def owner_rows(audit: Audit) -> list[list[str]]:
     """A table: what each owner claims, and what was proved. Owners with the same promise are a line where they are
     many."""
-    rows = [["owner", figures.EPSILON, "δ", "shown: at least", "runs", "holds"]]
+    rows = [["owner", f"ε ({Adjacency.REPLACE_ONE})", "δ", "shown: at least", "runs", "holds"]]
     groups: dict[str, list[Verdict]] = {}
     for verdict in audit.verdicts:
         groups.setdefault(verdict.like, []).append(verdict)
@@ -150,59 +144,11 @@ def promised(verdict: Verdict) -> str:
     """What the claim means for whoever attacks."""
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
     return (
-        f"Whoever attacks, and whatever they know, at {_claim(verdict)} the rates of false alarms and of misses of "
+        f"Whoever attacks, and whatever they know, at {claim(verdict)} the rates of false alarms and of misses of "
         f"telling two such tables apart add up to at least {total:.3f}; guessing comes to 1."
     )
 
 
-def _claim(verdict: Verdict) -> str:
+def claim(verdict: Verdict) -> str:
     delta = f", δ = {verdict.delta:g}" if verdict.delta else ""
     return f"ε = {verdict.claimed_epsilon:g}{delta} ({verdict.adjacency})"
-
-
-def audit_figure(verdict: Verdict) -> Picture:
-    """The attack's errors beside the claim: all of it, and how far it is better than guessing."""
-    alarms, misses = np.array(verdict.curve).T
-    x = np.linspace(0, 1, 401)
-    least = error_tradeoff(verdict.claimed_epsilon, verdict.delta, x)
-    reached = float(np.max(1 - alarms - misses))
-    figure = Picture(
-        8.6,
-        4.2,
-        f"Who is in the table? False alarms and misses of the attack beside what is claimed, {_claim(verdict)}. The "
-        f"attack is better than guessing by {reached:.3f} at most; the claim allows {np.max(1 - x - least):.3f}.",
-    )
-    left, right = (decorate(axes) for axes in figure.subplots(1, 2))
-    left.fill_between(x, 0, least, color=ALONE, alpha=0.15, linewidth=0)
-    left.plot(x, least, color=ALONE, linewidth=1.8, label="no attack is below (claimed)")
-    left.plot(alarms, misses, color=TOGETHER, linewidth=1.8, label="this attack")
-    left.plot([0, 1], [1, 0], color=LIMIT, linestyle="--", linewidth=1.2, label="guessing")
-    left.set_xlim(0, 1)
-    left.set_ylim(0, 1)
-    left.set_xlabel("false alarms")
-    left.set_ylabel("misses")
-    left.legend(frameon=False, labelcolor=INK, fontsize=9)
-    right.plot(x, 1 - x - least, color=ALONE, linewidth=1.8)
-    right.plot(alarms, 1 - alarms - misses, color=TOGETHER, linewidth=1.8)
-    right.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
-    right.set_xlim(0, 1)
-    right.set_xlabel("false alarms")
-    right.set_ylabel("better than guessing by")
-    headed(left, "Who is in the table?")
-    headed(right, f"Claimed {_claim(verdict)}")
-    return figure
-
-
-def audit_page(audit: Audit, terms: Terms) -> str:
-    """The HTML page of an audit."""
-    first = audit.verdicts[0]
-    sections = [
-        Section("What was learned?", learned(audit), owner_rows(audit), figures.svg(audit_figure(first))),
-        *([Section("Without any chance", [EXACT], exact_rows(audit))] if audit.exact else []),
-        *([Section("Searched for worse", searched(audit), search_rows(audit))] if audit.search else []),
-        *([Section("What does a host see?", [HOSTS], host_rows(audit.hosts))] if audit.hosts else []),
-        Section("What was tried?", tried(audit, terms)),
-        Section("What does the guarantee say?", [promised(first)]),
-        Section("Where does this end?", [NOT_TRIED, f"It took {audit.seconds:.0f} seconds."]),
-    ]
-    return page(f"Audit: {terms.title or 'an agreement'}", headline(audit), sections, f"Parley · terms {terms.hash}")

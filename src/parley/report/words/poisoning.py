@@ -2,8 +2,6 @@
 
 from parley.audit.attacks.damage import Damage
 from parley.numerals import number, percent
-from parley.report.page import Section, page
-from parley.terms import Terms
 
 LEAD = "What owners that lie can do to a joint model, from public numbers alone: no table was read."
 
@@ -42,14 +40,3 @@ def sentences(found: Damage) -> list[str]:
             "them, so it is never more than 100%, and epsilon stands."
         )
     return said
-
-
-def poisoning_page(found: Damage, terms: Terms) -> str:
-    """The HTML page of what liars can do."""
-    moved, undetectable, named, *learner = sentences(found)
-    sections = [
-        Section("How far do lies move a round?", [moved], rule_rows(found)),
-        Section("What is noticed, and what is not?", [undetectable, named]),
-        *([Section("And a learner that lies?", learner)] if learner else []),
-    ]
-    return page(f"Owners that lie: {terms.title or 'an agreement'}", LEAD, sections, f"Parley · terms {terms.hash}")

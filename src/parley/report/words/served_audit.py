@@ -6,8 +6,6 @@ from parley.audit.served.noise_law import FALSE_ALARM
 from parley.audit.served.verdict import ServedVerdict
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
-from parley.report.page import Section, page
-from parley.terms import Terms
 
 LIMITS = (
     "A lower bound that is small proves nothing; that noise covers every pair of tables is what the proofs say "
@@ -76,16 +74,6 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
             "One start was seen: noise that comes again at every start, and books after a restart, were not looked at."
         )
     return found
-
-
-def served_page(verdict: ServedVerdict, terms: Terms) -> str:
-    """The HTML page of such an audit."""
-    sections = [
-        Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
-        Section("Where does this end?", [TABLES, LIMITS, f"It took {verdict.seconds:.0f} seconds."]),
-    ]
-    title = f"Audit of {verdict.owner}, served: {terms.title or 'an agreement'}"
-    return page(title, served_sentences(verdict)[0], sections, f"Parley · terms {terms.hash}")
 
 
 def _yes(holds: bool) -> str:

@@ -6,7 +6,7 @@ from parley.decisions.forecasting.joining import Verdict
 from parley.decisions.forecasting.what_if import OwnerGain, WhatIf
 from parley.numerals import number, percent
 from parley.privacy.accounting.explanation import explanation
-from parley.report.forecast import listed_names
+from parley.report.words.forecast import listed_names
 
 VERDICTS = {"join": "gains", "stay": "does not gain", "unknown": "cannot say"}
 COUNTED: dict[Verdict, str] = {

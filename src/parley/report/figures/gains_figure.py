@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from parley.report.figures import INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.figures.colours import INK, LIMIT, MUTED, TOGETHER
+from parley.report.figures.picture import decorate
 from parley.validate import Floats
 
 NAMED = 24  # owners whose names have room

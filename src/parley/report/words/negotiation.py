@@ -10,7 +10,7 @@ from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 CAVEAT = (
     "Assumes that the owners' data follow one law and that they state their values truthfully. Test cost: the mean "
@@ -29,7 +29,7 @@ def headline(result: Negotiation) -> str:
 
 def wishes_title(result: Negotiation) -> str:
     """The title of the table of wishes."""
-    return f"In the best company, each with the budget it likes best (ε: {_adjacency(result)})"
+    return f"In the best company, each with the budget it likes best (ε: {adjacency(result)})"
 
 
 def wish_rows(result: Negotiation) -> list[list[str]]:
@@ -115,7 +115,7 @@ def break_even_line(found: Sequence[BreakEven]) -> str:
 def title(result: Negotiation) -> str:
     """The title of the table of a negotiation."""
     what = "What each owner would choose" if result.target is None else "The cheapest contracts found"
-    return f"{what} (ε: {_adjacency(result)})"
+    return f"{what} (ε: {adjacency(result)})"
 
 
 def owner_rows(result: Negotiation) -> list[list[str]]:
@@ -150,15 +150,5 @@ def checked(result: Negotiation) -> str:
     return f"Checked: no owner gains more than {number(result.largest_gain, 2)} by another choice of its own."
 
 
-def figure(result: Negotiation) -> "Figure":
-    """Payoffs by own budget with the choices marked, and quality against spend."""
-    epsilons, payoffs = result.payoff_curves()
-    chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    from parley.report import game_figures  # a library that takes its time
-
-    budget = f"{'common' if result.terms.noise.common else 'own'} budget ε ({_adjacency(result)})"
-    return game_figures.negotiation(epsilons, payoffs, chosen, result.spending(), budget)
-
-
-def _adjacency(result: Negotiation) -> Adjacency:
+def adjacency(result: Negotiation) -> Adjacency:
     return Adjacency.of_unit(result.terms.privacy.unit)

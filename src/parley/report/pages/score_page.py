@@ -5,12 +5,12 @@ from typing import Literal
 
 from parley.learning.outcome.guarantee import INSIDE
 from parley.learning.outcome.verdict import Estimate, Verdict
-from parley.report import figures
-from parley.report.model_costs import model_costs
-from parley.report.owner_gains import OwnerGain, owner_gains
-from parley.report.page import Section, page
-from parley.report.picture import Picture
-from parley.report.verdict import headline, owners_rows, owners_sentence, verdict_rows
+from parley.report.figures import picture
+from parley.report.figures.model_costs import model_costs
+from parley.report.figures.owner_gains import OwnerGain, owner_gains
+from parley.report.figures.picture import Picture
+from parley.report.pages.page import Section, page
+from parley.report.words.verdict import headline, owners_rows, owners_sentence, verdict_rows
 from parley.terms import Terms
 
 KEEP = "Who may see this?"
@@ -19,7 +19,7 @@ KEEP = "Who may see this?"
 def verdict_page(verdict: Verdict, terms: Terms) -> str:
     """The HTML page of one owner's verdict."""
     words = [] if verdict.target_words is None else [verdict.target_words]
-    drawn = figures.svg(model_costs(verdict))
+    drawn = picture.svg(model_costs(verdict))
     sections = [Section("On its own held-out rows", words, verdict_rows(verdict), drawn), Section(KEEP, [INSIDE])]
     title = f"Is the joint model better for {verdict.owner}?"
     return page(title, headline(verdict), sections, f"Parley · {terms.title} · terms {terms.hash}")
@@ -27,7 +27,7 @@ def verdict_page(verdict: Verdict, terms: Terms) -> str:
 
 def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
     """The HTML page of all owners' verdicts."""
-    drawn = figures.svg(verdicts_figure(verdicts))
+    drawn = picture.svg(verdicts_figure(verdicts))
     sections = [Section("On their own held-out rows", (), owners_rows(verdicts), drawn), Section(KEEP, [INSIDE])]
     title = f"For whom was it worth it? {terms.title}".strip()
     return page(title, owners_sentence(verdicts), sections, f"Parley · terms {terms.hash}")

@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from parley.numerals import number
-from parley.report.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
-from parley.report.figures import EPSILON
-from parley.report.lettering import first_names, lettered
-from parley.report.picture import PAPER, Picture, decorate, headed
+from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
+from parley.report.figures.curves import EPSILON
+from parley.report.figures.lettering import first_names, lettered
+from parley.report.figures.picture import PAPER, Picture, decorate, headed
 from parley.validate import Floats
 
 NAMED = len(SERIES)  # owners that a figure tells apart

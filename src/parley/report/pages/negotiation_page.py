@@ -1,15 +1,16 @@
 """A negotiation as a page, in the sentences of the terminal: who would join, with which budget, and what it costs."""
 
 from parley.decisions.games.negotiate import CommonNegotiation, Negotiation
-from parley.report import figures
-from parley.report import negotiation as said
-from parley.report import noise as kinds
-from parley.report.page import Section, page
+from parley.report.figures import picture
+from parley.report.figures.negotiation_figure import negotiation_figure
+from parley.report.pages.page import Section, page
+from parley.report.words import negotiation as said
+from parley.report.words import noise as kinds
 
 
 def negotiation_page(result: Negotiation) -> str:
     """The HTML page of a negotiation."""
-    drawn = figures.svg(said.figure(result))
+    drawn = picture.svg(negotiation_figure(result))
     if result.deal.members.any():
         words = [*said.prices(result), said.checked(result)]
         sections = [

@@ -1,0 +1,1 @@
+"""Self-contained pages of runs, forecasts, deals and verdicts, in the sentences of the terminal."""
