@@ -7,8 +7,8 @@ models as they may come out are drawn from the forecast; with each of them the o
 procedure makes of no joint model (`outcome.personal.compared`). All of it is done again without the rows that judge,
 the choice of weights and trees too, so that what choosing costs is in the figure. That is honest but coarse: own rows
 are few. Where they do not visibly differ from the public sample's law it is weighed against moments (`personal_gain`),
-which assume that law and a linear model; where they do, or the model alone is trees, own rows alone decide. What stays an
-assumption: that the consortium's best model is about the public sample's.
+which assume that law and a linear model; where they do, or the model alone is trees, own rows alone decide. What stays
+an assumption: that the consortium's best model is about the public sample's.
 
 Without a public sample own rows are all that is known of anybody's. They cannot show what others bring, so moments
 alone say it, as if everybody's rows followed the owner's law; of trees of own rows they count only what is left beside.

@@ -236,7 +236,7 @@ def _trees(ridge: Ridge, linear: Sequence[_Linear], columns: Floats) -> list[lis
     for model, tried in enumerate(study.on_top(begin, there)):
         keep("trees", model, tried)
     own = study.from_nothing(np.zeros_like(begin[0]), there)
-    for model in range(len(linear)) if own is not None else ():
-        if not study.behind(own, there[model]):
+    for model in range(len(linear)):
+        if own is not None and not study.behind(own, there[model]):
             keep("own", model, own)
     return found

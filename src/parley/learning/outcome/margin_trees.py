@@ -3,8 +3,8 @@ loss from where those before it arrived. Replicates, such as folds and joint mod
 take little more time than one.
 
 Columns are cut at quantiles, so that a split is found by adding up (histograms). A tree looks for splits among half as
-many rows, up to a thousand, drawn with a fixed seed, and its leaves take their values from all rows. What comes out is numbers
-(`data.forest`).
+many rows, up to a thousand, drawn with a fixed seed, and its leaves take their values from all rows. What comes out is
+numbers (`data.forest`).
 
 Formal guarantee: none. Everything is a function of the rows without noise.
 """
@@ -50,7 +50,7 @@ class BinnedColumns:
     @cached_property
     def lasts(self) -> Places:
         """The last bin of each column."""
-        return self.firsts + [len(each) for each in self.cuts]
+        return self.firsts + np.array([len(each) for each in self.cuts], dtype=np.intp)
 
     @cached_property
     def column_of(self) -> Places:
@@ -111,9 +111,10 @@ def boosted_from(
         slopes = (each * weight[:, None] for each in _slopes(loss, raw, y))
         gradient, curvature = (each.reshape(-1, n) for each in slopes)
         some = active[:, np.random.default_rng([0, number]).integers(max(count, 1), size=many)]
-        *tree, at = _grown(binned, gradient, curvature, some, depth)
-        raw = raw + np.take_along_axis(tree[2], at, axis=1).reshape(raw.shape)
-        yield Trees(*(each.reshape(replicates, outcomes, -1) for each in tree)), raw
+        column, code, value, at = _grown(binned, gradient, curvature, some, depth)
+        raw = raw + np.take_along_axis(value, at, axis=1).reshape(raw.shape)
+        shape = replicates, outcomes, -1
+        yield Trees(column.reshape(shape), code.reshape(shape), value.reshape(shape)), raw
 
 
 def forest_of(trees: Sequence[tuple[Trees, float]], binned: BinnedColumns) -> Forest:
