@@ -12,7 +12,8 @@ from consortium import Consortium, toml_terms
 
 import parley
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import Proposal, open_inbox
+from parley.network.serving.inbox import open_inbox
+from parley.network.serving.proposal import Proposal
 
 pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -65,7 +66,7 @@ def test_a_proposal_is_refused_by_keys_and_a_hostile_one_runs_nothing(tmp_path):
         page.wait_for_load_state()
         page.fill("#reason", "an ε of 0.5 at most")
         page.keyboard.press("Enter")
-        page.wait_for_selector("text=Reason: an ε of 0.5 at most")
+        page.wait_for_selector("text=refused: an ε of 0.5 at most")
         for width in (1280, 390):
             page.set_viewport_size({"width": width, "height": 844})
             for scheme in ("light", "dark"):
