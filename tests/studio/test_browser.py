@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from clinics import clinic_terms, write_tables
 from samples import regression_table
 
 pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
@@ -23,34 +24,19 @@ spec.loader.exec_module(pictures)
 pytestmark = pytest.mark.skipif(pictures.CHROMIUM is None, reason="no chromium on PATH")
 
 HOSTILE = "<img src=x onerror=document.title='taken'>"
-TERMS = """
-title = "Twenty clinics"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0", "x1", "x2"]
-public = "public.csv"
-[learning]
-algorithm = "gradient-descent"
-horizon = 5
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = 1000.0
-"""
+CLINICS = {f"clinic-{n}": (200 + 10 * n, 1.0) for n in range(20)}
 SHOWN = "was => document.querySelector('#now .headline')?.innerText !== was"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("browser")
-    regression_table(200, seed=3).to_csv(place / "public.csv", index=False)
-    regression_table(60, seed=1).to_csv(place / "north.csv", index=False)
-    owners = [f'[[owners]]\nname = "clinic-{n}"\nrecords = {200 + 10 * n}\nepsilon = 1.0\n' for n in range(20)]
-    owners[0] += 'data = "north.csv"\n'
-    (place / "terms.toml").write_text(TERMS + "".join(owners))
+    write_tables(place, public=200, north=60)
+    settings = {"public": True, "clip": 1000.0, "data": False}
+    twenty = clinic_terms("Twenty clinics", CLINICS, horizon=5, **settings)
+    (place / "terms.toml").write_text(twenty.replace("records = 200\n", 'data = "north.csv"\nrecords = 200\n'))
     (place / f"{HOSTILE}.toml").write_text("")
-    long = TERMS.replace("horizon = 5", "horizon = 2000") + owners[0].replace("records = 200", "records = 60")
+    long = clinic_terms(owners={"north": (60, 1.0)}, horizon=2000, **{**settings, "data": True})
     (place / "long.toml").write_text(long)
     return place
 

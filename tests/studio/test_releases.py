@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
-from samples import regression_table
+from clinics import clinic_terms, write_tables
 from studio_client import PROOF, enter, stranger_at, studio_at
 from typer.testing import CliRunner
 
@@ -21,38 +21,11 @@ from parley.studio.jobs import Job
 from parley.studio.pages import Studio
 from parley.studio.release_pages import release_command
 
-TERMS = """
-title = "Two clinics"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0", "x1", "x2"]
-bounds = { x0 = [-1, 1], x1 = [-1, 1], x2 = [-1, 1], y = [-1, 1] }
-[learning]
-algorithm = "gradient-descent"
-horizon = 2
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = 2.0
-[[owners]]
-name = "north"
-records = 400
-epsilon = 1.0
-data = "north.csv"
-[[owners]]
-name = "south"
-records = 300
-epsilon = 0.5
-data = "south.csv"
-"""
-
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "terms.toml").write_text(TERMS)
-    for name, rows in (("north", 400), ("south", 300)):
-        regression_table(rows, seed=rows).to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "terms.toml").write_text(clinic_terms())
+    write_tables(tmp_path, north=400, south=300)
     return tmp_path
 
 

@@ -14,16 +14,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parley.durable import Version, file_version, make_folder, replace_text
 from parley.errors import DiskError, Refusal, SettingError, UnknownTerms
-from parley.network.exchange.proposal_messages import State
 from parley.network.identity.settings import DAYS, OwnerSettings
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.file_lock import locked
 from parley.network.serving.proposal import GONE, Ending, Proposal, read_proposal_file, said_reason
 from parley.validate import printable
+
+if TYPE_CHECKING:  # who looks at an inbox does not wait for gRPC
+    from parley.network.exchange.proposal_messages import State
 
 IN_ALL = 64  # proposals that are open
 SHARE = 8  # places that are free for each that a learner has, before it gets another
@@ -136,7 +138,7 @@ class Inbox:
                 )
             yield current
 
-    def state(self, proposal: Proposal) -> State:
+    def state(self, proposal: Proposal) -> "State":
         """What became of it; terms that were accepted in the end are accepted, also where a disk damaged the file that
         says so."""
         try:
