@@ -2,26 +2,15 @@
 Nothing is asked of the outside, no page is wider than the screen, nothing is written to the console, and axe-core finds
 no serious fault. How long things took is printed, not judged. Pictures go to a folder that goes with the test."""
 
-import importlib.util
 import re
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from clinics import clinic_terms, write_tables
 from samples import regression_table
+from studio_pictures import in_a_browser, pictures, require_fit, require_no_fault
 
-pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra browser)")
-
-DOCS = Path(__file__).parents[2] / "docs"
-spec = importlib.util.spec_from_file_location("take_screenshots", DOCS / "take_screenshots.py")
-pictures = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = pictures
-spec.loader.exec_module(pictures)
-
-pytestmark = pytest.mark.skipif(pictures.CHROMIUM is None, reason="no chromium on PATH")
+pytestmark = in_a_browser
 
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 CLINICS = {f"clinic-{n}": (200 + 10 * n, 1.0) for n in range(20)}
@@ -117,19 +106,12 @@ def test_a_training_is_followed_and_stopped_and_a_reload_finds_it(visit):
 
 @pytest.mark.parametrize("tab", [*pictures.TABS, "train/release?file=terms.toml&where=here&ledgers=books&lifetime=3"])
 def test_every_tab_fits_and_has_no_serious_fault(visit, tab, tmp_path):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra browser)")
     visit.to(tab)
-    page, check = visit.page, axe.Axe()
+    page = visit.page
     if tab == "play":
         pictures.forecast_shown(page)
-    for width in pictures.WIDTHS:
-        page.set_viewport_size({"width": width, "height": 844})
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
-    for scheme in pictures.SCHEMES:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        faults = check.run(page).response["violations"]
-        serious = [fault for fault in faults if fault["impact"] in ("serious", "critical")]
-        assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in serious] == []
+    require_fit(page)
+    require_no_fault(page)
     looks = pictures.LOOKS if tab == "play" else ((1280, "light"), (390, "dark"))
     made = pictures.screenshots(page, tab.partition("?")[0].replace("/", "-"), tmp_path, looks)
     assert all(re.match(rb"\x89PNG", file.read_bytes()) for file in made)

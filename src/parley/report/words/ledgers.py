@@ -7,7 +7,7 @@ from typing import Any
 from parley.numerals import number
 from parley.validate import printable
 
-BOOKS = ["owner", "spent", "left for further terms", "by whom", "chain", "table's digest"]
+BOOKS = ["owner", "spent", "left", "by whom", "chain", "table's digest"]
 
 
 def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
@@ -44,12 +44,12 @@ def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
     learners = ", ".join(sorted({a["learner"] for a in content["agreements"]})) or "nobody yet"
     digests = ", ".join(digest[:16] + "…" for digest in tables) or "–"
     spent = f"ε = {number(content['epsilon_spent'], side='above')}"
-    return [content["owner"], spent, said, learners, f"{content['rows']} rows, unbroken", digests]
+    return [content["owner"], spent, said, learners, f"{_rows(content)}, unbroken", digests]
 
 
 def chain_line(content: dict[str, Any]) -> str:
     """How many rows the books have, and where their chain, which was checked, ends."""
-    return f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…"
+    return f"{_rows(content)}, chain unbroken, head {content['head'][:16]}…"
 
 
 def lifetime_line(content: dict[str, Any]) -> str:
@@ -73,3 +73,7 @@ def lifetime_line(content: dict[str, Any]) -> str:
     if lifetime["delta"] > 0:
         said += f"; δ = {number(lifetime['delta'])}: {number(reserved['delta'], side='above')} reserved"
     return said
+
+
+def _rows(content: dict[str, Any]) -> str:
+    return "1 row" if content["rows"] == 1 else f"{content['rows']:,} rows"

@@ -10,11 +10,11 @@ NOT_TOLD = "not told"  # in the place of a state
 
 def inbox_rows(content: dict[str, Any]) -> list[list[str]]:
     """A table with one row for each proposal, from what `Inbox.facts` says of them."""
-    rows = [["terms", "title", "proposed by", "received (UTC)", "state"]]
+    rows = [["terms", "state", "title", "proposed by", "received (UTC)"]]
     for each in content["proposals"]:
         when = each["received"].replace("T", " ")[:16]
         names = printable(", ".join(each["proposed_by"]), 80)
-        rows.append([each["terms_hash"][:16] + "…", each["title"] or "–", names, when, state_line(each)])
+        rows.append([each["terms_hash"][:16] + "…", state_line(each), each["title"] or "–", names, when])
     return rows
 
 
