@@ -127,7 +127,7 @@ def _register(
 
         if connections is None or public:
             return read()
-        return connections.member_message(place, read, LARGEST) if member else connections.message(place, read)
+        return connections.message(place, read, LARGEST if member else None)
 
     def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False, member: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
