@@ -86,6 +86,18 @@ def test_a_hash_names_one_text_whatever_somebody_wrote_into_its_file(service, ke
         Proposal(terms.hash, terms_of(epsilon=9.0).canonical, ("learner",), "key", "").terms()
 
 
+@pytest.mark.parametrize(("refused", "state"), [(None, "open"), ("too much", "refused")])
+def test_a_file_of_an_earlier_parley_is_read(service, refused, state):
+    terms = terms_of()
+    proposed(service, terms)
+    file = service.inbox.folder / f"{terms.hash}.json"
+    written = json.loads(file.read_text())
+    for key in ("until", "ended", "reason", "called"):
+        del written[key]
+    file.write_text(json.dumps({**written, "refused": refused}))
+    assert told(service, terms.hash) == ProposalState(state, refused or "")
+
+
 KILLED = """
 import hashlib, os, signal, sys
 from datetime import timedelta

@@ -135,6 +135,24 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     assert open_inbox(load_owner(owner)).facts(open_inbox(load_owner(owner)).find(terms.hash))["state"] == "accepted"
 
 
+def test_terms_that_are_withdrawn_while_somebody_reads_are_not_accepted(served, monkeypatch):
+    terms, owner, peer = terms_of(epsilon=0.015625), served.folder / "a.toml", at(served, "learner")
+    peer.propose(terms.hash, terms.canonical, 20)
+    ledger = (served.folder / "a.ledger").read_bytes()
+
+    def read_for_long(*question, **more):
+        assert peer.withdraw(terms.hash, 20) == ProposalState("withdrawn")
+        return True
+
+    monkeypatch.setattr("parley.cli.owner.typer.confirm", read_for_long)
+    ran = run("owner", "accept", terms.hash, "--owner", owner)
+    assert "the proposal changed since it was read; look at it again" in str(ran.exception)
+    assert (served.folder / "a.ledger").read_bytes() == ledger
+    assert Acceptances(load_owner(owner).accepted).get(terms.hash) is None
+    assert peer.propose(terms.hash, "", 20) == ProposalState("withdrawn")
+    peer.close()
+
+
 def test_the_learners_own_table_needs_no_proposal_and_that_is_said(served):
     served.write_terms(horizon=3)
     addresses = (served.folder / "addresses.toml").read_text()

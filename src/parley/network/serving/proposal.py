@@ -104,6 +104,8 @@ def read_proposal_file(path: Path, expected: str) -> Proposal:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         known = content.pop("format") == FORMAT
+        if (refused := content.pop("refused", None)) is not None:  # as an earlier Parley wrote it
+            content |= {"ended": "refused", "reason": refused}
         proposal = Proposal(**{**content, "names": tuple(content["names"])})
         known = known and proposal.terms_hash == expected and proposal.ended in (None, "refused", *GONE)
         if proposal.ended in GONE:

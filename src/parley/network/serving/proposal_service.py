@@ -21,7 +21,7 @@ from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.inbox import Inbox, now
 from parley.network.serving.log import Log
 from parley.network.serving.patience import Patience
-from parley.network.serving.proposal import GONE, Proposal, parties
+from parley.network.serving.proposal import Proposal, parties
 from parley.network.serving.replies import caller_facts, loggable
 
 UNKNOWN = "no such terms were proposed to this owner with this key"
@@ -71,8 +71,7 @@ class ProposalService:
 
     def _keep(self, terms_hash: str, text: str, caller: Caller) -> None:
         earlier = self._inbox.get(terms_hash)
-        known = earlier is not None and earlier.ended not in GONE and bool({*earlier.names} & {*caller.names})
-        if not known:  # others' proposals are as if they were not there
+        if earlier is None or not {*earlier.names} & {*caller.names}:  # others' proposals are as if they were not there
             self._inbox.require_room(caller.names)
         if earlier is None or earlier.fingerprint != caller.fingerprint:
             self._require_parties(text, caller)
