@@ -247,9 +247,23 @@ def test_four_hospitals_with_missing_cells_left_in(tmp_path):
 
 
 def test_people_are_asked_what_only_they_know(files, tmp_path):
-    """Epsilon, delta, who is who, who hosts; here no plan is needed to see it."""
-    options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml")
-    answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\n" + "\n" * 4  # no range of any column
+    """Epsilon, delta, who is who, who hosts, whether cells are missing; here no plan is needed to see it. Scales that
+    would tell little are refused, with what to say, and then what nobody has said is asked again."""
+    options = (
+        "--target",
+        "outcome",
+        "--positive",
+        "diseased",
+        "--columns",
+        "lines",
+        "--write",
+        tmp_path / "terms.toml",
+    )
+    answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\nn\n" + "\n" * 4  # no range of any column
+    refused = invoke("init", *tables(files), *options, input=answers + "\n" * 4)
+    assert "no terms were written" in str(refused.exception)
+    assert not (tmp_path / "terms.toml").exists()
+    answers += "18,100\n0,2e5\n"
     run = invoke("init", *tables(files), *options, input=answers)
     assert run.exit_code == 0, (run.output, run.exception)
     terms = parley.load_terms(tmp_path / "terms.toml")
@@ -257,6 +271,8 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
     assert terms.privacy.delta == 1e-7
     assert (terms.privacy.person, terms.privacy.records_per_person) == ("patient_id", 2)
     assert [host.name for host in terms.hosts] == ["north-clinic", "south", "notary"]
+    assert terms.model.missing == "refuse"
+    assert terms.privacy.scale_epsilon is None
 
 
 @pytest.mark.parametrize(
@@ -265,7 +281,7 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
 )
 def test_without_a_public_sample_people_say_kind_names_and_ranges(files, tmp_path, answer, kind, jobs):
     """The guess is by whether the target holds names; what is left open is asked for with noise."""
-    answers = ["a tree", answer, "healthy,diseased", "", "", "", "", "18,100", "0,2e5", jobs, "no,yes"]
+    answers = ["a tree", answer, "healthy,diseased", "", "", "", "", "", "18,100", "0,2e5", jobs, "no,yes"]
     options = ("--target", "outcome", "--features", "age,income,job,smoker", "--columns", "lines")
     run = invoke(
         "init", *tables(files), *options, "--write", tmp_path / "t.toml", input="".join(f"{each}\n" for each in answers)

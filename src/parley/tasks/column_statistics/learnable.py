@@ -72,11 +72,12 @@ def _require_sight(terms: Terms, reader: StatisticsReader, most: float) -> None:
     rows = sum(part.records for part in terms.owners)
     none = "none of which could be read" if least >= 1 else "little of which could be read"
     hosts = "" if terms.noise.summed else ", let hosts draw one noise for all"
+    enough = number(1.1 * least / most * float(terms.scale_epsilon), 2)
     raise SettingError(
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} "
         f"columns of {rows:,} rows, {none}: a bin would need {least * rows:,.0f} of them. "
-        "Nobody was asked: declare model.bounds or model.categories of some columns, leave some out of "
-        f"model.features{hosts}, or set {number(1.1 * least / most * float(terms.scale_epsilon), 2)} or more aside"
+        "Nobody was asked: declare model.bounds or model.categories of all of them, and no scales are needed; or list "
+        f"names in model.categories, leave some out of model.features{hosts}, or set {enough} or more aside"
         f"{'' if least >= 1 else ' (--anyway asks all the same)'}"
     )
 
