@@ -274,7 +274,7 @@ def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
 def _drafted(files: Sequence[Path], wishes: "Wishes", quiet: bool, anyway: bool) -> "Draft":
     """A draft that `parley scales` will not refuse where it needs scales; whoever answers may say more until it is."""
     from parley.decisions.forecasting.terms_from_files import draft
-    from parley.tasks.column_statistics.learnable import require_learnable
+    from parley.tasks.column_statistics.learnable import UNASKED, require_learnable
 
     while True:
         drafted = draft(files, wishes)
@@ -284,15 +284,17 @@ def _drafted(files: Sequence[Path], wishes: "Wishes", quiet: bool, anyway: bool)
             require_learnable(drafted.terms, anyway=anyway)
         except SettingError as error:
             unsaid = unsaid_columns(drafted.terms)
-            refused = f"{error}. Nobody has said what these hold: {', '.join(map(printable, unsaid))}"
+            why = str(error).partition(f" {UNASKED}")[0]
+            refused = f"{why} Nobody has said what these hold: {', '.join(map(printable, unsaid))}."
             more = wishes
             if not quiet:
-                warn(f"{refused}.")
+                warn(refused)
                 more = asked_columns(unsaid, wishes)
             if more == wishes:
                 raise SettingError(
-                    f"{refused}. Say it of all of them with --bounds COLUMN=LOW,HIGH or --categories COLUMN=A,B,C, or "
-                    "leave columns out with --features; no terms were written"
+                    f"{refused} Say it of all of them, and nothing need be asked: --bounds COLUMN=LOW,HIGH or "
+                    "--categories COLUMN=A,B,C; or leave columns out with --features, or give a larger --epsilon. No "
+                    "terms were written (--anyway writes them)"
                 ) from None
             wishes = more
         else:

@@ -6,6 +6,7 @@ rows of the public sample alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from parley.errors import DataError, SettingError
@@ -84,7 +85,7 @@ def shared_columns(studio: Studio, given: Given) -> Shared:
         try:
             example = find_source(path).example
         except DataError as error:
-            wrong.append(f"{name}: {str(error).removeprefix(str(path)).lstrip(': ')}")
+            wrong.append(_without_place(error, path, name))
             continue
         declared = not name.lower().endswith(".csv")
         typed = {str(each): KINDS["names" if is_text(example[each]) else "number"] for each in example.columns}
@@ -93,11 +94,19 @@ def shared_columns(studio: Studio, given: Given) -> Shared:
     kinds = {each: found[0][each] for each in columns if not is_number(each)}
     if public and kinds:
         path = studio.inside(public, "public sample")
-        kept = [each for each in kinds if each in find_source(path).example.columns.astype(str)]
-        kinds = {each: KINDS[kind] for each, kind in column_kinds(path, kept, "public sample").items()}
+        try:
+            kept = [each for each in kinds if each in find_source(path).example.columns.astype(str)]
+            kinds = {each: KINDS[kind] for each, kind in column_kinds(path, kept, "public sample").items()}
+        except DataError as error:
+            wrong.append(_without_place(error, path, public))
     if tables_of(given) and not wrong and not kinds:
         wrong.append("These tables share no column.")
     return Shared(kinds, tuple(wrong))
+
+
+def _without_place(error: DataError, path: Path, name: str) -> str:
+    """What is wrong with a table, by the name that pages have for it."""
+    return f"{name}: {str(error).removeprefix(str(path)).lstrip(': ')}"
 
 
 def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]:
