@@ -59,9 +59,14 @@ def _view(played: Played, asked: Mapping[str, str]) -> View:
 def _row(played: Played, place: int) -> dict[str, Any]:
     part = played.terms.owners[place]
     cost = part.privacy_cost
-    stakes = {"value": "" if part.value is None else part.value, "cost": "" if cost is None else cost.weight}
+    stakes = {"value": _typed(part.value), "cost": _typed(None if cost is None else cost.weight)}
     numbers = {"records": part.records, "epsilon": part.epsilon, "kind": "linear" if cost is None else cost.kind}
     return {"place": place, "name": part.name, **numbers, **stakes}
+
+
+def _typed(number: float | None) -> str:
+    """A number as somebody would type it; nothing where none was stated."""
+    return "" if number is None else repr(number).removesuffix(".0")
 
 
 async def load(request: Request) -> Response:
