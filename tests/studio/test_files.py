@@ -137,6 +137,10 @@ def test_answers_are_the_options_that_one_would_type(folder):
         (said(("age", "18", "", "")), "age, high: expected a number"),
         (said(("age", "100", "18", "")), "expected a low end below"),
         (said(("age", "1", "2", "a,b")), "a range or names, not both"),
+        (
+            [*said(features=("age",)), ("target", "ill"), ("kind", "logistic-regression")],
+            "ill: missing: the two names in ill",
+        ),
         (said(features=()), "at least one to learn from"),
         ([("kind", "anything")], "what it is: expected one of"),
         ([("public", "north.csv")], "one of the owners'"),

@@ -185,6 +185,9 @@ def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
     for column in (*features, *(each for each in (target, form.get("exposure", "")) if each in said)):
         options += _spread(column, said[column], predicts if column == target else "")
     names = [each.strip() for each in said[target].names.split(",") if each.strip()] if target in said else []
+    if predicts == "two classes" and not names and not public_of(given):
+        asked_for = words.TWO_NAMES.format(target=target)
+        raise SettingError(f"{target}: missing: {asked_for[0].lower()}{asked_for[1:]}")
     return options + (["--positive", names[-1]] if names and predicts == "two classes" else [])
 
 
