@@ -5,7 +5,7 @@ test."""
 from datetime import timedelta
 
 from consortium import Consortium, toml_terms
-from studio_pictures import in_a_browser, pictures, require_fit, require_no_fault
+from studio_pictures import in_a_browser, pictures, require_well_made
 
 import parley
 from parley.network.identity.certificates import fingerprint, read_certificate
@@ -25,8 +25,7 @@ def propose(inbox, terms, learner, certificate):
 
 def checked(page, name, folder):
     """A page that fits and has no fault, and its pictures."""
-    require_fit(page)
-    require_no_fault(page)
+    require_well_made(page)
     pictures.screenshots(page, name, folder)
 
 

@@ -18,16 +18,12 @@ spec.loader.exec_module(pictures)
 in_a_browser = pytest.mark.skipif(pictures.CHROMIUM is None, reason="no chromium on PATH")
 
 
-def require_fit(page):
-    """No width of the screen is too small for the page."""
+def require_well_made(page):
+    """The page is never wider than the screen, and axe-core finds nothing serious, in light and in dark."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra browser)")
     for width in pictures.WIDTHS:
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
-
-
-def require_no_fault(page):
-    """Axe-core finds nothing serious, in light and in dark."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra browser)")
     for scheme in pictures.SCHEMES:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         faults = axe.Axe().run(page).response["violations"]
