@@ -100,13 +100,10 @@ def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None
 @one_thread
 def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth | None:
     """The same before a release, with how many owners are expected to gain, by the forecast's own figures; without a
-    public sample too, from scales and ranges. None where nothing can be forecast."""
+    public sample too, from scales and ranges. None where the terms are of another task."""
     if terms.task != PREDICTION:
         return None
-    try:
-        seen = outlook(terms, seed=seed, speeds=speeds)
-    except DataError:
-        return None
+    seen = outlook(terms, seed=seed, speeds=speeds)
     found, expected = worth_of(seen.expected, seen.fitness, seen.models), seen.expected
     if len(terms.owners) < 2:
         return found
@@ -140,9 +137,8 @@ def require_worth(found: Worth | None) -> None:
     """Refuse terms whose model is forecast to lie below a baseline, or to be of use to nobody."""
     sentence = None if found is None else found.against()
     if found is not None and sentence is not None:
-        raise BelowBaselineError(
-            f"not worth a budget: {sentence}; {found.advice}, or spend it --anyway. Nothing was spent"
-        )
+        advice = "parley forecast says which terms would change that" if sentence == NOBODY else found.advice
+        raise BelowBaselineError(f"not worth a budget: {sentence}; {advice}, or spend it --anyway. Nothing was spent")
 
 
 @dataclass(frozen=True, eq=False)
