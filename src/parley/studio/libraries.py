@@ -18,10 +18,10 @@ NEEDED = (
     "decisions.games.negotiate",
     "learning.owners",
     "owner.ledger",
-    "report.forecast",
-    "report.negotiation",
-    "report.training",
-    "report.what_if",
+    "report.words.forecast",
+    "report.words.negotiation",
+    "report.words.training",
+    "report.words.what_if",
 )
 QUICK = ("/", "/welcome", "/enter", "/play", "/files", "/train", "/audit", "/jobs")  # pages without any of it
 
