@@ -19,13 +19,14 @@ ANYWAY = (
 def require_worth_spending(terms: Terms, speeds: Mapping[str, float] | None = None) -> "Worth | None":
     """Refuse what is forecast to be worth no budget; what cannot be forecast passes, with a line that says so."""
     from parley.decisions.forecasting import require_worth, worth_spending
+    from parley.report.words.released import unforeseen
 
     try:
         found = worth_spending(terms, speeds=speeds)
     except (DataError, SettingError) as error:
         if isinstance(error, SettingError) and terms.model.public is not None:
             raise
-        warn(f"Not forecast, so whether anybody gains by it is not known: {error}.")
+        warn(unforeseen(error))
         return None
     require_worth(found)
     return found

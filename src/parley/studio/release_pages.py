@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.errors import ParleyError, SettingError
+from parley.errors import BelowBaselineError, ParleyError, SettingError
 from parley.numerals import number
 from parley.studio.form import decimal, field, fields
 from parley.studio.pages import Studio, page, studio_of
@@ -19,6 +19,7 @@ from parley.terms import Terms, load_terms
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL = ".json"
+BEGUN = "This release began before: its stored answers are free, and it goes on from there."
 
 
 def review(request: Request) -> Response:
@@ -37,6 +38,28 @@ def review(request: Request) -> Response:
     return page(request, "release.html", asked=asked, where=where, model=model, rows=rows, refused=refused)
 
 
+def foreseen(request: Request) -> Response:
+    """Whether anybody is expected to gain by a release, which takes seconds to say; where nobody is, a box with which
+    somebody releases anyway."""
+    from parley.decisions.forecasting import require_worth, worth_spending  # with libraries that take their time
+    from parley.learning.owners import spent_so_far
+    from parley.report.words.released import gaining_words, unforeseen
+
+    studio, asked = studio_of(request), dict(request.query_params)
+    terms, said, refused = load_terms(studio.inside(field(asked, "file"), "terms")), "", None
+    if _where(asked) == HERE and spent_so_far(terms, _ledgers(studio, asked)):
+        return page(request, "foreseen.html", said=BEGUN, refused=None)
+    try:
+        found = worth_spending(terms)
+        require_worth(found)
+        said = "" if found is None else gaining_words(found, len(terms.owners))
+    except BelowBaselineError as error:
+        refused = f"{error}."
+    except ParleyError as error:
+        said = unforeseen(error)
+    return page(request, "foreseen.html", said=said, refused=refused)
+
+
 async def start(request: Request) -> Response:
     """Release, once somebody agreed: `parley train --ledgers`, or `parley learner run` with owners elsewhere."""
     form, studio = await fields(request), studio_of(request)
@@ -53,7 +76,7 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     file, name = studio.inside(field(form, "file"), "terms"), field(form, "model")
     require_allowed(studio, load_terms(file), form)
     model = studio.new(name if name.endswith(MODEL) else name + MODEL, "model")
-    saved = ["--save", str(model), "--json"]
+    saved = [*(["--anyway"] if form.get("anyway") == "on" else []), "--save", str(model), "--json"]
     if _where(form) == ELSEWHERE:
         again = ["--resume"] if form.get("resume") == "on" else []
         return ["learner", "run", str(file), "--owners", str(_addresses(studio, form)), *again, *saved]
@@ -94,4 +117,8 @@ def _number(form: Mapping[str, str], key: str) -> float | None:
     return decimal(given, key.replace("_", " ")) if given else None
 
 
-ROUTES = [Route("/train/release", review), Route("/train/release/start", start, methods=["POST"])]
+ROUTES = [
+    Route("/train/release", review),
+    Route("/train/release/foreseen", foreseen),
+    Route("/train/release/start", start, methods=["POST"]),
+]

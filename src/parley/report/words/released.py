@@ -4,13 +4,25 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from parley.decisions.forecasting import Worth
+from parley.errors import ParleyError
 from parley.learning.outcome import Result
 from parley.numerals import number
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 
 FEW = 6  # owners whose accounts are printed
-REPEATED = "Nothing new was spent, all answers were stored. Spent by these terms before"
+REPEATED = "Nothing new was spent: all answers were stored ones"
+
+
+def gaining_words(found: Worth, owners: int) -> str:
+    """How many owners are expected to gain, before a release."""
+    return "" if found.gaining is None else f"By the forecast {found.gaining} of {owners} owners are expected to gain."
+
+
+def unforeseen(error: ParleyError) -> str:
+    """That nothing can be forecast of a release, and why."""
+    return f"Not forecast, so whether anybody gains by it is not known: {error}."
 
 
 def release_lines(
@@ -39,7 +51,7 @@ def release_lines(
     return [
         f"Done: {done}. How good it is, a release does not tell; each owner's own rows do.",
         f"Written: {written}",
-        f"{REPEATED if repeated else 'Spent'}: {spent}{more}",
+        f"{f'{REPEATED}. Spent before' if repeated else 'Spent'}: {spent}{more}",
         "Nothing was saved: the same command with --save model.json writes the model, from stored answers, for free."
         if model is None
         else f"Next: {judged}",
