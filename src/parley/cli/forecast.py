@@ -146,10 +146,10 @@ def forecast_command(
         compared = compare_noise(result, known, seed)
         noise = compared.to_json()
         progress.says("looking for terms that would be worth it")
-        better = None if result.answer.kind == "yes" or len(terms.owners) < 2 else remedies(result, compared)
-        answer = [said.for_whom(result, str(terms_file))]
-        answer += [] if better is None else [remedy_line(better, result.answer, len(terms.owners))]
-        content["answer"] |= {"sentences": answer, "would_be_yes": None if better is None else better.to_json()}
+        better = None if result.verdict.kind == "yes" or len(terms.owners) < 2 else remedies(result, compared)
+        verdict = [said.for_whom(result, str(terms_file))]
+        verdict += [] if better is None else [remedy_line(better, result.verdict, len(terms.owners))]
+        content["verdict"] |= {"sentences": verdict, "would_be_yes": None if better is None else better.to_json()}
     proposal = planned = None
     if plan:
         with progress_bar("planning") as progress:
@@ -164,7 +164,7 @@ def forecast_command(
     if report is not None:
         from parley.report.pages.forecast_page import forecast_page
 
-        report.write_text(forecast_page(result, noise, answer, proposal, planned, str(terms_file)), encoding="utf-8")
+        report.write_text(forecast_page(result, noise, verdict, proposal, planned, str(terms_file)), encoding="utf-8")
     if track is not None:
         from parley.report.run_store import write_run
         from parley.report.tracking import tracked_forecast
@@ -186,7 +186,7 @@ def forecast_command(
         for sentence in kinds.plan_beside(planned):
             console.print(sentence)
     console.print()
-    for sentence in answer:
+    for sentence in verdict:
         console.print(sentence, style="bold", markup=False, soft_wrap=True)
     if proposal is not None:
         proposal.require_choice()  # where there is none the job was not done
@@ -286,5 +286,6 @@ def show_plan(proposal: "Proposal") -> None:
     console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=bold))
     console.print()
     console.print(said.plan_advice(proposal), markup=False)
+    console.print(said.plan_rests_on(proposal), style="dim", markup=False, soft_wrap=True)
     for sentence in said.unjudged_lines(proposal):
         console.print(sentence, style="yellow", markup=False, soft_wrap=True)

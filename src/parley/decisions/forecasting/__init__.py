@@ -1,7 +1,7 @@
 """Know what the joint model will be worth before any data moves."""
 
-from parley.decisions.forecasting.answer import Answer
 from parley.decisions.forecasting.coalition import best_coalition
+from parley.decisions.forecasting.consortium_verdict import ConsortiumVerdict
 from parley.decisions.forecasting.forecast import Forecast, forecast
 from parley.decisions.forecasting.heterogeneity import Heterogeneity
 from parley.decisions.forecasting.joining import Interval
@@ -12,8 +12,8 @@ from parley.decisions.forecasting.sources import ReleasedMoments, Sample, Source
 from parley.decisions.forecasting.worth import Worth, require_worth, worth, worth_spending
 
 __all__ = [
-    "Answer",
     "Choice",
+    "ConsortiumVerdict",
     "Forecast",
     "Heterogeneity",
     "Interval",

@@ -9,10 +9,10 @@ import numpy as np
 
 from parley.data.fitting import grown_here
 from parley.data.sources import Table
-from parley.decisions.forecasting.answer import Answer, answer
 from parley.decisions.forecasting.baselines import best_cost
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.coding import CodingCost, coding_cost
+from parley.decisions.forecasting.consortium_verdict import ConsortiumVerdict, consortium_verdict
 from parley.decisions.forecasting.expectation import REPLICATES, Expectation, Method
 from parley.decisions.forecasting.heterogeneity import ASSUMED, Heterogeneity
 from parley.decisions.forecasting.invented_laws import Law, owner_ranges
@@ -130,9 +130,9 @@ class Forecast:
         return ranges(self.joining, self.relative_fitness, unit, self.best_cost)
 
     @cached_property
-    def answer(self) -> Answer:
+    def verdict(self) -> ConsortiumVerdict:
         """Should these owners learn together by these terms?"""
-        return answer(self.owners, self.joining.counting(), self.worth)
+        return consortium_verdict(self.owners, self.joining.counting(), self.worth)
 
     @property
     def expected_cost(self) -> Interval:
@@ -209,7 +209,7 @@ class Forecast:
             "warnings": list(self.warnings),
             "target_words": self.target_words,
             "coding": None if self.coding is None else vars(self.coding),
-            "answer": self.answer.to_json(),
+            "verdict": self.verdict.to_json(),
             "terms_hash": self.terms.hash,
         }
 

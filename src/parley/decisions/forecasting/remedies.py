@@ -1,5 +1,5 @@
-"""Which terms would turn a forecast's answer into yes: larger budgets with noise of either kind, the same budgets spent
-as a plan would, or more owners like these.
+"""Which terms would turn a forecast's verdict into yes: larger budgets with noise of either kind, the same budgets
+spent as a plan would, or more owners like these.
 
 The forecast is carried over, as in `what_if`: what is expected without noise, and what a unit of the combined answer's
 variance adds. So nothing is read or resampled again. A gain counts as in the forecast's own verdicts: surely, whatever
@@ -46,7 +46,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Remedies:
-    """What would make a forecast's answer yes."""
+    """What would make a forecast's verdict yes."""
 
     surely: bool  # whether these are sure gains, or expected ones
     ways: tuple[Remedy, ...]
@@ -80,7 +80,7 @@ class _Spending:
 
 @one_thread
 def remedies(result: Forecast, noise: NoiseComparison) -> Remedies:
-    """What would make the answer of this forecast yes, beside its comparison of kinds of noise. No private record is
+    """What would make the verdict of this forecast yes, beside its comparison of kinds of noise. No private record is
     looked at."""
     fitness, ahead = result.relative_fitness, _ahead(result)
     worse, better = (end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low))

@@ -26,13 +26,13 @@ PUBLIC = "Computed from public knowledge, the terms and a pilot sample: no priva
 def forecast_page(
     result: Forecast,
     noise: Mapping[str, Any],
-    answer: Sequence[str],
+    verdict: Sequence[str],
     proposal: Proposal | None = None,
     planned: Mapping[str, Any] | None = None,
     file: str = "TERMS",
 ) -> str:
     """The HTML page of a forecast; `noise` and `planned` are the JSON of a comparison of noise and of the plan,
-    `answer` the sentences that it ends with."""
+    `verdict` the sentences that it ends with."""
     terms, without = result.terms, said.better_without(result)
     baselines = said.baseline_line(result.worth, result.expected_cost)
     good = [*said.details(result), baselines, *said.verdict_lines(result, file)]
@@ -48,11 +48,12 @@ def forecast_page(
         ),
     ]
     if proposal is not None and planned is not None:
-        lines = [said.plan_advice(proposal), *said.unjudged_lines(proposal), *kinds.plan_beside(planned)]
+        advice = [said.plan_advice(proposal), said.plan_rests_on(proposal)]
+        lines = [*advice, *said.unjudged_lines(proposal), *kinds.plan_beside(planned)]
         sections.append(Section("Could the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN))
     notes = [f"Note: {warning}." for warning in result.warnings]
     sections.append(Section("What does this rest on?", [*notes, PUBLIC, said.CAVEAT]))
-    sections.append(Section("Should these owners learn together?", answer))
+    sections.append(Section("Should these owners learn together?", verdict))
     return page(f"Forecast: {terms.title or 'a joint model'}", said.headline(result), sections, _footer(terms))
 
 

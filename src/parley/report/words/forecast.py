@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.decisions.forecasting import Answer, Forecast, Interval, Proposal, Worth
+from parley.decisions.forecasting import ConsortiumVerdict, Forecast, Interval, Proposal, Worth
 from parley.numerals import number
 from parley.owner.acceptance_summary import DECIDING
 from parley.privacy.adjacency import Adjacency
@@ -23,6 +23,14 @@ CAVEAT = "Once trained, each owner judges the model on its own held-out rows: pa
 DIVERGED = 100  # relative fitness beyond which a model is of no use, however far beyond
 NAMED = 6  # owners in a sentence
 PLAN = "The same budgets, spent otherwise"
+FEWER_RUNS = (
+    "ψ of a choice comes from fewer runs than that of parley forecast, with other draws, and counts what a clip hides "
+    "from rows that were learned from: the two differ a little."
+)
+ONE_LAW = (
+    "Choices are compared by one invented law, for want of a public sample; what all of them make of the best one, "
+    "parley forecast says."
+)
 
 
 def headline(result: Forecast) -> str:
@@ -98,9 +106,9 @@ def _ends(interval: Interval, digits: int) -> str:
 
 
 def for_whom(result: Forecast, file: str = "TERMS") -> str:
-    """The forecast's one answer: who is better off joining whatever is left open, by how much, who is not, and for whom
-    that cannot be said yet."""
-    found, count = result.answer, len(result.owners)
+    """The forecast's one verdict: who is better off joining whatever is left open, by how much, who is not, and for
+    whom that cannot be said yet."""
+    found, count = result.verdict, len(result.owners)
     if found.kind == "no":
         return f"No at these terms: {found.below or _nobody(found, count)}."
     if count == 1:
@@ -123,7 +131,7 @@ def for_whom(result: Forecast, file: str = "TERMS") -> str:
     )
 
 
-def _nobody(found: Answer, count: int) -> str:
+def _nobody(found: ConsortiumVerdict, count: int) -> str:
     """That nobody is expected to gain, and whom it may be wrong about."""
     none = f"none of {count:,} owners is expected to gain by joining, each is as well off with a model of its own rows"
     if not found.unknown:
@@ -230,6 +238,11 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
     lines += [f'noise = "{proposal.terms.privacy.noise}"'] if proposal.terms.noise.summed else []
     return "For the terms file:\n  " + "\n  ".join(lines)
+
+
+def plan_rests_on(proposal: Proposal) -> str:
+    """Why a plan's figures are not quite the forecast's."""
+    return ONE_LAW if proposal.invented else FEWER_RUNS
 
 
 def unjudged_lines(proposal: Proposal) -> list[str]:

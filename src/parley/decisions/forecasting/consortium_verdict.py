@@ -1,4 +1,4 @@
-"""The one answer that a forecast ends with: should these owners learn together by these terms?"""
+"""The one verdict that a forecast ends with: should these owners learn together by these terms?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Kind = Literal["yes", "some", "no", "unknown"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class ConsortiumVerdict:
     """Yes where all gain whatever is left open, some where only a few do; no where a model that asks nobody is as good
     or nobody is even expected to gain; unknown where somebody is expected to, and nobody for sure."""
 
@@ -24,18 +24,19 @@ class Answer:
     below: str | None  # what a model that asks nobody has ahead, in words
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `answer` in `parley forecast --json`."""
+        """The object under `verdict` in `parley forecast --json`."""
         return {**vars(self)}
 
 
-def answer(owners: Sequence[OwnerForecast], counting: Members, worth: Worth) -> Answer:
-    """The answer of these owners, of whom those that are `counting` [N] are expected to gain."""
+def consortium_verdict(owners: Sequence[OwnerForecast], counting: Members, worth: Worth) -> ConsortiumVerdict:
+    """The verdict on these owners, of whom those that are `counting` [N] are expected to gain."""
     join, stay, unknown = (
         tuple(owner.name for owner in owners if owner.verdict == verdict) for verdict in ("join", "stay", "unknown")
     )
     expected = tuple(owner.name for owner, counts in zip(owners, counting, strict=True) if counts)
     below = worth.sentence()
-    return Answer(_kind(len(owners), len(join), len(expected), below), join, stay, unknown, expected, below)
+    kind = _kind(len(owners), len(join), len(expected), below)
+    return ConsortiumVerdict(kind, join, stay, unknown, expected, below)
 
 
 def _kind(owners: int, surely: int, expected: int, below: str | None) -> Kind:
