@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from parley.errors import DataError, SettingError
+from parley.errors import DataError, SettingError, TermsError
 from parley.report.terminal import warn
 from parley.terms import Terms
 
@@ -23,7 +23,7 @@ def require_worth_spending(terms: Terms, speeds: Mapping[str, float] | None = No
 
     try:
         found = worth_spending(terms, speeds=speeds)
-    except (DataError, SettingError) as error:
+    except (DataError, SettingError, TermsError) as error:
         if isinstance(error, SettingError) and terms.model.public is not None:
             raise
         warn(unforeseen(error))

@@ -52,7 +52,7 @@ def foreseen(request: Request) -> Response:
     try:
         found = worth_spending(terms)
         require_worth(found)
-        said = "" if found is None else gaining_words(found, len(terms.owners))
+        said = gaining_words(found, len(terms.owners))
     except BelowBaselineError as error:
         refused = f"{error}."
     except ParleyError as error:

@@ -98,11 +98,9 @@ def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None
 
 
 @one_thread
-def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth | None:
+def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth:
     """The same before a release, with how many owners are expected to gain, by the forecast's own figures; without a
-    public sample too, from scales and ranges. None where the terms are of another task."""
-    if terms.task != PREDICTION:
-        return None
+    public sample too, from scales and ranges. Refused where nothing can be forecast."""
     seen = outlook(terms, seed=seed, speeds=speeds)
     found, expected = worth_of(seen.expected, seen.fitness, seen.models), seen.expected
     if len(terms.owners) < 2:
