@@ -29,6 +29,7 @@ from parley.validate import Floats
 
 Way = Literal["each_owner", "shared", "two_hosts", "plan"]
 
+CALIBRATED = (1e-9, 1e6)  # epsilons that noise can be calibrated to
 LARGEST = 10.0  # epsilon: beyond, an even chance may become certainty, and nobody should be advised to go there
 
 
@@ -179,6 +180,7 @@ def _variance(pilot: Pilot, factor: float, budgets: Floats) -> float:
     training = factor * budgets - score
     if not training.min() > 0:
         return math.inf
+    training = np.clip(training, *CALIBRATED)
     if isinstance(noise, OneNoise):
         demand = common_demand(pilot.setup, float(training.min()))
         return float(pilot.variances_of(replace(noise, demands=np.full(len(budgets), demand))).mean())
