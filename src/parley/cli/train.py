@@ -224,6 +224,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     from parley.report.words.terms_comments import PSI
     from parley.report.words.training import (
         aborted_line,
+        clip_line,
         consensus_line,
         notice_lines,
         owner_rows,
@@ -236,6 +237,8 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     console.print(kind_of_run(result), style="italic")
     console.print()
     console.print(terminal_table(owner_rows(result), result.terms.title or "Owners"))
+    if (clipped := clip_line(result)) is not None:
+        console.print(clipped, style="dim", markup=False, soft_wrap=True)
     console.print()
     if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))

@@ -47,8 +47,8 @@ class Worth:
         # standard error of `together` less the public sample's: of pilot runs, and of public fits as they may come out
         0.0
     )
-    gaining: int | None = None  # owners that are expected to gain by joining; None: not asked, or nobody to join
     waits: bool = True  # whether rounds wait for everybody: plans are of such rounds
+    gaining: int | None = None  # owners that are expected to gain by joining; None: not asked, or nobody to join
 
     @property
     def advice(self) -> str:
