@@ -14,7 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 NEEDED = (
     "data.headers",
     "data.sources",
+    "decisions.forecasting.known_columns",
     "decisions.forecasting.what_if",
+    "decisions.games.break_even",
     "decisions.games.negotiate",
     "learning.owners",
     "owner.ledger",
@@ -22,6 +24,7 @@ NEEDED = (
     "report.words.negotiation",
     "report.words.training",
     "report.words.what_if",
+    "tasks.column_statistics.run",
 )
 QUICK = ("/", "/welcome", "/enter", "/play", "/files", "/train", "/audit", "/jobs")  # pages without any of it
 

@@ -11,25 +11,38 @@ from starlette.routing import Route
 from parley.errors import ParleyError
 from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
-from parley.studio.pages import TERMS, page, studio_of
+from parley.studio.pages import TERMS, first_scales, page, studio_of
 from parley.terms import load_terms
 
 
 def show(request: Request) -> Response:
     """Which terms, how many runs; and what came of earlier ones."""
-    studio = studio_of(request)
+    studio, asked = studio_of(request), dict(request.query_params)
     played = studio.play.played
-    chosen = None if played is None else studio.name_of(played.file)
+    chosen = asked.get("file") or (None if played is None else studio.name_of(played.file))
     jobs = sorted((*studio.jobs.listed("train"), *studio.jobs.listed("learner")), key=lambda job: job.id, reverse=True)
     files = studio.files(TERMS)
     addresses = [each for each in files if Path(each).name.startswith("addresses")]
-    return page(request, "train.html", files=files, addresses=addresses, jobs=jobs, chosen=chosen)
+    return page(request, "train.html", files=files, addresses=addresses, jobs=jobs, chosen=chosen, asked=asked)
+
+
+def first(request: Request) -> Response:
+    """What has to be done before anything is learned by the chosen terms, if anything."""
+    name = request.query_params.get("file", "")
+    try:
+        found = first_scales(name, load_terms(studio_of(request).inside(name, "terms")))
+    except ParleyError:
+        found = None  # said when somebody trains by them
+    return page(request, "first_scales.html", first=found) if found else Response("", media_type="text/html")
 
 
 async def start(request: Request) -> Response:
     """Start `parley train` on this machine, as a simulation."""
+    from parley.protocol.setup import require_ready  # with libraries that take their time
+
     form, studio = await fields(request), studio_of(request)
     file = studio.inside(field(form, "file"), "terms")
+    require_ready(load_terms(file))
     runs = whole(form.get("replicates") or "1", "runs")
     command = ["train", str(file), "--replicates", str(runs), "--json"]
     seed = form.get("seed", "").strip()
@@ -79,6 +92,7 @@ def _drawn(job: Job) -> dict[str, Any] | None:
 
 ROUTES = [
     Route("/train", show),
+    Route("/train/first", first),
     Route("/train/start", start, methods=["POST"]),
     Route("/train/{name}", outcome),
 ]

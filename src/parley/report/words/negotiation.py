@@ -19,6 +19,13 @@ CAVEAT = (
     "differ: another figure."
 )
 
+STATED = (
+    "Value: what one unit of test cost is worth to an owner, in money. Privacy cost: what each unit of its ε costs it, "
+    "in the same money. Only they know."
+)
+UNSTATED = "Not every owner has stated its value and its privacy cost yet."
+BREAK_EVEN = "If all join, at the terms' own budgets"
+
 
 def headline(result: Negotiation) -> str:
     """How good the agreed model would be, or that there is none."""
