@@ -5,6 +5,7 @@ import json
 import re
 import stat
 import time
+from urllib.parse import urlencode
 
 import pytest
 
@@ -144,6 +145,28 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     assert started == [
         ["train", str(folder / "terms.toml"), "--ledgers", books, "--lifetime", "3.0", "--save", model, "--json"]
     ]
+
+
+DECLARED = "bounds = { x0 = [-4, 4], x1 = [-4, 4], x2 = [-4, 4], y = [-9, 9] }\n"
+STATED = """scales = { x0 = 2, x1 = 2, x2 = 2, y = 4.5 }
+centres = { x0 = 0, x1 = 0, x2 = 0, y = 0 }
+intercept = true
+"""
+
+
+def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, started):
+    page, asked = "/train/release/foreseen", {"file": "terms.toml", "where": "here", "ledgers": "books"}
+    assert "/train/release/foreseen" in client.get(f"/train/release?{urlencode(asked)}&lifetime=3").text
+    assert "Not forecast" in client.get(page, params=asked).text  # of bounds alone nobody can tell
+    ranges = re.sub("bounds = .*\n", DECLARED + STATED, clinic_terms())
+    (folder / "terms.toml").write_text(ranges)
+    said = client.get(page, params=asked).text
+    assert "not worth a budget" in said, said
+    assert 'name="anyway"' in said
+    assert not (folder / "books").exists()
+    release(client, agreed="on", anyway="on")
+    release(client, agreed="on")
+    assert ["--anyway" in command for command in started] == [True, False]
 
 
 SCALES = (

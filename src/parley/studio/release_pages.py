@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.errors import ParleyError, SettingError
+from parley.errors import BelowBaselineError, ParleyError, SettingError
 from parley.numerals import number
 from parley.studio.form import decimal, field, fields
 from parley.studio.pages import TERMS, Studio, page, studio_of
@@ -20,6 +20,7 @@ from parley.terms import Terms, load_terms
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL = ".json"
+BEGUN = "This release began before: its stored answers are free, and it goes on from there."
 
 
 def review(request: Request) -> Response:
@@ -68,6 +69,28 @@ def _seen(terms: Terms) -> str:
     return noise_words(asked, *sight(resolve(asked, example)))
 
 
+def foreseen(request: Request) -> Response:
+    """Whether anybody is expected to gain by a release, which takes seconds to say; where nobody is, a box with which
+    somebody releases anyway."""
+    from parley.decisions.forecasting import require_worth, worth_spending  # with libraries that take their time
+    from parley.learning.owners import spent_so_far
+    from parley.report.words.released import gaining_words, unforeseen
+
+    studio, asked = studio_of(request), dict(request.query_params)
+    terms, said, refused = load_terms(studio.inside(field(asked, "file"), "terms")), "", None
+    if _where(asked) == HERE and spent_so_far(terms, _ledgers(studio, asked)):
+        return page(request, "foreseen.html", said=BEGUN, refused=None)
+    try:
+        found = worth_spending(terms)
+        require_worth(found)
+        said = gaining_words(found, len(terms.owners))
+    except BelowBaselineError as error:
+        refused = f"{error}."
+    except ParleyError as error:
+        said = unforeseen(error)
+    return page(request, "foreseen.html", said=said, refused=refused)
+
+
 async def start(request: Request) -> Response:
     """Release, once somebody agreed: `parley train --ledgers`, or `parley learner run` with owners elsewhere; before
     that, `parley scales`."""
@@ -98,11 +121,13 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
 
 
 def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]:
-    """Where the terms to learn by go, or the model."""
+    """Where the terms to learn by go, or the model, and whether it is made whatever the forecast says."""
     key, ending, what = ("ready", TERMS, "terms") if scales else ("model", MODEL, "model")
     name = field(form, key)
     file = str(studio.new(name if name.endswith(ending) else name + ending, what))
-    return ["--write", file] if scales else ["--save", file, "--json"]
+    if scales:
+        return ["--write", file]
+    return [*(["--anyway"] if form.get("anyway") == "on" else []), "--save", file, "--json"]
 
 
 def require_allowed(studio: Studio, terms: Terms, form: Mapping[str, str]) -> None:
@@ -157,4 +182,8 @@ def _number(form: Mapping[str, str], key: str) -> float | None:
     return decimal(given, key.replace("_", " ")) if given else None
 
 
-ROUTES = [Route("/train/release", review), Route("/train/release/start", start, methods=["POST"])]
+ROUTES = [
+    Route("/train/release", review),
+    Route("/train/release/foreseen", foreseen),
+    Route("/train/release/start", start, methods=["POST"]),
+]

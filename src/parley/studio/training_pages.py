@@ -53,7 +53,8 @@ async def start(request: Request) -> Response:
 
 def outcome(request: Request) -> Response:
     """A training: how far it is, and at the end its outcome over the forecast."""
-    from parley.report.words.training import outcome_line, spent_rows  # with libraries that take their time
+    from parley.report.words.released import REPEATED  # with libraries that take their time
+    from parley.report.words.training import outcome_line, spent_rows
 
     studio = studio_of(request)
     job = studio.jobs.find(request.path_params["name"])
@@ -64,6 +65,7 @@ def outcome(request: Request) -> Response:
     said = [outcome_line(content)] if content and not released else []
     chart = None if drawn is None else json.dumps(drawn)
     rows = spent_rows(content) if content and released else []
+    said += [f"{REPEATED}."] if content.get("repeated") else []
     seen = {"state": state, "has_report": job.report is not None, "released": released}
     saved = Path(job.command[job.command.index("--save") + 1]).name if "--save" in job.command else None
     shown = {"sentences": said, "chart": chart, "rows": rows, "saved": saved}

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 CAVEAT = (
     "Assumes that the owners' data follow one law and that they state their values truthfully. Test cost: the mean "
-    "loss of a prediction on new rows; of numbers, its squared error."
+    "loss of a prediction on new rows; of numbers, its squared error. The joint model as it is counts here, or an "
+    "owner's own where that is better; in parley forecast a gain is that of a personal model, among owners that "
+    "differ: another figure."
 )
 
 STATED = (
