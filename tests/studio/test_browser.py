@@ -2,55 +2,30 @@
 Nothing is asked of the outside, no page is wider than the screen, nothing is written to the console, and axe-core finds
 no serious fault. How long things took is printed, not judged. Pictures go to a folder that goes with the test."""
 
-import importlib.util
 import re
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from clinics import clinic_terms, write_tables
 from samples import regression_table
+from studio_pictures import in_a_browser, pictures, require_well_made
 
-pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra browser)")
-
-DOCS = Path(__file__).parents[2] / "docs"
-spec = importlib.util.spec_from_file_location("take_screenshots", DOCS / "take_screenshots.py")
-pictures = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = pictures
-spec.loader.exec_module(pictures)
-
-pytestmark = pytest.mark.skipif(pictures.CHROMIUM is None, reason="no chromium on PATH")
+pytestmark = in_a_browser
 
 HOSTILE = "<img src=x onerror=document.title='taken'>"
-TERMS = """
-title = "Twenty clinics"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0", "x1", "x2"]
-public = "public.csv"
-[learning]
-algorithm = "gradient-descent"
-horizon = 5
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = 1000.0
-"""
+CLINICS = {f"clinic-{n}": (200 + 10 * n, 1.0) for n in range(20)}
 SHOWN = "was => document.querySelector('#now .headline')?.innerText !== was"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("browser")
-    regression_table(200, seed=3).to_csv(place / "public.csv", index=False)
-    regression_table(60, seed=1).to_csv(place / "north.csv", index=False)
-    owners = [f'[[owners]]\nname = "clinic-{n}"\nrecords = {200 + 10 * n}\nepsilon = 1.0\n' for n in range(20)]
-    owners[0] += 'data = "north.csv"\n'
-    (place / "terms.toml").write_text(TERMS + "".join(owners))
+    write_tables(place, public=200, north=60)
+    settings = {"public": True, "clip": 1000.0, "data": False}
+    twenty = clinic_terms("Twenty clinics", CLINICS, horizon=5, **settings)
+    (place / "terms.toml").write_text(twenty.replace("records = 200\n", 'data = "north.csv"\nrecords = 200\n'))
     (place / f"{HOSTILE}.toml").write_text("")
-    long = TERMS.replace("horizon = 5", "horizon = 2000") + owners[0].replace("records = 200", "records = 60")
+    long = clinic_terms(owners={"north": (60, 1.0)}, horizon=2000, **{**settings, "data": True})
     (place / "long.toml").write_text(long)
     return place
 
@@ -129,19 +104,6 @@ def test_a_training_is_followed_and_stopped_and_a_reload_finds_it(visit):
     page.click("text=Stop it")
     page.wait_for_selector("strong:has-text('stopped')")
     assert page.locator("progress").count() == 0
-
-
-def require_well_made(page):
-    """No page is wider than the screen, and axe-core finds no serious fault."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra browser)")
-    for width in pictures.WIDTHS:
-        page.set_viewport_size({"width": width, "height": 844})
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
-    for scheme in pictures.SCHEMES:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        faults = axe.Axe().run(page).response["violations"]
-        serious = [fault for fault in faults if fault["impact"] in ("serious", "critical")]
-        assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in serious] == []
 
 
 @pytest.mark.parametrize("tab", [*pictures.TABS, "train/release?file=terms.toml&where=here&ledgers=books&lifetime=3"])

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
-from samples import regression_table
+from clinics import clinic_terms, write_tables
 from studio_client import PROOF, enter, stranger_at, studio_at
 from typer.testing import CliRunner
 
@@ -23,38 +23,11 @@ from parley.studio.pages import Studio
 from parley.studio.release_pages import release_command
 from parley.terms import load_terms
 
-TERMS = """
-title = "Two clinics"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0", "x1", "x2"]
-bounds = { x0 = [-1, 1], x1 = [-1, 1], x2 = [-1, 1], y = [-1, 1] }
-[learning]
-algorithm = "gradient-descent"
-horizon = 2
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = 2.0
-[[owners]]
-name = "north"
-records = 400
-epsilon = 1.0
-data = "north.csv"
-[[owners]]
-name = "south"
-records = 300
-epsilon = 0.5
-data = "south.csv"
-"""
-
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "terms.toml").write_text(TERMS)
-    for name, rows in (("north", 400), ("south", 300)):
-        regression_table(rows, seed=rows).to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "terms.toml").write_text(clinic_terms())
+    write_tables(tmp_path, north=400, south=300)
     return tmp_path
 
 
@@ -185,7 +158,7 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
     page, asked = "/train/release/foreseen", {"file": "terms.toml", "where": "here", "ledgers": "books"}
     assert "/train/release/foreseen" in client.get(f"/train/release?{urlencode(asked)}&lifetime=3").text
     assert "Not forecast" in client.get(page, params=asked).text  # of bounds alone nobody can tell
-    ranges = re.sub("bounds = .*\n", DECLARED + STATED, TERMS)
+    ranges = re.sub("bounds = .*\n", DECLARED + STATED, clinic_terms())
     (folder / "terms.toml").write_text(ranges)
     said = client.get(page, params=asked).text
     assert "not worth a budget" in said, said
@@ -196,8 +169,10 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
     assert ["--anyway" in command for command in started] == [True, False]
 
 
-SCALES = TERMS.replace("bounds = { x0 = [-1, 1], x1 = [-1, 1], x2 = [-1, 1], y = [-1, 1] }\n", "").replace(
-    'mechanism = "laplace"\n', 'mechanism = "gaussian"\ndelta = 1e-6\nscale_epsilon = 4.0\n'
+SCALES = (
+    clinic_terms()
+    .replace("bounds = { x0 = [-1, 1], x1 = [-1, 1], x2 = [-1, 1], y = [-1, 1] }\n", "")
+    .replace('mechanism = "laplace"\n', 'mechanism = "gaussian"\ndelta = 1e-6\nscale_epsilon = 4.0\n')
 )
 SCALES = re.sub(r"epsilon = (1.0|0.5)\n", "epsilon = 9.0\n", SCALES)
 

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
+from clinics import clinic_terms, write_tables
 from samples import regression_table
 from studio_client import PROOF, enter, stranger_at, studio_at
 from typer.testing import CliRunner
@@ -23,44 +24,16 @@ from parley.studio.jobs import JobFolder
 from parley.studio.playground import Playground
 from parley.terms import load_terms
 
-TERMS = """
-title = "Two clinics"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0", "x1", "x2"]
-public = "public.csv"
-[learning]
-algorithm = "gradient-descent"
-horizon = 5
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = CLIP
-[[owners]]
-name = "north"
-records = 400
-epsilon = 1.0
-data = "north.csv"
-value = 100.0
-privacy_cost = { kind = "linear", weight = 0.01 }
-[[owners]]
-name = "south"
-records = 300
-epsilon = 0.5
-data = "south.csv"
-value = 100.0
-privacy_cost = { kind = "linear", weight = 0.01 }
-"""
+DEAL = 'value = 100.0\nprivacy_cost = { kind = "linear", weight = 0.01 }\n'
+TERMS = clinic_terms(public=True, horizon=5, clip=1000.0, more=DEAL)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("studio")
-    for name, rows, seed in (("north", 400, 1), ("south", 300, 2), ("public", 200, 3)):
-        regression_table(rows, seed=seed).to_csv(place / f"{name}.csv", index=False)
-    (place / "terms.toml").write_text(TERMS.replace("CLIP", "1000.0"))
-    (place / "tight.toml").write_text(TERMS.replace("CLIP", "0.5"))
+    write_tables(place, north=400, south=300, public=200)
+    (place / "terms.toml").write_text(TERMS)
+    (place / "tight.toml").write_text(TERMS.replace("clip = 1000.0", "clip = 0.5"))
     return place
 
 
@@ -179,7 +152,7 @@ def test_terms_are_saved_to_a_new_file_and_nothing_is_overwritten(client, folder
 def test_what_owners_state_changes_the_deal_and_not_the_forecast_and_is_saved(folder):
     noisy = regression_table(200, seed=3)
     noisy.assign(y=noisy["y"] + np.random.default_rng(1).normal(0, 1, 200)).to_csv(folder / "noisy.csv", index=False)
-    text = re.sub(r"(value|privacy_cost|algorithm) = .*\n", "", TERMS.replace("CLIP", "5.0"))
+    text = re.sub(r"(value|privacy_cost|algorithm) = .*\n", "", TERMS.replace("clip = 1000.0", "clip = 5.0"))
     text = text.replace("horizon = 5\nstep = 0.3", "horizon = 60\nstep = 0.5").replace("public.csv", "noisy.csv")
     text = re.sub("records = .*", "records = 100", text.replace('"laplace"', '"gaussian"\ndelta = 1e-6'))
     (folder / "silent.toml").write_text(text)
@@ -209,7 +182,7 @@ def test_what_owners_state_changes_the_deal_and_not_the_forecast_and_is_saved(fo
 
 
 def test_a_thousand_owners_are_shown_some_at_a_time(folder, base):
-    text = TERMS.replace("CLIP", "1000.0").split("[[owners]]")[0]
+    text = TERMS.split("[[owners]]")[0]
     text += "".join(f'[[owners]]\nname = "o{n}"\nrecords = {100 + n}\nepsilon = 1.0\n' for n in range(1000))
     (folder / "many.toml").write_text(text)
     play = Playground()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.propose import proposal_command, propose_command
+from parley.cli.propose import proposal_command, propose_command, withdraw_command
 from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.durable import require_folder
@@ -114,6 +114,7 @@ def run_command(
 
 learner_app.command("propose")(propose_command)
 learner_app.command("proposal")(proposal_command)
+learner_app.command("withdraw")(withdraw_command)
 
 
 @learner_app.command("flower")
