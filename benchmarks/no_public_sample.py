@@ -8,8 +8,8 @@ privacy, prepared alike.
 
     python benchmarks/no_public_sample.py --forecasts
 
-prints for four tables, each split among three owners, of which generous ranges alone are declared, the forecast relative
-fitness with its interval beside the simulated one, by planned terms. PARLEY_DATA is the folder with the tables.
+prints for four tables, each split among three owners, of which generous ranges alone are declared, the forecast
+relative fitness with its interval beside the simulated one, by planned terms. PARLEY_DATA is the folder of the tables.
 """
 
 import argparse
