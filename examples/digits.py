@@ -27,7 +27,7 @@ PUBLIC = 200
 DIRECTIONS = 20
 JUDGES = 5000  # test images
 EPSILONS = (0.5, 1.0, 4.0)
-SEED = 1
+RUNS = 5
 
 # %% [markdown]
 # An image becomes 49 numbers, the mean ink in squares of four by four pixels. Offices keep their rows in memory here;
@@ -113,9 +113,11 @@ def right(model, columns=PIXELS):
 
 
 def together(epsilon, noise):
-    """A joint model by such terms."""
+    """What joint models by such terms read rightly, each with noise of its own: the mean."""
     owners = [parley.Owner(name, rows) for name, rows in tables.items()]
-    return parley.train(agreed(epsilon, noise), owners, seed=SEED, measure=False).model
+    terms = agreed(epsilon, noise)
+    models = [parley.train(terms, owners, seed=seed, measure=False).model for seed in range(RUNS)]
+    return float(np.mean([right(model) for model in models]))
 
 
 def alone(rows):
@@ -126,33 +128,39 @@ def alone(rows):
 
 found = {
     f"ε = {epsilon:g}": {
-        "one noise for all": right(together(epsilon, "shared")),
-        "each office's own noise": right(together(epsilon, "each-owner")),
+        "one noise for all": together(epsilon, "shared"),
+        "each office's own noise": together(epsilon, "each-owner"),
     }
     for epsilon in EPSILONS
 }
 pd.DataFrame(found).T.map("{:.1%}".format)
 
 # %%
+ours = [right(alone(rows)) for rows in tables.values()]
 pd.Series(
     {
         "public digits alone": right(alone(pd.read_csv("public.csv", dtype={"digit": str}))),
-        "an office alone, the middle one": float(np.median([right(alone(rows)) for rows in tables.values()])),
+        "the worst office alone": min(ours),
+        "the middle one": float(np.median(ours)),
+        "the best one": max(ours),
         "all digits on one heap, no privacy": right(alone(pd.concat(tables.values()))),
     }
 ).map("{:.1%}".format).to_frame("read rightly")
 
 # %% [markdown]
-# At ε = 1 and with one noise for all, the joint model reads more digits rightly than an office does alone. With each
-# office's own noise it reads fewer: twenty noises add up. At ε = 4 noise hardly matters any more, and what is left to
-# all digits on one heap is not the price of privacy: it is that of 20 directions and ten rounds.
+# At ε = 1 and with one noise for all, the joint model reads a little more than the middle office does alone, and less
+# than the best one. With each office's own noise it reads much less: twenty noises add up. At ε = 4 noise hardly
+# matters any more. What is then left to all digits on one heap is not noise: by these terms without noise and clip a
+# model reads 77.9 %, with 200 rounds in the place of ten 80.4 %, and the rest is what 20 directions of 49 leave out.
 #
 # The forecast expected a small gain for everybody and was not sure of it, from 200 public digits. That is what came
-# out. With `PUBLIC = 500` the public digits alone read 79.7 % rightly, more than the joint model does: who has so many
-# need not ask anybody.
+# out, for most.
 #
-# Step and clip were picked by a few tries on other training digits of MNIST, which stand for digits that anybody may
-# see. Trying them on the offices' own would have told of those.
+# **It need not have.** Offices and public digits are as many here as it takes for a gain: twelve offices with 500
+# public digits were tried first, and joining lost. With 500 the public digits alone read 79.7 %, and twenty offices
+# together 77.0 % (one run at ε = 1). Rounds, step and clip are the best at ε = 1 of six choices tried at this size,
+# after thirty at others, all judged on training digits of MNIST that no office has: they stand for digits that anybody
+# may see. On the offices' own, that would have told of those.
 #
 # ## What to try next
 #
