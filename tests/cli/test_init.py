@@ -1,5 +1,6 @@
 """From two CSV files that nobody here has seen to a released model with a score, in a few commands."""
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.init import _pinned
+from parley.cli.init import _drafted, _pinned
 from parley.decisions.forecasting.known_columns import Wishes
 from parley.decisions.forecasting.terms_from_files import Draft, draft
 from parley.errors import DataError, SettingError
@@ -247,9 +248,9 @@ def test_four_hospitals_with_missing_cells_left_in(tmp_path):
 
 
 def test_people_are_asked_what_only_they_know(files, tmp_path):
-    """Epsilon, delta, who is who, who hosts; here no plan is needed to see it."""
-    options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml")
-    answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\n" + "\n" * 4  # no range of any column
+    """Epsilon, delta, who is who, who hosts, whether cells are missing; here no plan is needed to see it."""
+    options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml", "--anyway")
+    answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\nn\n" + "\n" * 4  # no range of any column
     run = invoke("init", *tables(files), *options, input=answers)
     assert run.exit_code == 0, (run.output, run.exception)
     terms = parley.load_terms(tmp_path / "terms.toml")
@@ -257,6 +258,21 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
     assert terms.privacy.delta == 1e-7
     assert (terms.privacy.person, terms.privacy.records_per_person) == ("patient_id", 2)
     assert [host.name for host in terms.hosts] == ["north-clinic", "south", "notary"]
+    assert terms.model.missing == "refuse"
+
+
+def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files, monkeypatch):
+    """What nobody has said is asked once more; who says nothing then gets no terms."""
+    features = ("age", "income")
+    wishes = Wishes("outcome", epsilon=0.05, positive="diseased", features=features, bounds={"age": (18, 100)})
+    for answer in ("", "0,2e5"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+        if answer:
+            model = _drafted(tables(files), wishes, quiet=False, anyway=False).terms.model
+            assert model.bounds == {"age": (18, 100), "income": (0, 2e5)}
+            continue
+        with pytest.raises(SettingError, match=r"these hold: income\. Say it .* No terms were written"):
+            _drafted(tables(files), wishes, quiet=False, anyway=False)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +281,7 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
 )
 def test_without_a_public_sample_people_say_kind_names_and_ranges(files, tmp_path, answer, kind, jobs):
     """The guess is by whether the target holds names; what is left open is asked for with noise."""
-    answers = ["a tree", answer, "healthy,diseased", "", "", "", "", "18,100", "0,2e5", jobs, "no,yes"]
+    answers = ["a tree", answer, "healthy,diseased", "", "", "", "", "", "18,100", "0,2e5", jobs, "no,yes"]
     options = ("--target", "outcome", "--features", "age,income,job,smoker", "--columns", "lines")
     run = invoke(
         "init", *tables(files), *options, "--write", tmp_path / "t.toml", input="".join(f"{each}\n" for each in answers)

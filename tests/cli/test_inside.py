@@ -18,7 +18,8 @@ from parley.learning.outcome.guarantee import INSIDE
 from parley.network.identity import certificate_authority, signing_requests
 from parley.network.identity.certificates import fingerprint
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import Proposal, open_inbox
+from parley.network.serving.inbox import open_inbox
+from parley.network.serving.proposal import Proposal
 from parley.papers.zawacki2024.delayed_control import ROTOR
 from parley.terms import Terms, write_terms
 
@@ -77,11 +78,11 @@ NOTHING_PRIVATE = {
     "learner flower": "files",
     "learner propose": "which owners received something",
     "learner proposal": "what owners said that became of it",
+    "learner withdraw": "the same",
     "peer run": "what was released",
     "owner init": "settings",
     "owner snapshot": "names of columns, their types, and the number of rows",
     "owner serve": "a log without data",
-    "owner inbox": "what learners sent",
     "owner refuse": "a hash",
     "studio": "an address; what its jobs print says for itself whether it is private",
     "owner ledger": "what was promised and spent",
@@ -109,7 +110,7 @@ PRIVATE = {
     "score": ("score", "model.json", "terms.toml", "--owner", "a"),
     "refine": ("refine", "model.json", "terms.toml", "--owner", "a", "--save", "own.json"),
     "identify": ("identify", "drive.csv", *DRIVE),
-    "owner proposal": ("owner", "proposal", PROPOSED.hash[:8], "--owner", "home/owner.toml"),
+    "owner inbox": ("owner", "inbox", "home/owner.toml", PROPOSED.hash[:8]),
     "owner accept": ("owner", "accept", "terms.toml", "--owner", "home/owner.toml", "--relay", "--yes"),
 }
 # The same command in other ways.
@@ -211,6 +212,7 @@ def test_what_may_leave_says_that_it_is_not_inside(desk, monkeypatch):
         ("train", "terms.toml", *books, "--anyway"),
         ("forecast", "public.toml"),
         ("owner", "ledger", "home/owner.toml"),
+        ("owner", "inbox", "home/owner.toml"),
         ("budget", "explain", "--epsilon", "1"),
     ):
         done = typed(*words, "--json")

@@ -83,7 +83,8 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     table = households(3000, 3, "Mill").astype({"people": object})
     table.loc[41, "people"] = "?"
     table.to_csv("mill.csv", index=False)
-    assert typed("init", "mill.csv", *INIT[3:], "--features", "people,heating", "--write", "mill.toml").code == 0
+    words = ("init", "mill.csv", *INIT[3:], "--features", "people,heating", "--write", "mill.toml", "--anyway")
+    assert typed(*words).code == 0
     before = on_disk(tmp_path)
     books = ("--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6", "--anyway")
     done = typed("scales", "mill.toml", *books)
@@ -167,8 +168,14 @@ def test_owners_keep_their_letters(tmp_path):
 
 
 def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
-    """Refused short of --anyway; a simulation says it and goes on. Comments of the terms stay in what follows."""
-    assert typed(*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml").code == 0
+    """Refused short of --anyway, by `init` already; a simulation says it and goes on. Comments of the terms stay in
+    what follows."""
+    faint = (*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml")
+    told = typed(*faint)
+    assert told.code == 2
+    assert "Nobody has said what these hold: address, people, heating, solar, remarks, used." in told.said
+    assert not (here / "faint.toml").exists()
+    assert typed(*faint, "--anyway").code == 0
     refused = typed("scales", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")
     assert refused.code == 2
     assert "Nobody was asked" in refused.said

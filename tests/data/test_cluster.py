@@ -1,5 +1,6 @@
 """Sums on a real local Dask cluster of two processes, which may spill as Dask's own settings say."""
 
+import contextlib
 import gc
 import json
 import os
@@ -280,6 +281,40 @@ def test_every_piece_is_added_once_however_sums_travel(turns):
 def test_a_piece_that_is_told_twice_or_never_is_refused(turns):
     with pytest.raises(GuaranteeError, match="each of its pieces once"):
         Telling(*turns).sum(None, HeldBlocks, range(5), float)
+
+
+class Slowly:
+    """A client whose workers stay, compute for so many looks, and whose sums need so many tries to arrive."""
+
+    def __init__(self, looks, tries):
+        self.looks, self.tries, self.fetched = looks, tries, 0
+
+    def wait(self, asked, timeout):
+        self.looks -= 1
+        if self.looks > 0:
+            raise TimeoutError
+
+    def result(self, timeout):
+        self.fetched += 1
+        if self.fetched < self.tries:
+            raise TimeoutError
+        return [np.float64(1)]
+
+    def as_current(self):
+        return contextlib.nullcontext()
+
+    def nthreads(self):
+        return {"a": 1}
+
+
+@pytest.mark.parametrize(("looks", "tries", "arrives"), [(50, 1, True), (50, cluster.TRIES, True), (1, 99, False)])
+def test_sums_that_are_computed_and_do_not_arrive_are_not_fetched_for_ever(monkeypatch, looks, tries, arrives):
+    slow = Slowly(looks, tries)
+    monkeypatch.setattr(distributed, "wait", slow.wait)
+    dealt = cluster.Dealt({"a": 1}, ("a",), (None,))
+    with contextlib.nullcontext() if arrives else pytest.raises(Unavailable, match="did not arrive in 3 times 60 sec"):
+        assert cluster.Cluster(slow)._told(dealt, [slow]) == [[1]]
+    assert slow.fetched == min(tries, cluster.TRIES)
 
 
 def test_a_worker_that_is_lost_with_its_sums_is_made_up_for(tmp_path, client, joined, monkeypatch):

@@ -1,8 +1,19 @@
 import io
+from unittest import mock
 
+import pytest
 from rich.console import Console
 
-from parley.report.terminal import terminal_table
+from parley.report import terminal
+from parley.report.terminal import column_widths, terminal_table
+
+
+def printed(rows, width):
+    """The lines of a table on a screen of this width."""
+    screen = Console(width=width, record=True, file=io.StringIO())
+    with mock.patch.object(terminal, "console", screen):
+        screen.print(terminal_table(rows))
+    return screen.export_text().splitlines()
 
 
 def test_a_table_shows_cells_as_they_are_written():
@@ -20,9 +31,38 @@ def test_names_are_never_cut():
     meant."""
     name = "the-second-regional-hospital-of-the-northern-counties-cardiology"
     rows = [["owner", "gain", "payment", "payoff"], [name, *("1,234,567.89" for _ in range(3))]]
-    screen = Console(width=80, record=True, file=io.StringIO())
-    screen.print(terminal_table(rows))
-    shown = screen.export_text()
-    assert "…" not in shown
-    first, *rest = shown.splitlines()[1:]
+    _, first, *rest = printed(rows, 80)
+    assert "…" not in "".join([first, *rest])
     assert first.split()[0] + "".join(line.strip() for line in rest) == name
+
+
+FORECAST = [
+    ["owner", "alone", "together", "personal", "gain", "from … to", "verdict", "worth it from ε"],
+    ["The Cooperative of Agricultural Credit Unions", *["0.01234"] * 3, "+3.1 %", "-1.2 % to +7.9 %", "join", "0.25"],
+    ["north", "0.1", "0.02", "0.02", "+12 %", "+3 % to +20 %", "stay", "never"],
+]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_on_a_screen_of_usual_width_no_word_is_broken(width):
+    lines = printed(FORECAST, width)
+    assert max(map(len, lines)) <= width
+    for word in ["Cooperative", "Agricultural", "Unions", "personal", "together", "verdict", "0.01234"]:
+        assert any(word in line for line in lines), word
+    assert any("+3.1 %" in line for line in lines)
+
+
+def test_others_give_way_before_names_and_a_very_long_one_before_heads():
+    rows = [["owner", "held out", "interval"], ["Credit Union of the North", "1,200", "0.0012 to 0.0214 at 90 %"]]
+    assert column_widths(rows, 80) == [25, 8, 24]
+    assert column_widths(rows, 42) == [25, 5, 8]
+    assert column_widths(rows, 33) == [16, 5, 8]
+    assert column_widths([["owner", "together"], ["Universitätsklinikum-Nord-Ost-Heide", "1"]], 40) == [30, 8]
+
+
+@pytest.mark.parametrize("width", [12, 20, 79])
+def test_nothing_of_a_table_is_lost_on_a_narrow_screen(width):
+    rows = [["owner", "ε"], ["Krankenhaus", "0.125"], ["東京病院 東京病院 東京病院", ""]]
+    shown = "".join("".join(printed(rows, width)).split())
+    assert sorted(shown) == sorted("".join("".join(row) for row in rows).replace(" ", ""))
+    assert sum(column_widths(rows, width)) + 2 <= width

@@ -2,55 +2,30 @@
 Nothing is asked of the outside, no page is wider than the screen, nothing is written to the console, and axe-core finds
 no serious fault. How long things took is printed, not judged. Pictures go to a folder that goes with the test."""
 
-import importlib.util
 import re
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from clinics import clinic_terms, write_tables
 from samples import regression_table
+from studio_pictures import in_a_browser, pictures, require_well_made
 
-pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra browser)")
-
-DOCS = Path(__file__).parents[2] / "docs"
-spec = importlib.util.spec_from_file_location("take_screenshots", DOCS / "take_screenshots.py")
-pictures = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = pictures
-spec.loader.exec_module(pictures)
-
-pytestmark = pytest.mark.skipif(pictures.CHROMIUM is None, reason="no chromium on PATH")
+pytestmark = in_a_browser
 
 HOSTILE = "<img src=x onerror=document.title='taken'>"
-TERMS = """
-title = "Twenty clinics"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0", "x1", "x2"]
-public = "public.csv"
-[learning]
-algorithm = "gradient-descent"
-horizon = 5
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = 1000.0
-"""
+CLINICS = {f"clinic-{n}": (200 + 10 * n, 1.0) for n in range(20)}
 SHOWN = "was => document.querySelector('#now .headline')?.innerText !== was"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("browser")
-    regression_table(200, seed=3).to_csv(place / "public.csv", index=False)
-    regression_table(60, seed=1).to_csv(place / "north.csv", index=False)
-    owners = [f'[[owners]]\nname = "clinic-{n}"\nrecords = {200 + 10 * n}\nepsilon = 1.0\n' for n in range(20)]
-    owners[0] += 'data = "north.csv"\n'
-    (place / "terms.toml").write_text(TERMS + "".join(owners))
+    write_tables(place, public=200, north=60)
+    settings = {"public": True, "clip": 1000.0, "data": False}
+    twenty = clinic_terms("Twenty clinics", CLINICS, horizon=5, **settings)
+    (place / "terms.toml").write_text(twenty.replace("records = 200\n", 'data = "north.csv"\nrecords = 200\n'))
     (place / f"{HOSTILE}.toml").write_text("")
-    long = TERMS.replace("horizon = 5", "horizon = 2000") + owners[0].replace("records = 200", "records = 60")
+    long = clinic_terms(owners={"north": (60, 1.0)}, horizon=2000, **{**settings, "data": True})
     (place / "long.toml").write_text(long)
     return place
 
@@ -63,7 +38,9 @@ class Visit:
         self.base = address.partition("/welcome")[0]
         page.on("request", lambda asked: None if asked.url.startswith(self.base) else self.outside.append(asked.url))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        page.on(
+            "console", lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None
+        )
 
     def to(self, tab):
         self.page.goto(f"{self.base}/{tab}")
@@ -131,25 +108,18 @@ def test_a_training_is_followed_and_stopped_and_a_reload_finds_it(visit):
 
 @pytest.mark.parametrize("tab", [*pictures.TABS, "train/release?file=terms.toml&where=here&ledgers=books&lifetime=3"])
 def test_every_tab_fits_and_has_no_serious_fault(visit, tab, tmp_path):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra browser)")
     visit.to(tab)
-    page, check = visit.page, axe.Axe()
+    page = visit.page
     if tab == "play":
         pictures.forecast_shown(page)
-    for width in pictures.WIDTHS:
-        page.set_viewport_size({"width": width, "height": 844})
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
-    for scheme in pictures.SCHEMES:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        faults = check.run(page).response["violations"]
-        serious = [fault for fault in faults if fault["impact"] in ("serious", "critical")]
-        assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in serious] == []
+    require_well_made(page)
     looks = pictures.LOOKS if tab == "play" else ((1280, "light"), (390, "dark"))
     made = pictures.screenshots(page, tab.partition("?")[0].replace("/", "-"), tmp_path, looks)
     assert all(re.match(rb"\x89PNG", file.read_bytes()) for file in made)
 
 
-def test_two_files_are_brought_and_become_terms(visit, folder, tmp_path):
+def test_two_files_without_a_public_sample_become_terms_that_a_simulation_trains_by(visit, folder, tmp_path):
+    """Columns are asked about when tables are chosen; what was typed stays when something else is chosen."""
     visit.to("files")
     page, files = visit.page, [tmp_path / "bank_a.csv", tmp_path / f"{HOSTILE.replace('/', '')}.csv"]
     for seed, file in enumerate(files):
@@ -157,20 +127,33 @@ def test_two_files_are_brought_and_become_terms(visit, folder, tmp_path):
     page.set_input_files("#bring", files)
     page.wait_for_function("() => document.querySelectorAll('#tables input:checked').length === 2")
     assert page.inner_text("#brought").count("80 rows, 4 columns") == 2
-    page.wait_for_function("() => document.querySelectorAll('#columns option').length === 4")
-    page.fill("#target", "y")
-    page.select_option("#kind", "linear-regression")  # nobody looks into private rows for that
+    page.fill("[aria-label='x0, low']", "-1")
+    for field, value in (("#target", "y"), ("#kind", "linear-regression")):  # nobody looks into private rows for that
+        with page.expect_response("**/files/columns"):
+            page.select_option(field, value)
+    page.wait_for_selector("[aria-label='y, names']", state="detached")
+    assert page.input_value("[aria-label='x0, low']") == "-1"
+    for column in ("x0", "x1", "x2", "y"):
+        page.fill(f"[aria-label='{column}, low']", "-1")
+        page.fill(f"[aria-label='{column}, high']", "1")
+    require_well_made(page)
+    page.select_option("#missing", "refuse")
     page.fill("#write", "agreed.toml")
     began = time.monotonic()
     page.press("#write", "Enter")
     page.wait_for_url("**/jobs/2*")
     pictures.finished(page)
-    assert "done" in page.inner_text("main"), page.inner_text("main")
+    page.wait_for_selector("strong:has-text('done')")
     print(f"two files became planned terms in {time.monotonic() - began:.1f} s")  # noqa: T201
-    page.click("text=Play with agreed.toml")
-    page.wait_for_url("**/play")
-    assert page.input_value("#records-0") == "80"
-    assert page.title() == "Play · Parley studio"  # no name of a file was run
+    page.click("text=Train by agreed.toml")
+    page.wait_for_url("**/train?file=agreed.toml")
+    assert page.input_value("#file") == "agreed.toml"
+    page.fill("#replicates", "2")
+    page.press("#replicates", "Enter")
+    page.wait_for_url("**/train/2*")
+    pictures.finished(page)
+    page.wait_for_selector("text=Relative fitness came out at")
+    assert page.title() == "Simulation of agreed.toml, 2 runs · Parley studio"  # no name of a file was run
     assert "data = " in (folder / "agreed.toml").read_text()
 
 

@@ -17,6 +17,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
+from clinics import clinic_terms
 from starlette.datastructures import Headers
 from studio_client import BASE, PLACE, PROOF, SECRETS, enter, stranger_at, studio_at
 
@@ -26,29 +27,7 @@ from parley.studio.guard import FAULT, POLICY, Guard, Place, Secrets
 from parley.studio.playground import Playground
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'"
-TERMS = """
-title = "<script>alert(1)</script>"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0"]
-bounds = { x0 = [-1, 1], y = [-1, 1] }
-[learning]
-algorithm = "gradient-descent"
-horizon = 2
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = 10.0
-[[owners]]
-name = "north"
-records = 400
-epsilon = 1.0
-[[owners]]
-name = "south"
-records = 300
-epsilon = 0.5
-"""
+TERMS = clinic_terms("<script>alert(1)</script>", features=1, clip=10.0, data=False)
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from studio_client import BASE, PROOF, enter, stranger_at, studio_at
 import parley
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import Proposal, open_inbox
+from parley.network.serving.inbox import open_inbox
+from parley.network.serving.proposal import Proposal
 from parley.studio.jobs import JobFolder
 
 HTML = "<img src=x onerror=alert(1)>'\"&amp;{{ 7 * 7 }}"
@@ -67,7 +68,7 @@ def ended(folder, kind, terms_hash, seconds=60):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         every = JobFolder(folder / ".jobs", folder).listed("owner")
-        jobs = [job for job in every if job.command[1:3] == (kind, terms_hash)]
+        jobs = [job for job in every if job.command[1] == kind and terms_hash in job.command]
         if jobs and jobs[0].state != "running":
             return jobs[0]
         time.sleep(0.05)
@@ -92,7 +93,7 @@ def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
             assert raw not in page
     assert "all of it is shown" in shown
     assert sent(client, "look", proposed(hostile).terms_hash).status_code == 204
-    assert ended(folder, "proposal", proposed(hostile).terms_hash).state == "failed"
+    assert ended(folder, "inbox", proposed(hostile).terms_hash).state == "failed"
     shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text
     assert "these are no terms that could be accepted" in shown
     assert "Accept</button>" not in shown
@@ -106,7 +107,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     early = sent(client, "accept", terms.hash, digits=terms.hash[:16])
     assert "look at what accepting means first" in early.text
     assert sent(client, "look", terms.hash).headers["hx-redirect"] == address.replace("/owner", "%2Fowner")
-    looked = ended(folder, "proposal", terms.hash)
+    looked = ended(folder, "inbox", terms.hash)
     assert looked.state == "done", looked.log
     page = client.get(address).text
     assert "What it costs: of the lifetime budget ε = 2, 0 is reserved already and 1 would be now" in page

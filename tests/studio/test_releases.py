@@ -5,12 +5,13 @@ import json
 import re
 import stat
 import time
+from urllib.parse import urlencode
 
 import pytest
 
 pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
-from samples import regression_table
+from clinics import clinic_terms, write_tables
 from studio_client import PROOF, enter, stranger_at, studio_at
 from typer.testing import CliRunner
 
@@ -20,39 +21,13 @@ from parley.studio import table_pages
 from parley.studio.jobs import Job
 from parley.studio.pages import Studio
 from parley.studio.release_pages import release_command
-
-TERMS = """
-title = "Two clinics"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0", "x1", "x2"]
-bounds = { x0 = [-1, 1], x1 = [-1, 1], x2 = [-1, 1], y = [-1, 1] }
-[learning]
-algorithm = "gradient-descent"
-horizon = 2
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = 2.0
-[[owners]]
-name = "north"
-records = 400
-epsilon = 1.0
-data = "north.csv"
-[[owners]]
-name = "south"
-records = 300
-epsilon = 0.5
-data = "south.csv"
-"""
+from parley.terms import load_terms
 
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "terms.toml").write_text(TERMS)
-    for name, rows in (("north", 400), ("south", 300)):
-        regression_table(rows, seed=rows).to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "terms.toml").write_text(clinic_terms())
+    write_tables(tmp_path, north=400, south=300)
     return tmp_path
 
 
@@ -87,7 +62,8 @@ def test_tables_are_brought_whole_for_their_owner_alone_and_overwrite_nothing(cl
     page = client.get("/files/tables?table=new.csv").text
     assert 'value="new.csv" checked' in page
     assert 'value="north.csv">' in page
-    assert re.findall('value="([^"]+)"', client.get("/files/columns?table=new.csv&table=north.csv").text) == ["y"]
+    asked = client.post("/files/columns", data={"table": ["new.csv", "north.csv"]}, headers=PROOF).text
+    assert re.findall('name="column.[0-9]+" value="([^"]+)"', asked) == ["y"]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +147,64 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     ]
 
 
+DECLARED = "bounds = { x0 = [-4, 4], x1 = [-4, 4], x2 = [-4, 4], y = [-9, 9] }\n"
+STATED = """scales = { x0 = 2, x1 = 2, x2 = 2, y = 4.5 }
+centres = { x0 = 0, x1 = 0, x2 = 0, y = 0 }
+intercept = true
+"""
+
+
+def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, started):
+    page, asked = "/train/release/foreseen", {"file": "terms.toml", "where": "here", "ledgers": "books"}
+    assert "/train/release/foreseen" in client.get(f"/train/release?{urlencode(asked)}&lifetime=3").text
+    assert "Not forecast" in client.get(page, params=asked).text  # of bounds alone nobody can tell
+    ranges = re.sub("bounds = .*\n", DECLARED + STATED, clinic_terms())
+    (folder / "terms.toml").write_text(ranges)
+    said = client.get(page, params=asked).text
+    assert "not worth a budget" in said, said
+    assert 'name="anyway"' in said
+    assert not (folder / "books").exists()
+    release(client, agreed="on", anyway="on")
+    release(client, agreed="on")
+    assert ["--anyway" in command for command in started] == [True, False]
+
+
+SCALES = (
+    clinic_terms()
+    .replace("bounds = { x0 = [-1, 1], x1 = [-1, 1], x2 = [-1, 1], y = [-1, 1] }\n", "")
+    .replace('mechanism = "laplace"\n', 'mechanism = "gaussian"\ndelta = 1e-6\nscale_epsilon = 4.0\n')
+)
+SCALES = re.sub(r"epsilon = (1.0|0.5)\n", "epsilon = 9.0\n", SCALES)
+
+
+def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(client, folder):
+    (folder / "first.toml").write_text(SCALES)
+    assert "First: scales" in client.get("/train/first?file=first.toml").text
+    assert client.get("/train/first?file=terms.toml").text == ""
+    simulated = client.post("/train/start", data={"file": "first.toml"}, headers=PROOF)
+    assert "ask for scales before they learn" in simulated.text
+    client.post("/play/load", data={"file": "first.toml"}, headers=PROOF)
+    assert 'href="/train?file=first.toml#release"' in client.get("/play").text
+    place = {"file": "first.toml", "where": "here", "ledgers": "books", "lifetime_delta": "1e-6"}
+    short = client.get("/train/release", params={**place, "lifetime": "4"}).text
+    assert "so much do scales and learning take together" in short
+    page = client.get("/train/release", params={**place, "lifetime": "9"}).text
+    assert "Scales first by first.toml" in page
+    assert "A bin is read from" in page
+    assert page.count("<td>4</td><td>5</td>") == 2
+    form = {**place, "lifetime": "9", "ready": "ready"}
+    assert "agree" in client.post("/train/release/start", data=form, headers=PROOF).text
+    assert not (folder / "books").exists()
+    address = client.post("/train/release/start", data={**form, "agreed": "on"}, headers=PROOF).headers["hx-redirect"]
+    job = finished(Job(folder / ".jobs" / address.rpartition("/")[2]))
+    assert job.state == "done", job.log
+    page = client.get(address).text
+    assert "Play with ready.toml" in page
+    assert "/plan/start" in page
+    ready = load_terms(folder / "ready.toml")
+    assert (ready.privacy.scale_epsilon, {part.epsilon for part in ready.owners}) == (None, {5.0})
+
+
 def test_owners_elsewhere_are_asked_by_their_addresses(folder, client):
     (folder / "addresses.toml").write_text("")
     assert 'value="elsewhere"' in client.get("/train").text
@@ -178,6 +212,9 @@ def test_owners_elsewhere_are_asked_by_their_addresses(folder, client):
     command = release_command(studio_at(folder), form | {"resume": "on"})
     assert command[:2] == ["learner", "run"]
     assert "--resume" in command
+    (folder / "first.toml").write_text(SCALES)
+    scales = release_command(studio_at(folder), form | {"file": "first.toml", "ready": "ready"})
+    assert (scales[0], scales[2], scales[4:]) == ("scales", "--owners", ["--write", str(folder / "ready.toml")])
     with pytest.raises(SettingError):
         release_command(studio_at(folder), form | {"addresses": "../addresses.toml"})
 

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
+from clinics import clinic_terms, write_tables
 from samples import regression_table
 from studio_client import PROOF, enter, stranger_at, studio_at
 from typer.testing import CliRunner
@@ -18,49 +20,20 @@ from typer.testing import CliRunner
 from parley.cli.app import app as parley
 from parley.decisions.forecasting import forecast
 from parley.decisions.forecasting.what_if import what_if
-from parley.errors import SettingError
 from parley.studio.jobs import JobFolder
 from parley.studio.playground import Playground
 from parley.terms import load_terms
 
-TERMS = """
-title = "Two clinics"
-[model]
-kind = "linear-regression"
-target = "y"
-features = ["x0", "x1", "x2"]
-public = "public.csv"
-[learning]
-algorithm = "gradient-descent"
-horizon = 5
-step = 0.3
-[privacy]
-mechanism = "laplace"
-clip = CLIP
-[[owners]]
-name = "north"
-records = 400
-epsilon = 1.0
-data = "north.csv"
-value = 100.0
-privacy_cost = { kind = "linear", weight = 0.01 }
-[[owners]]
-name = "south"
-records = 300
-epsilon = 0.5
-data = "south.csv"
-value = 100.0
-privacy_cost = { kind = "linear", weight = 0.01 }
-"""
+DEAL = 'value = 100.0\nprivacy_cost = { kind = "linear", weight = 0.01 }\n'
+TERMS = clinic_terms(public=True, horizon=5, clip=1000.0, more=DEAL)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("studio")
-    for name, rows, seed in (("north", 400, 1), ("south", 300, 2), ("public", 200, 3)):
-        regression_table(rows, seed=seed).to_csv(place / f"{name}.csv", index=False)
-    (place / "terms.toml").write_text(TERMS.replace("CLIP", "1000.0"))
-    (place / "tight.toml").write_text(TERMS.replace("CLIP", "0.5"))
+    write_tables(place, north=400, south=300, public=200)
+    (place / "terms.toml").write_text(TERMS)
+    (place / "tight.toml").write_text(TERMS.replace("clip = 1000.0", "clip = 0.5"))
     return place
 
 
@@ -176,8 +149,40 @@ def test_terms_are_saved_to_a_new_file_and_nothing_is_overwritten(client, folder
     assert (folder / "terms.toml").read_bytes() == before
 
 
+def test_what_owners_state_changes_the_deal_and_not_the_forecast_and_is_saved(folder):
+    noisy = regression_table(200, seed=3)
+    noisy.assign(y=noisy["y"] + np.random.default_rng(1).normal(0, 1, 200)).to_csv(folder / "noisy.csv", index=False)
+    text = re.sub(r"(value|privacy_cost|algorithm) = .*\n", "", TERMS.replace("clip = 1000.0", "clip = 5.0"))
+    text = text.replace("horizon = 5\nstep = 0.3", "horizon = 60\nstep = 0.5").replace("public.csv", "noisy.csv")
+    text = re.sub("records = .*", "records = 100", text.replace('"laplace"', '"gaussian"\ndelta = 1e-6'))
+    (folder / "silent.toml").write_text(text)
+    play = Playground()
+    play.load(folder / "silent.toml")
+    silent = enter(stranger_at(studio_at(folder, play)))
+    whole = silent.get(f"/play/whole?turn={play.require().turn}").text
+    deal = re.compile(r"/play/deal\?turn=\d+")
+    assert "value that pays" in silent.get(deal.search(whole).group(0)).text
+    said = {f"{key}.{n}": number for n in (0, 1) for key, number in (("value", "1000"), ("cost", "0.01"))}
+    said["records.0"] = "100"
+    told = changed(silent, **said).text
+    assert "The whole forecast" in told  # nothing is forecast anew
+    joined = silent.get(deal.search(told).group(0)).text
+    assert joined.count("<td>yes</td>") == 2
+    dear = changed(silent, **said | {"cost.0": "1e6", "cost.1": "1e6"}).text
+    assert "Nobody joins" in silent.get(deal.search(dear).group(0)).text
+    silent.post("/play/everyone", data={"all_value": "7", "all_cost": "0.5"}, headers=PROOF)
+    silent.post("/play/save", data={"save_as": "stated"}, headers=PROOF)
+    owners = load_terms(folder / "stated.toml").owners
+    assert [(part.value, part.privacy_cost.kind, part.privacy_cost.weight) for part in owners] == [
+        (7, "linear", 0.5)
+    ] * 2
+    assert [part.records for part in owners] == [100, 100]
+    changed(silent, **{"value.0": ""})
+    assert [part.value for part in play.require().terms.owners] == [None, 7]
+
+
 def test_a_thousand_owners_are_shown_some_at_a_time(folder, base):
-    text = TERMS.replace("CLIP", "1000.0").split("[[owners]]")[0]
+    text = TERMS.split("[[owners]]")[0]
     text += "".join(f'[[owners]]\nname = "o{n}"\nrecords = {100 + n}\nepsilon = 1.0\n' for n in range(1000))
     (folder / "many.toml").write_text(text)
     play = Playground()
@@ -230,26 +235,6 @@ def test_a_job_can_be_stopped(client, folder):
     assert finished(job, 10).state == "stopped"
     job.stop()  # nothing is left to end
     assert "stopped" in client.get(f"/jobs/{job.id}").text
-
-
-def test_terms_from_files_are_the_command_that_one_would_type(client, folder):
-    form = {"table": ["north.csv", "south.csv"], "public": "public.csv", "target": "y", "epsilon": "1",
-            "write": "made"}  # fmt: skip
-    for wrong in ({"table": ["north.csv"]}, {"public": "north.csv"}, {"write": "terms.toml"}, {"target": ""}):
-        answer = client.post("/files/make", data={**form, **wrong}, headers=PROOF)
-        assert "hx-redirect" not in answer.headers, wrong
-    from parley.studio.file_pages import init_command
-
-    pairs = [(key, each) for key, value in form.items() for each in ([value] if isinstance(value, str) else value)]
-    command = init_command(studio_at(folder), pairs)
-    assert command[0] == "init"
-    assert command[1:3] == [str((folder / name).resolve()) for name in ("north.csv", "south.csv")]
-    assert command[command.index("--write") + 1].endswith("made.toml")
-    assert command[-1] == "--json"
-    told = init_command(studio_at(folder), [*pairs, ("kind", "logistic-regression"), ("positive", "yes")])
-    assert told[told.index("--kind") : -1] == ["--kind", "logistic-regression", "--positive", "yes"]
-    with pytest.raises(SettingError):
-        init_command(studio_at(folder), [*pairs, ("kind", "anything")])
 
 
 def test_books_are_shown_with_their_chain_and_nothing_of_the_table(client, folder):

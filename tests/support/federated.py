@@ -23,6 +23,7 @@ FAMILY = {
 }
 EXACT = ("scaffold", "scaffold, gradients", "fedlin", "fedsplit")
 CORRECTED = EXACT
+UNEQUAL = {"a": {"local_steps": 6}, "b": {"local_steps": 20}, "c": {"local_steps": 12}}
 
 
 def family_terms(name, *sizes, own=None, **overrides):

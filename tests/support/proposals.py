@@ -9,7 +9,7 @@ from consortium import toml_terms
 import parley
 from parley.network.exchange.proposal_messages import read_state, write_proposal
 from parley.network.serving.acceptance import Acceptances, Caller
-from parley.network.serving.inbox import Inbox
+from parley.network.serving.inbox import Inbox, now
 from parley.network.serving.log import Log
 from parley.network.serving.proposal_service import ProposalService
 
@@ -27,18 +27,23 @@ def hashed(text):
 
 
 @contextlib.contextmanager
-def proposal_service(folder):
+def proposal_service(folder, days=30, clock=now):
     """The proposals' side of the owner a's daemon, in process, with the `inbox` and the `acceptances` that it reads."""
     acceptances = Acceptances(folder / "accepted")
     with Log(StringIO()) as log:
-        made = ProposalService("a", Inbox(folder / "inbox", acceptances), acceptances, log)
-        made.inbox, made.acceptances = Inbox(folder / "inbox", acceptances), acceptances
+        made = ProposalService("a", Inbox(folder / "inbox", acceptances, days, clock), acceptances, log)
+        made.inbox, made.acceptances = Inbox(folder / "inbox", acceptances, days, clock), acceptances
         yield made
 
 
 def told(service, terms_hash, text="", caller=LEARNER):
     """What the caller hears, with a text or without."""
     return read_state(service.propose(write_proposal(terms_hash, text), caller), "a", terms_hash)
+
+
+def withdrawn(service, terms, caller=LEARNER):
+    """What the caller hears who withdraws these terms."""
+    return read_state(service.withdraw(write_proposal(terms.hash), caller), "a", terms.hash)
 
 
 def proposed(service, terms, caller=LEARNER):

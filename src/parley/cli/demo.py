@@ -102,11 +102,7 @@ def demo(
         paid = negotiate(expected.terms, target=target)
     for sentence in joined.bargain(free, paid, BANK):
         console.print(sentence, soft_wrap=True)
-    console.print(
-        f"{CAVEAT} The joint model as it is counts here, or an owner's own where that is better.",
-        style="dim",
-        soft_wrap=True,
-    )
+    console.print(CAVEAT, style="dim", soft_wrap=True)
 
     model, other = folder / "model.json", folder / "own_noise.json"
     _heading(

@@ -96,7 +96,10 @@ def forecast_command(
     from parley.decisions.forecasting import plan as make_plan
     from parley.decisions.forecasting.noise_kinds import kind_of
     from parley.decisions.forecasting.planner import require_rounds
+    from parley.decisions.forecasting.remedies import remedies
+    from parley.report.words import forecast as said
     from parley.report.words import noise as kinds
+    from parley.report.words.remedies import remedy_line
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -140,7 +143,13 @@ def forecast_command(
         progress.says("weighing coalitions, looking for break-even budgets")
         content = result.to_json()
         progress.says("comparing kinds of noise")
-        noise = compare_noise(result, known, seed).to_json()
+        compared = compare_noise(result, known, seed)
+        noise = compared.to_json()
+        progress.says("looking for terms that would be worth it")
+        better = None if result.verdict.kind == "yes" or len(terms.owners) < 2 else remedies(result, compared)
+        verdict = [said.for_whom(result, str(terms_file))]
+        verdict += [] if better is None else [remedy_line(better, result.verdict, len(terms.owners))]
+        content["verdict"] |= {"sentences": verdict, "would_be_yes": None if better is None else better.to_json()}
     proposal = planned = None
     if plan:
         with progress_bar("planning") as progress:
@@ -155,7 +164,7 @@ def forecast_command(
     if report is not None:
         from parley.report.pages.forecast_page import forecast_page
 
-        report.write_text(forecast_page(result, noise, proposal, planned, str(terms_file)), encoding="utf-8")
+        report.write_text(forecast_page(result, noise, verdict, proposal, planned, str(terms_file)), encoding="utf-8")
     if track is not None:
         from parley.report.run_store import write_run
         from parley.report.tracking import tracked_forecast
@@ -176,6 +185,10 @@ def forecast_command(
         show_plan(proposal)
         for sentence in kinds.plan_beside(planned):
             console.print(sentence)
+    console.print()
+    for sentence in verdict:
+        console.print(sentence, style="bold", markup=False, soft_wrap=True)
+    if proposal is not None:
         proposal.require_choice()  # where there is none the job was not done
 
 
@@ -250,13 +263,12 @@ def show(result: "Forecast", file: str = "TERMS") -> None:
     console.print(said.headline(result), style="bold")
     for detail in said.details(result):
         console.print(detail, style="dim")
-    console.print(said.baseline_line(result.worth))
+    console.print(said.baseline_line(result.worth, result.expected_cost))
     for sentence in said.verdict_lines(result, file):
         console.print(sentence, style="bold yellow", markup=False)
     console.print()
     console.print(terminal_table(said.owner_rows(result), said.owner_title(result)))
-    console.print(f"\n{said.for_whom(result, file)}", style="bold", markup=False, soft_wrap=True)
-    console.print(said.assumption(result), style="dim", soft_wrap=True)
+    console.print(f"\n{said.assumption(result)}", style="dim", soft_wrap=True)
     without = said.better_without(result)
     if without is not None:
         console.print(f"\n{without}")
@@ -274,5 +286,6 @@ def show_plan(proposal: "Proposal") -> None:
     console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=bold))
     console.print()
     console.print(said.plan_advice(proposal), markup=False)
+    console.print(said.plan_rests_on(proposal), style="dim", markup=False, soft_wrap=True)
     for sentence in said.unjudged_lines(proposal):
         console.print(sentence, style="yellow", markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from parley.cli import acceptance
 from parley.network.identity.settings import load_host
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
-from parley.report.words.ledgers import journal_rows
+from parley.report.words.ledgers import chain_line, journal_rows
 from parley.terms import load_terms
 
 host_app = typer.Typer(
@@ -101,4 +101,4 @@ def journal_command(
         print_json(content, inside=False)
         return
     console.print(terminal_table(journal_rows(content), f"Journal of {content['host']}"))
-    console.print(f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…", style="dim")
+    console.print(chain_line(content), style="dim")

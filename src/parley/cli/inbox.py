@@ -1,6 +1,8 @@
-"""`parley owner inbox`, `proposal` and `refuse`: terms that learners proposed, read and decided about."""
+"""`parley owner inbox` and `refuse`: terms that learners proposed, read and decided about."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +10,9 @@ import typer
 
 from parley.cli import acceptance
 from parley.errors import SettingError
-from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import SHORTEST, Proposal, open_inbox
+from parley.network.identity.settings import OwnerSettings, load_owner
+from parley.network.serving.inbox import SHORTEST, Inbox, open_inbox
+from parley.network.serving.proposal import Proposal
 from parley.owner.proposal_words import left_after, others_in
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table, warn
@@ -30,41 +33,34 @@ PinnedNumbers = Annotated[
 
 def inbox_command(
     settings_file: Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Terms that certified learners proposed: by whom, when, and what became of them. The ledger knows nothing of them.
-
-    Example:  parley owner inbox bank-a/owner.toml
-    """
-    settings = load_owner(settings_file)
-    inbox = open_inbox(settings)
-    content = {"owner": settings.name, "proposals": [inbox.facts(each) for each in inbox.proposals()]}
-    for sentence in inbox.damaged():
-        warn(sentence)
-    if as_json:
-        print_json(content, inside=False)
-    elif not content["proposals"]:
-        console.print("Nothing was proposed.")
-    else:
-        console.print(terminal_table(inbox_rows(content), f"Proposed to {settings.name}"))
-
-
-def proposal_command(
-    named: Named,
-    settings_file: SettingsOption,
+    named: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TERMS]", help="The hash of proposed terms, or how it begins, as a handle; left out: all of them."
+        ),
+    ] = None,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
     certificate: acceptance.Certificate = None,
     peer: acceptance.Peer = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """What accepting proposed terms would mean: what `parley owner accept` says, who else is in, and what would be left
+    """Terms that certified learners proposed: by whom, when, and what became of them. The ledger knows nothing of them.
+
+    With TERMS, what accepting those would mean: what `parley owner accept` says, who else is in, and what would be left
     of the lifetime budget. Nothing is accepted.
 
-    Example:  parley owner proposal 3f0c91d2 --owner bank-a/owner.toml --public public_loans.csv
+    Example:  parley owner inbox bank-a/owner.toml
+
+    Example:  parley owner inbox bank-a/owner.toml 3f0c91d2 --public public_loans.csv
     """
     settings = load_owner(settings_file)
     inbox = open_inbox(settings)
+    if named is None:
+        if public or preparation or certificate or peer:
+            raise SettingError("--public, --preparation, --certificate, --peer: expected with the hash of a proposal")
+        _list(inbox, settings, as_json)
+        return
     proposal = inbox.find(named)
     terms, facts = proposal.terms(public, preparation), inbox.facts(proposal)
     with extras():
@@ -85,6 +81,18 @@ def proposal_command(
     out.print(INSIDE, style="dim")
     if as_json:
         print_json({**offer.to_json(), "proposal": facts, "others": others, "left": left}, inside=True)
+
+
+def _list(inbox: Inbox, settings: OwnerSettings, as_json: bool) -> None:
+    content = {"owner": settings.name, "proposals": [inbox.facts(each) for each in inbox.proposals()]}
+    for sentence in inbox.damaged():
+        warn(sentence)
+    if as_json:
+        print_json(content, inside=False)
+    elif not content["proposals"]:
+        console.print("Nothing was proposed.")
+    else:
+        console.print(terminal_table(inbox_rows(content), f"Proposed to {settings.name}"))
 
 
 def refuse_command(
@@ -118,3 +126,14 @@ def offered_terms(
         return terms, None
     proposal = open_inbox(load_owner(settings_file)).find(str(named))
     return proposal.terms(public, preparation), proposal
+
+
+@contextmanager
+def unchanged(proposal: Proposal | None, settings_file: Path) -> Iterator[None]:
+    """While terms are accepted nobody changes their proposal; refused if somebody did since it was read. Terms from a
+    file have none."""
+    if proposal is None:
+        yield
+        return
+    with open_inbox(load_owner(settings_file)).unchanged(proposal):
+        yield

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley.cli.forecast import show_plan
-from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, words
+from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, unsaid_columns, words
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
 from parley.durable import require_folder
 from parley.errors import ParleyError, SettingError
-from parley.report.terminal import console, errors_console, print_json, progress_bar
+from parley.report.terminal import console, errors_console, print_json, progress_bar, warn
+from parley.report.words import interview as asked
 from parley.terms import write_terms
 from parley.terms.catalogue import kinds_from_files
 from parley.terms.notes import NOTES
+from parley.validate import printable
 
 if TYPE_CHECKING:
+    from parley.decisions.forecasting.known_columns import Wishes
     from parley.decisions.forecasting.terms_from_files import Draft
 
 
@@ -114,13 +117,13 @@ def init_command(
         ),
     ] = "best",
     missing: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="WAY",
             help="What cells without a value become: fill (a column for each feature says where; it takes noise), or "
-            "refuse, where no table has any.",
+            "refuse, where no table has any. Asked for if left out (fill).",
         ),
-    ] = "fill",
+    ] = None,
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
         float | None,
@@ -139,6 +142,10 @@ def init_command(
         Path | None, typer.Option(metavar="FOLDER", help="With --uri: where that table goes, as its owner's name.")
     ] = None,
     ask_password: AskPassword = False,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Write terms even where `parley scales` would see little, and be refused."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
     seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
@@ -156,7 +163,7 @@ def init_command(
     from parley.data.headers import read_header
     from parley.decisions.forecasting.column_choice import wanted_columns
     from parley.decisions.forecasting.known_columns import Wishes
-    from parley.decisions.forecasting.terms_from_files import draft, planned, usual_delta
+    from parley.decisions.forecasting.terms_from_files import planned, usual_delta
     from parley.report.words.columns import columns_line
     from parley.report.words.noise import plan_beside
     from parley.report.words.terms_comments import PSI, head_lines, lifetime_line, next_steps, with_hosts
@@ -169,6 +176,8 @@ def init_command(
     ):
         raise SettingError(f"{write}: is read here too; give the terms a file of their own")
     quiet = yes or as_json
+    if missing not in (None, "fill", "refuse"):
+        raise SettingError(f"--missing: expected fill or refuse; got {missing!r}")
     if not files:
         raise SettingError("FILES: expected at least one private table, or --uri")
     rows = max(read_header(file).rows for file in files)
@@ -183,35 +192,21 @@ def init_command(
         bounds=dict(_ends(each) for each in bounds or ()),
         categories=dict(_names(each) for each in categories or ()),
         positive=positive,
-        missing=_missing(missing),
         holdout=holdout,
         score_epsilon=score_epsilon,
         columns=wanted_columns(columns),
         title=title,
     )
     wishes = wishes if quiet else asked_kind(files, wishes)
-    epsilon = _asked(
-        "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)",
-        epsilon,
-        1.0,
-        quiet,
-    )
-    delta = _asked("delta: how likely the promise may fail; 0 forbids Gaussian noise", delta, usual_delta(rows), quiet)
+    epsilon = _asked(asked.EPSILON, epsilon, 1.0, quiet)
+    delta = _asked(asked.DELTA, delta, usual_delta(rows), quiet)
     if person is None and not quiet:
-        person = (
-            typer.prompt(
-                "May a person have several rows? The column that tells people apart (nothing: no)", "", err=True
-            )
-            or None
-        )
-        records_per_person = typer.prompt("How many rows of a person count?", 3, err=True) if person else 1
+        person = typer.prompt(asked.PERSON, "", err=True) or None
+        records_per_person = typer.prompt(asked.PERSON_ROWS, 3, err=True) if person else 1
     if hosts is None and not quiet:
-        hosts = typer.prompt(
-            "Hosts draw one noise for all, which none of them knows, so that there is less of it. Three names, A,B,C "
-            "(nothing: each owner draws its own)",
-            "",
-            err=True,
-        )
+        hosts = typer.prompt(asked.HOSTS, "", err=True)
+    if missing is None and not quiet:
+        missing = "fill" if typer.confirm(asked.MISSING, default=True, err=True) else "refuse"
     wishes = replace(
         wishes,
         epsilon=epsilon,
@@ -219,11 +214,12 @@ def init_command(
         person=person,
         records_per_person=records_per_person,
         hosts=words(hosts),
+        missing=missing or "fill",
     )
     wishes = wishes if quiet else asked_columns(columns_to_ask(files, wishes), wishes)
+    with _gone_unless_drafted(taken):
+        drafted = _drafted(files, wishes, quiet, anyway)
     with progress_bar("planning") as progress:
-        with _gone_unless_drafted(taken):
-            drafted = draft(files, wishes)
         made = planned(drafted, seed, progress)
         plan = None if made.proposal is None else made.proposal.to_json()
     made, pins = _pinned(made, write)
@@ -275,6 +271,36 @@ def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
         raise
 
 
+def _drafted(files: Sequence[Path], wishes: "Wishes", quiet: bool, anyway: bool) -> "Draft":
+    """A draft that `parley scales` will not refuse where it needs scales; whoever answers may say more until it is."""
+    from parley.decisions.forecasting.terms_from_files import draft
+    from parley.tasks.column_statistics.learnable import UNASKED, require_learnable
+
+    while True:
+        drafted = draft(files, wishes)
+        if drafted.terms.privacy.scale_epsilon is None:
+            return drafted
+        try:
+            require_learnable(drafted.terms, anyway=anyway)
+        except SettingError as error:
+            unsaid = unsaid_columns(drafted.terms)
+            why = str(error).partition(f" {UNASKED}")[0]
+            refused = f"{why} Nobody has said what these hold: {', '.join(map(printable, unsaid))}."
+            more = wishes
+            if not quiet:
+                warn(refused)
+                more = asked_columns(unsaid, wishes)
+            if more == wishes:
+                raise SettingError(
+                    f"{refused} Say it of all of them, and nothing need be asked: --bounds COLUMN=LOW,HIGH or "
+                    "--categories COLUMN=A,B,C; or leave columns out with --features, or give a larger --epsilon. No "
+                    "terms were written (--anyway writes them)"
+                ) from None
+            wishes = more
+        else:
+            return drafted
+
+
 def _pinned(made: "Draft", write: Path) -> "tuple[Draft, Path | None]":
     """The draft with public numbers pinned beside the terms, where machines might find different ones."""
     from parley.data.pinned import hangs_on_machine
@@ -296,12 +322,6 @@ def _asked(question: str, given: float | None, usual: float, quiet: bool) -> flo
 def _names(text: str) -> tuple[str, tuple[str, ...]]:
     column, _, listed = text.partition("=")
     return column.strip(), words(listed)
-
-
-def _missing(way: str) -> str:
-    if way not in ("fill", "refuse"):
-        raise SettingError(f"--missing: expected fill or refuse; got {way!r}")
-    return way
 
 
 def _ends(text: str) -> tuple[str, Any]:

@@ -13,18 +13,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from parley.errors import SettingError
+from parley.report.words import interview as said
+from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting.known_columns import Wishes
-
-WHAT = {
-    "number": "a number",
-    "two classes": "one of two classes",
-    "classes": "one of several classes",
-    "count": "a count",
-    "survival": "a time",
-}
 
 
 def asked_kind(files: Sequence[Path], wishes: "Wishes") -> "Wishes":
@@ -38,18 +32,14 @@ def asked_kind(files: Sequence[Path], wishes: "Wishes") -> "Wishes":
         return wishes
     predicts = MODELS[wishes.kind].predicts
     if predicts == "survival" and wishes.event is None:
-        wishes = replace(
-            wishes, event=typer.prompt("The column that says whether it happened (1) or not (0)", err=True)
-        )
+        wishes = replace(wishes, event=typer.prompt(said.EVENT, err=True))
     if predicts == "survival" and not wishes.periods:
-        ends = typer.prompt("The ends of the periods, such as 30,90,365", err=True)
+        ends = typer.prompt(said.PERIODS, err=True)
         wishes = replace(wishes, periods=tuple(moments(ends)))
     if wishes.positive or target in wishes.bounds or target in wishes.categories or predicts == "survival":
         return wishes
     if predicts == "two classes":
-        names = words(
-            typer.prompt(f"The two names in {target}, the one that counts as 1 last, such as no,yes", err=True)
-        )
+        names = words(typer.prompt(said.TWO_NAMES.format(target=target), err=True))
         return replace(wishes, positive=names[-1], categories={**wishes.categories, target: names})
     return asked_columns([target], wishes)
 
@@ -59,7 +49,7 @@ def _kind(files: Sequence[Path], target: str) -> str:
     from parley.data.headers import column_kinds
 
     holds_names = any(column_kinds(file, [target], str(file))[target] == "names" for file in files)
-    offered = "; ".join(f"{kind}: {WHAT[MODELS[kind].predicts]}" for kind in kinds_from_files())
+    offered = "; ".join(f"{kind}: {words}" for kind, words in said.kinds_in_words().items())
     typer.echo(
         f"{target} holds {'names' if holds_names else 'numbers'} (read from the files). Kinds of model: {offered}.",
         err=True,
@@ -84,11 +74,18 @@ def columns_to_ask(files: Sequence[Path], wishes: "Wishes") -> list[str]:
     return [column for column in wanted if column in shared and column not in said]
 
 
+def unsaid_columns(terms: Terms) -> list[str]:
+    """The columns of drafted terms that owners would be asked about since nobody has said what they hold."""
+    model = terms.model
+    asked = (*(model.features or ()), *((model.target,) if model.predicts in ("number", "classes") else ()))
+    return [column for column in asked if column not in {*model.bounds, *model.categories}]
+
+
 def asked_columns(columns: Sequence[str], wishes: "Wishes") -> "Wishes":
     """The wishes with ranges and names that a person says of these columns; what it leaves open stays open."""
     bounds, categories = dict(wishes.bounds), dict(wishes.categories)
     for column in columns:
-        answer = words(typer.prompt(f"{column}: LOW,HIGH or its names A,B,C (nothing: ask with noise)", "", err=True))
+        answer = words(typer.prompt(f"{column}: {said.SPREAD}", "", err=True))
         ends = _ends(answer)
         if ends is not None:
             bounds[column] = ends

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.propose import proposal_command, propose_command
+from parley.cli.propose import proposal_command, propose_command, withdraw_command
+from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
@@ -45,8 +46,7 @@ def run_command(
         bool,
         typer.Option(
             "--anyway",
-            help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own "
-            "(items of ratings: than what owners learn alone).",
+            help=ANYWAY[0].upper() + ANYWAY[1:],
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -79,9 +79,7 @@ def run_command(
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
     if not (resume or anyway):
-        from parley.decisions.forecasting import require_worth, worth
-
-        require_worth(worth(terms))
+        require_worth_spending(terms)
     with extras():
         federation, own = open_federation(run, begin, owners, deadline, warn)
     if save_own is not None and own is None:
@@ -116,6 +114,7 @@ def run_command(
 
 learner_app.command("propose")(propose_command)
 learner_app.command("proposal")(proposal_command)
+learner_app.command("withdraw")(withdraw_command)
 
 
 @learner_app.command("flower")

@@ -136,7 +136,7 @@ def _show_break_even(terms: Terms, pilot: str | None) -> None:
 
     with progress_bar("what joining saves"):
         found = break_even(terms, pilot)
-    console.print(terminal_table(said.break_even_rows(found), "If all join, at the terms' own budgets"))
+    console.print(terminal_table(said.break_even_rows(found), said.BREAK_EVEN))
     console.print(f"\n{said.break_even_line(found)}", markup=False, soft_wrap=True)
 
 

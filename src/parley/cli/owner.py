@@ -15,8 +15,8 @@ from parley.cli.inbox import (
     PublicSample,
     inbox_command,
     offered_terms,
-    proposal_command,
     refuse_command,
+    unchanged,
 )
 from parley.cli.owner_ledger import backup_command, close_command, ledger_command, restore_command
 from parley.cli.owner_snapshot import snapshot_command
@@ -137,7 +137,8 @@ def accept_command(
     (errors_console if as_json else console).print(INSIDE, style="dim")
     offer.require_room()
     agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)
-    acceptance.accept_or_exit(offer, terms.hash, agreed, as_json, inside=True)
+    with unchanged(proposal, settings_file):
+        acceptance.accept_or_exit(offer, terms.hash, agreed, as_json, inside=True)
 
 
 @owner_app.command("serve")
@@ -158,7 +159,6 @@ def serve_command(settings_file: SettingsFile) -> None:
 
 
 owner_app.command("inbox")(inbox_command)
-owner_app.command("proposal")(proposal_command)
 owner_app.command("refuse")(refuse_command)
 owner_app.command("snapshot")(snapshot_command)
 owner_app.command("ledger")(ledger_command)

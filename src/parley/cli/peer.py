@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.durable import require_folder
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.report.extras import extras
@@ -72,7 +73,7 @@ def run_command(
         bool,
         typer.Option(
             "--anyway",
-            help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own.",
+            help=ANYWAY[0].upper() + ANYWAY[1:],
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -103,9 +104,7 @@ def run_command(
     run = prepare_peer(terms, settings.name, kept, save)
     begin = run.begin(resume)
     if not (anyway or kept.exists()):  # nothing was spent yet
-        from parley.decisions.forecasting import require_worth, worth
-
-        require_worth(worth(terms))
+        require_worth_spending(terms)
     with process_log() as log:
         run_peer(run, settings, begin, patience, show_json if as_json else show, log)
 

@@ -1,14 +1,19 @@
-"""`parley learner propose` and `proposal`: terms brought to the owners' inboxes, and what became of them."""
+"""`parley learner propose`, `proposal` and `withdraw`: terms brought to the owners' inboxes, what became of them, and
+terms taken back."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, terminal_table
 from parley.report.words.proposals import told_rows
-from parley.terms import load_terms
+from parley.terms import Terms, load_terms
+
+if TYPE_CHECKING:
+    from parley.network.exchange.proposing import Proposed
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, with the learner's name in them.")]
 Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="Where the owners are, addresses.toml.")]
@@ -17,28 +22,45 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def propose_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
-    """Propose terms to the owners that they name: each daemon keeps them for its people to read. Nothing is spent.
+    """Propose terms to the owners that they name: each daemon keeps them for its people to read, for as many days as
+    its owner says. Nothing is spent.
 
-    Paths and comments in the file stay here. The same terms again are the same proposal.
+    Paths and comments in the file stay here. The same terms again are the same proposal; where they lapsed or were
+    withdrawn, a new one.
 
     Example:  parley learner propose terms.toml --owners addresses.toml
     """
-    _tell(terms_file, owners, to, as_json, ask=False)
-
-
-def proposal_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
-    """What became of proposed terms at each owner: open, accepted, or refused and why.
-
-    Example:  parley learner proposal terms.toml --owners addresses.toml
-    """
-    _tell(terms_file, owners, to, as_json, ask=True)
-
-
-def _tell(terms_file: Path, owners: Path, to: list[str] | None, as_json: bool, ask: bool) -> None:
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     with extras():
         from parley.network.exchange.proposing import propose
-    told = [vars(each) for each in propose(terms, owners, to or (), ask=ask)]
+    _show(terms, propose(terms, owners, to or ()), to, as_json)
+
+
+def proposal_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
+    """What became of proposed terms at each owner: open, accepted, refused, lapsed or withdrawn, and why.
+
+    Example:  parley learner proposal terms.toml --owners addresses.toml
+    """
+    terms = load_terms(terms_file)
+    with extras():
+        from parley.network.exchange.proposing import propose
+    _show(terms, propose(terms, owners, to or (), ask=True), to, as_json)
+
+
+def withdraw_command(terms_file: TermsFile, owners: Owners, to: To = None, as_json: AsJson = False) -> None:
+    """Withdraw proposed terms at each owner where they are open. What was accepted stays accepted.
+
+    Example:  parley learner withdraw terms.toml --owners addresses.toml
+    """
+    terms = load_terms(terms_file)
+    with extras():
+        from parley.network.exchange.proposing import withdraw
+    _show(terms, withdraw(terms, owners, to or ()), to, as_json)
+
+
+def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_json: bool) -> None:
+    """Print what each owner said; exit code 1 if one said nothing."""
+    told = [vars(each) for each in said]
     if as_json:
         print_json({"terms_hash": terms.hash, "owners": told}, inside=False)
     else:

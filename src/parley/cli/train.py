@@ -8,12 +8,12 @@ import typer
 
 from parley.cli.acceptance import warn_of
 from parley.cli.speeds import Speeds, read_paces
+from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.durable import require_folder
-from parley.errors import ParleyError, SettingError
+from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.terms import Terms, load_terms
-from parley.terms.catalogue import PREDICTION
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting import Worth
@@ -79,8 +79,7 @@ def train_command(
         bool,
         typer.Option(
             "--anyway",
-            help="With --ledgers: release even what is forecast to be worse than the zero model or the public "
-            "sample's own (items of ratings: than what owners learn alone).",
+            help=f"With --ledgers: {ANYWAY}",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -95,7 +94,7 @@ def train_command(
     from parley.data.cluster import joined
     from parley.data.fitting import dropped_rows
     from parley.decisions.forecasting.coding import coding_cost
-    from parley.learning.owners import accepting_owners, open_owners, require_ledgers
+    from parley.learning.owners import accepting_owners, open_owners, require_ledgers, spent_so_far
     from parley.learning.run_options import RunOptions
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
@@ -133,12 +132,13 @@ def train_command(
         raise SettingError(
             "--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers"
         )
+    before = None
     if ledgers is not None:
         require_ledgers(terms, ledgers, lifetime, lifetime_delta)
-    if ledgers is not None and not as_json:
-        _say_if_nobody_gains(terms)
-    with progress_bar("what the public sample says of it") as progress, joined(cluster) as begin:
-        expected = _worth(terms, ledgers is not None and not anyway, paces)
+        before = spent_so_far(terms, ledgers)
+    with progress_bar("what is foreseen of it") as progress, joined(cluster) as begin:
+        asks = before is not None and not before and not anyway  # a run that began goes on: its answers are stored
+        expected = _worth(terms, asks, paces)
         begin()
         progress.says("reading tables")
         owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
@@ -174,11 +174,13 @@ def train_command(
 
         ends = {owner.name: owner.ledger.account(terms.hash).head for owner in owners} if result.released else {}
         write_run(tracked_training(result, "parley train", expected, ends, seed), track)
+    repeated = before is not None and before == spent_so_far(terms, ledgers or Path())
     if as_json:
         coding = coding_cost(terms)
         beside = {
             "coding": None if coding is None else vars(coding),
             "baselines": None if expected is None else expected.to_json(),
+            "repeated": repeated,
         }
         print_json(result.to_json() | beside, inside=not result.released)
     else:
@@ -188,7 +190,7 @@ def train_command(
             console.print(coding.words(), style="dim", markup=False)
         if ledgers is not None:
             files = [file for file in (save, report, shapes) if file is not None]
-            for line in release_lines(result, owners, terms_file, ledgers, files, save):
+            for line in release_lines(result, owners, terms_file, ledgers, files, save, repeated):
                 console.print(line, markup=False, soft_wrap=True)
     if plot is not None and drawn is None:  # said last: the rest was done
         raise SettingError(
@@ -196,36 +198,17 @@ def train_command(
         )
 
 
-def _say_if_nobody_gains(terms: Terms) -> None:
-    """Warn before a release that is expected to be of use to nobody, where that is quickly known: without a public
-    sample. With one `_worth` judges."""
-    from parley.decisions.games.break_even import break_even
+def _worth(terms: Terms, asks: bool, speeds: Mapping[str, float] | None) -> "Worth | None":
+    """What the model is worth by the public sample. Terms that are worth no budget are refused before they spend, where
+    that is asked; else it is only said."""
+    from parley.decisions.forecasting import worth
 
-    if terms.task != PREDICTION or terms.model.public is not None or len(terms.owners) < 2:
-        return
-    try:
-        found = break_even(terms)
-    except ParleyError:  # nothing can be forecast: nothing is said
-        return
-    if not any(each.gain > 0 for each in found):
-        warn(
-            "Nobody is expected to gain by this release: at these budgets the joint model is forecast to be no better "
-            "than each owner's own. It is made all the same; parley forecast says what would help."
-        )
-
-
-def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "Worth | None":
-    """What the model is worth by public knowledge. Terms below a baseline are refused before they spend; a simulation
-    only says so."""
-    from parley.decisions.forecasting import require_worth, worth
-
+    if asks:
+        found = require_worth_spending(terms, speeds)
+        return None if terms.model.public is None else found
     try:
         found = worth(terms, speeds=speeds)
-        if spends:
-            require_worth(found)
     except SettingError as error:
-        if spends:
-            raise
         warn(f"No forecast: {error}.")
         return None
     below = None if found is None else found.sentence()
@@ -241,6 +224,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     from parley.report.words.terms_comments import PSI
     from parley.report.words.training import (
         aborted_line,
+        clip_line,
         consensus_line,
         notice_lines,
         owner_rows,
@@ -253,6 +237,8 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     console.print(kind_of_run(result), style="italic")
     console.print()
     console.print(terminal_table(owner_rows(result), result.terms.title or "Owners"))
+    if (clipped := clip_line(result)) is not None:
+        console.print(clipped, style="dim", markup=False, soft_wrap=True)
     console.print()
     if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))

@@ -20,7 +20,7 @@ from parley.validate import Floats
 JOINING = 10.0  # seconds to wait for a cluster
 PATIENCE = 5.0  # seconds after which it is asked whether all workers are still there
 ARRIVING = 12  # times as long may sums travel that are there: who waits without end waits for a lost worker's for ever
-TRIES = 3  # of one sum, where workers are lost
+TRIES = 3  # of one sum, where workers are lost, and of its way here
 
 P = TypeVar("P")
 
@@ -71,16 +71,24 @@ class Cluster:
         """What these tasks come to. What a lost worker held is lost with it: then all is dealt out anew."""
         from distributed import KilledWorker, wait
 
-        while True:
+        late = 0
+        while late < TRIES:
+            computed = False
             try:
                 with self._client.as_current():  # which is nobody's default
                     wait(asked, timeout=PATIENCE)  # type: ignore[no-untyped-call, unused-ignore]
+                computed = True
                 return [each.result(timeout=ARRIVING * PATIENCE) for each in asked]
             except KilledWorker:
                 raise _WorkerLost from None
             except TimeoutError:
                 if self._client.nthreads() != dealt.threads:
                     raise _WorkerLost from None
+            late += computed  # who still computes is waited for
+        raise Unavailable(
+            f"cluster: sums that are computed did not arrive in {TRIES} times {ARRIVING * PATIENCE:g} seconds; see "
+            "that the lines to its workers carry them, and ask again"
+        )
 
     def _deal(self, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
         """Every thread of every worker has a seat and is dealt each so many-th piece; dealt anew when workers came or

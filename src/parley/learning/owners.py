@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from parley.data.sources import TableSource, held_table, same_table
-from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError
+from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError, UnknownTerms
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
@@ -71,6 +71,26 @@ def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime
             ledger.require_room(reserved)
         finally:
             ledger.close()
+
+
+def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
+    """What each owner that has answered by these very terms spent on it, by its ledger in this folder. Its answers are
+    stored, so the same questions are free."""
+    found = {}
+    for part in terms.owners:
+        path = _ledger_path(folder, part.name)
+        if not path.exists():
+            continue
+        ledger = Ledger(path)
+        try:
+            account = ledger.account(terms.hash)
+        except UnknownTerms:
+            continue
+        finally:
+            ledger.close()
+        if account.answers:
+            found[part.name] = account.spent
+    return found
 
 
 def _require_place(folder: Path) -> None:

@@ -126,7 +126,7 @@ def _of_forecast(result: Forecast) -> Summary:
     sentences = [
         *foreseen.verdict_lines(result),
         foreseen.for_whom(result),
-        foreseen.baseline_line(result.worth),
+        foreseen.baseline_line(result.worth, result.expected_cost),
         *([] if without is None else [without]),
         foreseen.assumption(result),
         *(f"Note: {warning}." for warning in result.warnings),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -13,6 +14,10 @@ from rich.text import Text
 
 console = Console(highlight=False)
 errors_console = Console(stderr=True, highlight=False)
+
+BETWEEN = 2  # columns of the screen between two of a table
+NARROWEST = 4  # that one becomes
+LONG_NAME = 20  # beyond which a name's words are broken before those of heads
 
 
 def warn(sentence: str) -> None:
@@ -77,7 +82,8 @@ def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | N
     """A table whose first row is its head; the first column holds names, the others numbers. `bold` is the row to point
     out.
 
-    Cells are shown as they are: what somebody wrote into a title is no markup.
+    Cells are shown as they are: what somebody wrote into a title is no markup. Where the screen is too narrow, names
+    are the last to be broken.
     """
     head, *body = rows
     table = Table(
@@ -88,8 +94,34 @@ def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | N
         box=None,
         pad_edge=False,
     )
-    for place, name in enumerate(head):
-        table.add_column(Text(name), justify="left" if place == 0 else "right", overflow="fold")  # nothing is cut off
+    for place, (name, width) in enumerate(zip(head, column_widths(rows, console.width), strict=True)):
+        # nothing is cut off
+        table.add_column(Text(name), justify="left" if place == 0 else "right", overflow="fold", width=width)
     for place, row in enumerate(body):
         table.add_row(*map(Text, row), style="bold" if place == bold else None)
     return table
+
+
+def column_widths(rows: Sequence[Sequence[str]], screen: int) -> list[int]:
+    """How wide the columns of a table are on a screen of this width: as wide as their cells where there is room; else
+    the widest give way between words, first the others, then the names, which are the first column. Where that is not
+    enough, words are broken: of very long names, then of others, then of names.
+
+    >>> column_widths([["owner", "interval"], ["Credit Union of the North", "0.01 to 0.02"]], 35)
+    [25, 8]
+    """
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    words = [max(cell_len(word) for cell in column for word in _words(cell)) for column in columns]
+    names, others, excess = [0], range(1, len(columns)), sum(widths) + BETWEEN * (len(columns) - 1) - screen
+    turns = (others, words), (names, words), (names, [LONG_NAME]), (others, [NARROWEST] * len(words)), (names, [1])
+    for places, least in turns:
+        while excess > 0 and (wide := [place for place in places if widths[place] > least[place]]):
+            widths[max(wide, key=lambda place: widths[place])] -= 1
+            excess -= 1
+    return widths
+
+
+def _words(cell: str) -> list[str]:
+    """What of a cell stays on one line: its words, a number with its unit."""
+    return cell.replace(" %", "_%").split() or [""]

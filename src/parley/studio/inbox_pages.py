@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import Inbox, Proposal, open_inbox
+from parley.network.serving.inbox import Inbox, open_inbox
+from parley.network.serving.proposal import Proposal
 from parley.report.words.proposals import inbox_rows, proposal_line
 from parley.studio.form import field, fields
 from parley.studio.jobs import Job
@@ -36,8 +37,9 @@ class Decision:
 
     def command(self, verb: str, *options: str) -> list[str]:
         """What somebody would type behind `parley`."""
-        place = str(self.studio.inside(self.file, "settings"))
-        return ["owner", verb, self.proposal.terms_hash, "--owner", place, *options, "--json"]
+        place, terms = str(self.studio.inside(self.file, "settings")), self.proposal.terms_hash
+        named = [place, terms] if verb == "inbox" else [terms, "--owner", place]
+        return ["owner", verb, *named, *options, "--json"]
 
     def job(self, verb: str) -> Job | None:
         """The latest job of that command; None: there was none."""
@@ -66,7 +68,7 @@ def show(request: Request) -> Response:
 def one(request: Request) -> Response:
     """One proposal: who sent it, what it would mean if somebody looked at that, and how to decide."""
     found = _decision(studio_of(request), request.query_params.get("file", ""), request.path_params["terms"])
-    looked, accepting = found.job("proposal"), found.job("accept")
+    looked, accepting = found.job("inbox"), found.job("accept")
     jobs = [job for job in (accepting, looked) if job is not None]
     facts = found.inbox.facts(found.proposal)
     files = {"public": found.studio.files(*TABLES), "preparation": found.studio.files(".json")}
@@ -87,13 +89,13 @@ def one(request: Request) -> Response:
 
 
 async def look(request: Request) -> Response:
-    """Start `parley owner proposal`: the table is read, nothing is accepted."""
+    """Start `parley owner inbox OWNER TERMS`: the table is read, nothing is accepted."""
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     options = ["--peer"] if found.proposal.peers else []
     for key in found.proposal.needs:
         options += [f"--{key}", str(found.studio.inside(field(form, key), key))]
-    found.studio.jobs.start(found.command("proposal", *options), f"What accepting {_short(found)} means")
+    found.studio.jobs.start(found.command("inbox", *options), f"What accepting {_short(found)} means")
     return _back(found)
 
 
@@ -101,12 +103,12 @@ async def accept(request: Request) -> Response:
     """Start `parley owner accept` with what was looked at, for somebody who typed how the hash begins."""
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
-    looked, typed = found.job("proposal"), field(form, "digits")
+    looked, typed = found.job("inbox"), field(form, "digits")
     if looked is None or looked.state != "done" or looked.result["proposal"]["key"] != found.proposal.fingerprint:
         raise SettingError("look at what accepting means first")
     if len(typed) < DIGITS or not found.proposal.terms_hash.startswith(typed):
         raise SettingError(f"digits: expected the first {DIGITS} of the terms' hash; nothing was accepted")
-    seen = looked.command[len(found.command("proposal")) - 1 : -1]
+    seen = looked.command[len(found.command("inbox")) - 1 : -1]
     found.studio.jobs.start(found.command("accept", *seen, "--yes"), f"Accepting {_short(found)}")
     return _back(found)
 

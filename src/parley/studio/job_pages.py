@@ -4,14 +4,16 @@ import asyncio
 import json
 import shlex
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from parley.errors import SettingError
+from parley.errors import ParleyError, SettingError
 from parley.studio.jobs import Job
-from parley.studio.pages import page, studio_of
+from parley.studio.pages import first_scales, page, studio_of
+from parley.terms import load_terms
 
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
 EVERY = 0.3  # seconds between two looks at a job
@@ -29,8 +31,16 @@ def job(request: Request) -> Response:
     found = studio_of(request).jobs.find(request.path_params["name"])
     state, written = found.state, found.written
     seen = {"state": state, "has_report": found.report is not None, "said": found.result.get("said", [])}
-    seen["written"] = None if written is None else studio_of(request).name_of(written)
+    name = None if written is None or state != "done" else studio_of(request).name_of(written)
+    seen |= {"written": name, "first": None if name is None or written is None else _first(name, written)}
     return page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)
+
+
+def _first(name: str, file: Path) -> dict[str, str] | None:
+    try:
+        return first_scales(name, load_terms(file))
+    except ParleyError:
+        return None  # terms that wait for a person: who opens them is told
 
 
 def typed(found: Job) -> str:

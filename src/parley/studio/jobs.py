@@ -72,6 +72,11 @@ class Job:
         return str(self._read("command.json").get("started", ""))
 
     @property
+    def form(self) -> list[tuple[str, str]]:
+        """The fields of the form that it was started by; none: no form is kept."""
+        return [(str(key), str(value)) for key, value in self._read("command.json").get("form", ())]
+
+    @property
     def state(self) -> State:
         """How it stands; lost: its process ended without saying how, killed or with the machine."""
         ended = self._read("exit.json")
@@ -168,14 +173,16 @@ class JobFolder:
     folder: Path
     place: Path  # in which commands run
 
-    def start(self, command: Sequence[str], title: str, report: bool = False) -> Job:
+    def start(
+        self, command: Sequence[str], title: str, report: bool = False, form: Sequence[tuple[str, str]] = ()
+    ) -> Job:
         """Run a command of `parley` in a process of its own, which outlives the studio; with a `report` in its
-        folder, of commands that write one."""
+        folder, of commands that write one. The `form` that it was started by is kept, to be changed."""
         name = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
         folder = self.folder / name
         make_folder(folder)
         typed = [*command, *(["--report", str(folder.resolve() / REPORT)] if report else [])]
-        said = {"command": typed, "title": title, "started": time.strftime("%Y-%m-%d %H:%M:%S")}
+        said = {"command": typed, "title": title, "started": time.strftime("%Y-%m-%d %H:%M:%S"), "form": list(form)}
         replace_text(folder / "command.json", json.dumps(said), lasting=False)
         with (
             (folder / RUNNING).open("w", encoding="utf-8") as lock,

@@ -14,14 +14,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 NEEDED = (
     "data.headers",
     "data.sources",
+    "decisions.forecasting.known_columns",
     "decisions.forecasting.what_if",
+    "decisions.games.break_even",
     "decisions.games.negotiate",
     "learning.owners",
     "owner.ledger",
-    "report.forecast",
-    "report.negotiation",
-    "report.training",
-    "report.what_if",
+    "report.words.forecast",
+    "report.words.negotiation",
+    "report.words.training",
+    "report.words.what_if",
+    "tasks.column_statistics.run",
 )
 QUICK = ("/", "/welcome", "/enter", "/play", "/files", "/train", "/audit", "/jobs")  # pages without any of it
 

@@ -1,5 +1,7 @@
-"""The Owner tab: an owner's books and certificates, as its own commands say them."""
+"""The Owner tab: the ledgers of the folder, an owner's books and certificates, as its own commands say them."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +12,53 @@ from starlette.routing import Route
 from parley.errors import CertificateError, ParleyError
 from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
-from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line
+from parley.report.words.ledgers import BOOKS, agreement_rows, books_row, chain_line, lifetime_line
 from parley.studio.form import field, fields
-from parley.studio.pages import TERMS, page, studio_of
+from parley.studio.pages import TERMS, Studio, page, studio_of
+
+LEDGER = ".ledger"
+MOST = 40  # ledgers whose chains are recomputed for one page
+
+
+@dataclass(frozen=True)
+class Books:
+    """One owner's ledger: of its settings, or, where the folder has none, by the name of its file."""
+
+    file: str
+    name: str
+    ledger: Path
+    accepted: Path
+    settings: OwnerSettings | None = None
+
+    def read(self) -> tuple[dict[str, Any], list[str]]:
+        """(what they say, with the chain recomputed from its first row; the digests of their tables)."""
+        from parley.network.serving.statement import ledger_statement, table_digests  # slow to load
+
+        content = ledger_statement(self.name, self.ledger, self.accepted, verify=True)
+        return content, table_digests(self.ledger)
 
 
 def show(request: Request) -> Response:
-    """Spent, left, by whom; the chain recomputed from its first row; the table's digest; certificates' days."""
+    """Every ledger of the folder: spent, left, by whom, the chain recomputed, the table's digest; of the chosen one
+    each agreement, too, and the certificates' days."""
     studio = studio_of(request)
-    files = [each for each in studio.files(TERMS) if Path(each).name == "owner.toml"]
+    files, found = _files(studio), []
+    faults: list[str] = []
     chosen = request.query_params.get("file") or (files[0] if files else None)
     books = refused = None
+    for each in _every(studio, files[:MOST], faults):
+        try:
+            found.append((each.file, books_row(*each.read())))
+        except ParleyError as error:
+            faults.append(str(error))
     try:
-        books = None if chosen is None else _books(load_owner(studio.inside(chosen, "settings")))
+        books = None if chosen is None else _content(_opened(studio, chosen))
     except ParleyError as error:
         refused = str(error)
-    seen = {
-        "terms": [each for each in studio.files(TERMS) if each not in files],
-        "jobs": studio.jobs.listed("forecast"),
-    }
-    return page(request, "owner.html", files=files, chosen=chosen, books=books, refused=refused, **seen)
+    terms = [each for each in studio.files(TERMS) if Path(each).name != "owner.toml"]
+    seen = {"terms": terms, "jobs": studio.jobs.listed("forecast"), "more": len(files[MOST:])}
+    listed = {"files": files, "head": BOOKS, "found": found, "faults": [each for each in faults if each != refused]}
+    return page(request, "owner.html", chosen=chosen, books=books, refused=refused, **listed, **seen)
 
 
 async def look_inside(request: Request) -> Response:
@@ -42,30 +71,41 @@ async def look_inside(request: Request) -> Response:
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
 
 
-def _books(settings: OwnerSettings) -> dict[str, Any]:
-    from parley.network.serving.statement import statement  # with libraries that take their time
+def _files(studio: Studio) -> list[str]:
+    """The owners' settings, and the ledgers that belong to none of them."""
+    settings = [each for each in studio.files(TERMS) if Path(each).name == "owner.toml"]
+    known = {books.ledger.resolve() for books in _every(studio, settings, [])}
+    return settings + [each for each in studio.files(LEDGER) if (studio.folder / each).resolve() not in known]
 
-    content = statement(settings, verify=True)
+
+def _every(studio: Studio, files: list[str], faults: list[str]) -> Iterator[Books]:
+    """The books that these files are of; why some are of none is added to `faults`."""
+    for each in files:
+        try:
+            yield _opened(studio, each)
+        except ParleyError as error:
+            faults.append(str(error))
+
+
+def _opened(studio: Studio, file: str) -> Books:
+    path = studio.inside(file, "settings")
+    if path.suffix == LEDGER:
+        return Books(file, path.stem, path, path.parent / "accepted")
+    settings = load_owner(path)
+    return Books(file, settings.name, settings.ledger, settings.accepted, settings)
+
+
+def _content(books: Books) -> dict[str, Any]:
+    content, tables = books.read()
     return {
         "title": f"Books of {content['owner']}",
         "rows": agreement_rows(content),
         "lifetime": lifetime_line(content),
         "chain": chain_line(content),
-        "tables": _tables(settings, content),
-        "certificates": _certificates(settings),
+        "tables": tables,
+        "serves": books.settings is not None,
+        "certificates": [] if books.settings is None else _certificates(books.settings),
     }
-
-
-def _tables(settings: OwnerSettings, content: dict[str, Any]) -> list[str]:
-    """The digests of the tables that agreements were accepted with."""
-    from parley.owner.ledger import Ledger
-
-    ledger = Ledger(settings.ledger)
-    try:
-        found = [ledger.table(each["terms_hash"]) for each in content["agreements"]]
-    finally:
-        ledger.close()
-    return sorted({digest.hex() for digest in found if digest is not None})
 
 
 def _certificates(settings: OwnerSettings) -> list[list[str]]:

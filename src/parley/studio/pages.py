@@ -13,6 +13,7 @@ from parley.numerals import number
 from parley.studio.guard import CSRF_HEADER
 from parley.studio.jobs import JobFolder
 from parley.studio.playground import Playground
+from parley.terms import Terms
 from parley.version import __version__
 
 HERE = Path(__file__).parent
@@ -82,6 +83,13 @@ class Studio:
         if not path.parent.is_dir():
             raise SettingError(f"{what}: expected a folder that exists")
         return path
+
+
+def first_scales(file: str | None, terms: Terms) -> dict[str, str] | None:
+    """What a page says of terms by which nothing can be learned before scales are asked for; None: others."""
+    if terms.privacy.scale_epsilon is None:
+        return None
+    return {"file": file or "The file", "epsilon": number(float(terms.scale_epsilon), side="above")}
 
 
 def studio_of(request: Request) -> Studio:

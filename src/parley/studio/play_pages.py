@@ -13,8 +13,9 @@ from starlette.routing import Route
 
 from parley.errors import SettingError
 from parley.studio.form import decimal, field, fields, whole
-from parley.studio.pages import TERMS, page, studio_of
+from parley.studio.pages import TERMS, first_scales, page, studio_of
 from parley.studio.playground import PAGE, Played, Playground, Tab
+from parley.terms import OwnerTerms
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting.what_if import WhatIf
@@ -29,10 +30,11 @@ def show(request: Request) -> Response:
     if played is None:
         return page(request, "play_empty.html", files=studio.files(TERMS))
     view = _view(played, dict(request.query_params))
-    files = {"files": studio.files(TERMS), "file": studio.name_of(played.file)}
+    name = studio.name_of(played.file)
+    files = {"files": studio.files(TERMS), "file": name}
     shown = {"view": view, "rows": [_row(played, place) for place in view.places], "count": len(played.terms.owners)}
     how = {"noise": played.terms.noise, "personal": played.personal, "target": played.target}
-    how |= {"tab": secrets.token_hex(8), "loaded": played.turn}
+    how |= {"tab": secrets.token_hex(8), "loaded": played.turn, "first": first_scales(name, played.terms)}
     return page(request, "play.html", title=played.terms.title, **files, **shown, **how)
 
 
@@ -56,7 +58,15 @@ def _view(played: Played, asked: Mapping[str, str]) -> View:
 
 def _row(played: Played, place: int) -> dict[str, Any]:
     part = played.terms.owners[place]
-    return {"place": place, "name": part.name, "records": part.records, "epsilon": part.epsilon}
+    cost = part.privacy_cost
+    stakes = {"value": _typed(part.value), "cost": _typed(None if cost is None else cost.weight)}
+    numbers = {"records": part.records, "epsilon": part.epsilon, "kind": "linear" if cost is None else cost.kind}
+    return {"place": place, "name": part.name, **numbers, **stakes}
+
+
+def _typed(number: float | None) -> str:
+    """A number as somebody would type it; nothing where none was stated."""
+    return "" if number is None else repr(number).removesuffix(".0")
 
 
 async def load(request: Request) -> Response:
@@ -74,12 +84,12 @@ async def change(request: Request) -> Response:
 
 def _changed(request: Request, form: dict[str, str]) -> Response:
     play = studio_of(request).play
-    owners: dict[str, dict[str, float]] = {}
+    owners: dict[str, dict[str, Any]] = {}
     for key, value in form.items():
         kind, dot, place = key.partition(".")
-        if dot and kind in ("records", "epsilon"):
-            number = whole(value, kind) if kind == "records" else decimal(value, kind)
-            owners.setdefault(_owner(play.require(), place), {})[kind] = number
+        if dot and kind in ("records", "epsilon", "value", "cost"):
+            part = _owner(play.require(), place)
+            owners.setdefault(part.name, {}).update(_said(kind, value.strip(), part))
     target = form.get("target", "").strip()
     play.change(
         owners,
@@ -89,7 +99,22 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
         sent=decimal(form.get("sent") or "0", "sent"),
         tab=_tab(form),
     )
+    if play.judged:  # what an owner states leaves the forecast as it is, and the deal follows at once
+        return _with_whole(request, play.require().turn, form)
     return page(request, "now.html", **_at_once(play, form), whole=None)
+
+
+def _said(kind: str, value: str, part: OwnerTerms) -> dict[str, Any]:
+    """What a field says of an owner; a value or a privacy cost that is left empty is not stated."""
+    if kind == "records":
+        return {kind: whole(value, kind)}
+    if kind == "epsilon":
+        return {kind: decimal(value, kind)}
+    stated = decimal(value, kind) if value else None
+    if kind == "value":
+        return {kind: stated}
+    shape = "linear" if part.privacy_cost is None else part.privacy_cost.kind
+    return {"privacy_cost": None if stated is None else {"kind": shape, "weight": stated}}
 
 
 def _tab(form: Mapping[str, str]) -> Tab | None:
@@ -97,22 +122,24 @@ def _tab(form: Mapping[str, str]) -> Tab | None:
     return Tab(form["tab"], whole(form.get("loaded") or "0", "loaded")) if "tab" in form else None
 
 
-def _owner(played: Played, place: str) -> str:
+def _owner(played: Played, place: str) -> OwnerTerms:
     at = whole(place, "owner")
     if not 0 <= at < len(played.terms.owners):
         raise SettingError("owner: expected one of the terms' owners")
-    return played.terms.owners[at].name
+    return played.terms.owners[at]
 
 
 async def everyone(request: Request) -> Response:
-    """One budget for all owners, or all records times a number."""
+    """One budget, value or privacy cost for all owners, or all records times a number."""
     form, play = await fields(request), studio_of(request).play
-    epsilon, times = form.get("all_epsilon", "").strip(), form.get("all_records", "").strip()
-    share = decimal(times, "records times") if times else 1.0
-    played = play.require()
-    more = {part.name: {"records": max(1, round(part.records * share))} for part in played.terms.owners}
-    all_same = {"epsilon": decimal(epsilon, "epsilon")} if epsilon else None
-    play.change(more if times else None, all_same, target=played.target, tab=_tab(form))
+    given = {key: form.get(f"all_{key}", "").strip() for key in ("epsilon", "records", "value", "cost")}
+    share, played = decimal(given.pop("records") or "1", "records times"), play.require()
+    said: dict[str, dict[str, Any]] = {}
+    for part in played.terms.owners:
+        said[part.name] = {} if share == 1 else {"records": max(1, round(part.records * share))}
+        for kind, value in given.items():
+            said[part.name] |= _said(kind, value, part) if value else {}
+    play.change(said, target=played.target, tab=_tab(form))
     return Response(status_code=204, headers={"HX-Refresh": "true"})
 
 
@@ -139,10 +166,14 @@ def first(request: Request) -> Response:
 
 def whole_forecast(request: Request) -> Response:
     """The whole forecast of what the sliders say, with what owners would choose; nothing where they moved on."""
+    asked = dict(request.query_params)
+    return _with_whole(request, whole(asked.get("turn", "0"), "turn"), asked)
+
+
+def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Response:
     from parley.report.words import forecast as forecast_words
 
     play = studio_of(request).play
-    turn = whole(request.query_params.get("turn", "0"), "turn")
     result, file = play.whole(turn), play.require().file.name
     if result is None:
         return Response(status_code=204)
@@ -160,7 +191,7 @@ def whole_forecast(request: Request) -> Response:
         said[name] = words()
         if play.require().turn != turn:
             return Response(status_code=204)
-    return page(request, "now.html", **_at_once(play, dict(request.query_params)), whole=said)
+    return page(request, "now.html", **_at_once(play, asked), whole=said)
 
 
 def deal(request: Request) -> Response:
@@ -171,15 +202,20 @@ def deal(request: Request) -> Response:
     result = play.negotiation(whole(request.query_params.get("turn", "0"), "turn"))
     if result is None:
         return Response(status_code=204)
+    shown: dict[str, Any] = {"refused": None, "headline": "", "title": "", "stated": negotiation_words.STATED}
     if isinstance(result, str):
-        return page(request, "deal.html", refused=result, headline="", title="", rows=[], sentences=[])
+        return page(request, "deal.html", **shown | {"refused": result, "rows": [], "sentences": []})
+    if isinstance(result, tuple):
+        shown |= {"headline": negotiation_words.UNSTATED, "title": negotiation_words.BREAK_EVEN}
+        rows = negotiation_words.break_even_rows(result)
+        return page(request, "deal.html", **shown, rows=rows, sentences=[negotiation_words.break_even_line(result)])
     joined = bool(result.deal.members.any())
     rows = negotiation_words.owner_rows(result) if joined else negotiation_words.wish_rows(result)
     title = negotiation_words.title(result) if joined else negotiation_words.wishes_title(result)
     said = negotiation_words.prices(result) if joined else negotiation_words.moves(result)
     sentences = [*said, *(f"Note: {each}." for each in result.warnings), negotiation_words.CAVEAT]
-    shown = {"headline": negotiation_words.headline(result), "title": title, "rows": rows, "sentences": sentences}
-    return page(request, "deal.html", refused=None, **shown)
+    shown |= {"headline": negotiation_words.headline(result), "title": title}
+    return page(request, "deal.html", **shown, rows=rows, sentences=sentences)
 
 
 async def save(request: Request) -> Response:

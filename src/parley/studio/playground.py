@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parley.errors import ParleyError, SettingError
 from parley.terms import Terms, load_terms, write_terms
@@ -14,6 +14,7 @@ from parley.terms import Terms, load_terms, write_terms
 if TYPE_CHECKING:  # libraries that take their time, loaded when something is forecast
     from parley.decisions.forecasting import Forecast
     from parley.decisions.forecasting.what_if import WhatIf
+    from parley.decisions.games.break_even import BreakEven
     from parley.decisions.games.negotiate import Negotiation
 
 PAGE = 20  # owners on a page
@@ -69,8 +70,7 @@ class Playground:
 
     def change(
         self,
-        owners: Mapping[str, Mapping[str, float]] | None = None,
-        everyone: Mapping[str, float] | None = None,
+        owners: Mapping[str, Mapping[str, Any]] | None = None,
         noise: str | None = None,
         personal: bool | None = None,
         target: float | None = None,
@@ -87,8 +87,8 @@ class Playground:
             self._sent = sent or self._sent
             self._tab = tab.name if tab else ""
             terms = _of_kind(played.terms, noise)
-            if owners or everyone:
-                terms = terms.changed(owners=owners or {}, everyone=everyone or {})
+            if owners:
+                terms = terms.changed(owners=owners)
             kept = played.personal if personal is None else personal
             self._played = replace(played, terms=terms, personal=kept, target=target, turn=self._turn + 1)
             return self._played
@@ -117,6 +117,11 @@ class Playground:
         """What intervals cover, in a few words."""
         return "" if self._base is None else self._base.coverage
 
+    @property
+    def judged(self) -> bool:
+        """Whether the last whole forecast is of what the sliders say."""
+        return self._base is not None and _alike(self._base.terms, self.require().terms)
+
     def whole(self, turn: int) -> "Forecast | None":
         """A whole forecast of what the sliders say; None: they moved on since this turn."""
         played = self.require()
@@ -125,15 +130,20 @@ class Playground:
         except _MovedOnError:
             return None
 
-    def negotiation(self, turn: int) -> "Negotiation | str | None":
-        """The budgets that these owners would choose, or why none can be said; None: the sliders moved on."""
+    def negotiation(self, turn: int) -> "Negotiation | tuple[BreakEven, ...] | str | None":
+        """The budgets that these owners would choose, or why none can be said; where not all of them stated what they
+        would go by, from which value on joining pays each. None: the sliders moved on."""
+        from parley.decisions.games.break_even import break_even
         from parley.decisions.games.negotiate import negotiate
 
         played = self.require()
         if played.turn != turn:
             return None
+        stated = all(None not in (part.value, part.privacy_cost) for part in played.terms.owners)
         with self._forecasting:
             try:
+                if not stated:
+                    return break_even(played.terms)
                 return negotiate(played.terms, target=played.target, keep_own=played.personal)
             except ParleyError as error:
                 return str(error)
@@ -163,7 +173,7 @@ class Playground:
         if task_of(played.terms).command("forecast") is not None:
             raise SettingError(f"terms for {played.terms.task} have a forecast of their own: parley forecast")
         with self._forecasting:
-            if self._base is None or self._base.terms is not played.terms:
+            if self._base is None or not _alike(self._base.terms, played.terms):
                 found = forecast(played.terms, progress=self._still(played), doing=self._still(played))
                 with self._changing:
                     if self._played is not None and self._played.load == played.load:
@@ -193,6 +203,13 @@ class Playground:
         if self._played is None:
             raise SettingError("no terms are loaded yet; choose a file of the folder")
         return self._played
+
+
+def _alike(one: Terms, other: Terms) -> bool:
+    """Whether a forecast of one is the other's, both of one file: owners' values and privacy costs change nothing."""
+    numbers = [[(part.records, part.epsilon) for part in terms.owners] for terms in (one, other)]
+    rest = [(terms.privacy, terms.learning, terms.hosts) for terms in (one, other)]
+    return numbers[0] == numbers[1] and rest[0] == rest[1]
 
 
 def _of_kind(terms: Terms, noise: str | None) -> Terms:

@@ -1,7 +1,8 @@
 """Releases from the Train tab: what they would spend is read first, and agreed to; then a job makes them.
 
 A release debits the owners' ledgers, for ever. So it takes two steps: a page that says whose budgets it spends, or why
-the owners' side does not allow it, and a form on it in which somebody agrees.
+the owners' side does not allow it, and a form on it in which somebody agrees. What is released is a model or, by terms
+that set a part of every epsilon aside for them, scales first.
 """
 
 from collections.abc import Mapping
@@ -11,55 +12,122 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.errors import ParleyError, SettingError
+from parley.errors import BelowBaselineError, ParleyError, SettingError
 from parley.numerals import number
 from parley.studio.form import decimal, field, fields
-from parley.studio.pages import Studio, page, studio_of
+from parley.studio.pages import TERMS, Studio, page, studio_of
 from parley.terms import Terms, load_terms
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL = ".json"
+BEGUN = "This release began before: its stored answers are free, and it goes on from there."
 
 
 def review(request: Request) -> Response:
     """What a release by these terms would spend, and whether the owners' side allows it."""
     studio, asked = studio_of(request), dict(request.query_params)
     terms, where = load_terms(studio.inside(field(asked, "file"), "terms")), _where(asked)
-    refused = None
+    refused, scales = None, _asks_scales(terms)
     try:
         require_allowed(studio, terms, asked)
     except ParleyError as error:
         refused = str(error)
-    rows = [["owner", "records", "ε that it spends"]]
-    for part in terms.owners:
-        rows.append([part.name, f"{part.records:,}", number(float(terms.promised_epsilon(part.name)), side="above")])
-    model = Path(field(asked, "file")).stem + "-model" + MODEL
-    return page(request, "release.html", asked=asked, where=where, model=model, rows=rows, refused=refused)
+    stem = Path(field(asked, "file")).with_suffix("")
+    shown = {"scales": scales, "rows": _scale_rows(terms) if scales else _model_rows(terms), "refused": refused}
+    shown |= {"seen": _seen(terms) if scales and refused is None else None}
+    shown |= {"model": f"{stem.name}-model{MODEL}", "ready": f"{stem}-ready{TERMS}"}
+    return page(request, "release.html", asked=asked, where=where, **shown)
+
+
+def _model_rows(terms: Terms) -> list[list[str]]:
+    spent = {part.name: number(float(terms.promised_epsilon(part.name)), side="above") for part in terms.owners}
+    return [
+        ["owner", "records", "ε that it spends"],
+        *([part.name, f"{part.records:,}", spent[part.name]] for part in terms.owners),
+    ]
+
+
+def _scale_rows(terms: Terms) -> list[list[str]]:
+    spent = number(float(terms.scale_epsilon), side="above")
+    left = {part.name: float(terms.promised_epsilon(part.name) - terms.scale_epsilon) for part in terms.owners}
+    return [
+        ["owner", "records", "ε that it spends", "ε that is left to learn with"],
+        *([part.name, f"{part.records:,}", spent, number(left[part.name], side="below")] for part in terms.owners),
+    ]
+
+
+def _seen(terms: Terms) -> str:
+    """What can be seen of columns through the noise, as `parley scales` says it."""
+    from parley.learning.owners import open_owners
+    from parley.protocol.setup import resolve
+    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+    from parley.tasks.column_statistics.report import noise_words
+    from parley.tasks.column_statistics.run import sight
+
+    asked = column_statistics_agreement(terms)
+    example = None if terms.model.features is not None else open_owners(terms)[0].example
+    return noise_words(asked, *sight(resolve(asked, example)))
+
+
+def foreseen(request: Request) -> Response:
+    """Whether anybody is expected to gain by a release, which takes seconds to say; where nobody is, a box with which
+    somebody releases anyway."""
+    from parley.decisions.forecasting import require_worth, worth_spending  # with libraries that take their time
+    from parley.learning.owners import spent_so_far
+    from parley.report.words.released import gaining_words, unforeseen
+
+    studio, asked = studio_of(request), dict(request.query_params)
+    terms, said, refused = load_terms(studio.inside(field(asked, "file"), "terms")), "", None
+    if _where(asked) == HERE and spent_so_far(terms, _ledgers(studio, asked)):
+        return page(request, "foreseen.html", said=BEGUN, refused=None)
+    try:
+        found = worth_spending(terms)
+        require_worth(found)
+        said = gaining_words(found, len(terms.owners))
+    except BelowBaselineError as error:
+        refused = f"{error}."
+    except ParleyError as error:
+        said = unforeseen(error)
+    return page(request, "foreseen.html", said=said, refused=refused)
 
 
 async def start(request: Request) -> Response:
-    """Release, once somebody agreed: `parley train --ledgers`, or `parley learner run` with owners elsewhere."""
+    """Release, once somebody agreed: `parley train --ledgers`, or `parley learner run` with owners elsewhere; before
+    that, `parley scales`."""
     form, studio = await fields(request), studio_of(request)
     command = release_command(studio, form)
     where = "on this machine" if _where(form) == HERE else "with owners elsewhere"
-    job = studio.jobs.start(command, f"Release by {field(form, 'file')} {where}")
-    return Response(status_code=204, headers={"HX-Redirect": f"/train/{job.id}"})
+    what, tab = ("Scales", "jobs") if command[0] == "scales" else ("Release", "train")
+    job = studio.jobs.start(command, f"{what} by {field(form, 'file')} {where}")
+    return Response(status_code=204, headers={"HX-Redirect": f"/{tab}/{job.id}"})
 
 
 def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     """What somebody would type behind `parley`, once they agreed to what it spends."""
     if form.get("agreed") != "on":
         raise SettingError("release: read what it spends, and say that you agree")
-    file, name = studio.inside(field(form, "file"), "terms"), field(form, "model")
-    require_allowed(studio, load_terms(file), form)
-    model = studio.new(name if name.endswith(MODEL) else name + MODEL, "model")
-    saved = ["--save", str(model), "--json"]
+    file = studio.inside(field(form, "file"), "terms")
+    terms = load_terms(file)
+    require_allowed(studio, terms, form)
+    scales = _asks_scales(terms)
     if _where(form) == ELSEWHERE:
         again = ["--resume"] if form.get("resume") == "on" else []
-        return ["learner", "run", str(file), "--owners", str(_addresses(studio, form)), *again, *saved]
+        begun = ["scales", str(file)] if scales else ["learner", "run", str(file)]
+        return [*begun, "--owners", str(_addresses(studio, form)), *again, *_written(studio, form, scales)]
     made = [(f"--{key.replace('_', '-')}", _number(form, key)) for key in ("lifetime", "lifetime_delta")]
     given = [str(each) for pair in made if pair[1] is not None for each in pair]
-    return ["train", str(file), "--ledgers", str(_ledgers(studio, form)), *given, *saved]
+    begun = ["scales" if scales else "train", str(file), "--ledgers", str(_ledgers(studio, form))]
+    return [*begun, *given, *_written(studio, form, scales)]
+
+
+def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]:
+    """Where the terms to learn by go, or the model, and whether it is made whatever the forecast says."""
+    key, ending, what = ("ready", TERMS, "terms") if scales else ("model", MODEL, "model")
+    name = field(form, key)
+    file = str(studio.new(name if name.endswith(ending) else name + ending, what))
+    if scales:
+        return ["--write", file]
+    return [*(["--anyway"] if form.get("anyway") == "on" else []), "--save", file, "--json"]
 
 
 def require_allowed(studio: Studio, terms: Terms, form: Mapping[str, str]) -> None:
@@ -70,9 +138,29 @@ def require_allowed(studio: Studio, terms: Terms, form: Mapping[str, str]) -> No
     if _where(form) == ELSEWHERE:
         _addresses(studio, form)
         terms.require_shared_sample()
-        return
-    ledgers = _ledgers(studio, form)
-    require_ledgers(terms, ledgers, _number(form, "lifetime"), _number(form, "lifetime_delta"))
+    if _asks_scales(terms):
+        _require_scales(studio, terms, form)
+    elif _where(form) == HERE:
+        require_ledgers(terms, _ledgers(studio, form), _number(form, "lifetime"), _number(form, "lifetime_delta"))
+
+
+def _require_scales(studio: Studio, terms: Terms, form: Mapping[str, str]) -> None:
+    """Refuse scales that would be paid for in vain, by what is public, and ledgers without room for them and learning;
+    the command looks at the tables, too, before it debits anything."""
+    from parley.learning.owners import open_owners, require_ledgers, require_room
+    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+    from parley.tasks.column_statistics.learnable import require_learnable
+
+    here = _where(form) == HERE
+    require_learnable(terms, open_owners(terms)[0].example if here and terms.model.features is None else None)
+    if here:
+        ledgers, lifetime = _ledgers(studio, form), (_number(form, "lifetime"), _number(form, "lifetime_delta"))
+        require_room(terms, ledgers, *lifetime, "scales")
+        require_ledgers(column_statistics_agreement(terms), ledgers, *lifetime)
+
+
+def _asks_scales(terms: Terms) -> bool:
+    return terms.privacy.scale_epsilon is not None
 
 
 def _where(form: Mapping[str, str]) -> str:
@@ -94,4 +182,8 @@ def _number(form: Mapping[str, str], key: str) -> float | None:
     return decimal(given, key.replace("_", " ")) if given else None
 
 
-ROUTES = [Route("/train/release", review), Route("/train/release/start", start, methods=["POST"])]
+ROUTES = [
+    Route("/train/release", review),
+    Route("/train/release/foreseen", foreseen),
+    Route("/train/release/start", start, methods=["POST"]),
+]

@@ -1,4 +1,4 @@
-"""Tables that somebody brings to the From files tab, and the names of their columns. Of cells nothing is shown."""
+"""Tables that somebody brings to the From files tab. Of cells nothing is shown."""
 
 import os
 import secrets
@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from parley.durable import PRIVATE, explained
 from parley.errors import DataError, SettingError
+from parley.studio.interview_form import is_number
 from parley.studio.pages import TABLES, page, studio_of
 
 LARGEST = 2 << 30  # bytes of a table that is brought by a browser; larger ones are put into the folder
@@ -69,42 +70,18 @@ def _words(path: Path, name: str) -> str:
         header = read_header(path)
     except DataError as error:
         raise SettingError(f"{name}: {str(error).removeprefix(str(path)).lstrip(': ')}") from None
-    if any(map(_is_number, header.columns)):
+    if any(map(is_number, header.columns)):
         raise SettingError(f"{name}: its first line holds numbers; expected the names of the columns there")
     return f"{name}: {header.rows:,} rows, {len(header.columns)} columns."
-
-
-def _is_number(name: str) -> bool:
-    """Whether what should be a column's name is a number: then the line of names is a record."""
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 def tables(request: Request) -> Response:
     """The folder's tables to choose from, those just brought chosen."""
     studio = studio_of(request)
-    return page(request, "tables.html", tables=studio.files(*TABLES), chosen=request.query_params.getlist("table"))
-
-
-def columns(request: Request) -> Response:
-    """The names of columns that all chosen tables have."""
-    from parley.data.sources import find_source
-
-    studio, shared = studio_of(request), None
-    for name in request.query_params.getlist("table"):
-        try:
-            names = list(find_source(studio.inside(name, "tables")).example.columns.astype(str))
-        except DataError:
-            names = []
-        shared = names if shared is None else [each for each in shared if each in names]
-    return page(request, "columns.html", columns=[each for each in shared or [] if not _is_number(each)])
+    return page(request, "tables.html", all_tables=studio.files(*TABLES), tables=request.query_params.getlist("table"))
 
 
 ROUTES = [
     Route("/files/bring", bring, methods=["POST"]),
     Route("/files/tables", tables),
-    Route("/files/columns", columns),
 ]

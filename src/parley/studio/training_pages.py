@@ -11,25 +11,38 @@ from starlette.routing import Route
 from parley.errors import ParleyError
 from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
-from parley.studio.pages import TERMS, page, studio_of
+from parley.studio.pages import TERMS, first_scales, page, studio_of
 from parley.terms import load_terms
 
 
 def show(request: Request) -> Response:
     """Which terms, how many runs; and what came of earlier ones."""
-    studio = studio_of(request)
+    studio, asked = studio_of(request), dict(request.query_params)
     played = studio.play.played
-    chosen = None if played is None else studio.name_of(played.file)
+    chosen = asked.get("file") or (None if played is None else studio.name_of(played.file))
     jobs = sorted((*studio.jobs.listed("train"), *studio.jobs.listed("learner")), key=lambda job: job.id, reverse=True)
     files = studio.files(TERMS)
     addresses = [each for each in files if Path(each).name.startswith("addresses")]
-    return page(request, "train.html", files=files, addresses=addresses, jobs=jobs, chosen=chosen)
+    return page(request, "train.html", files=files, addresses=addresses, jobs=jobs, chosen=chosen, asked=asked)
+
+
+def first(request: Request) -> Response:
+    """What has to be done before anything is learned by the chosen terms, if anything."""
+    name = request.query_params.get("file", "")
+    try:
+        found = first_scales(name, load_terms(studio_of(request).inside(name, "terms")))
+    except ParleyError:
+        found = None  # said when somebody trains by them
+    return page(request, "first_scales.html", first=found) if found else Response("", media_type="text/html")
 
 
 async def start(request: Request) -> Response:
     """Start `parley train` on this machine, as a simulation."""
+    from parley.protocol.setup import require_ready  # with libraries that take their time
+
     form, studio = await fields(request), studio_of(request)
     file = studio.inside(field(form, "file"), "terms")
+    require_ready(load_terms(file))
     runs = whole(form.get("replicates") or "1", "runs")
     command = ["train", str(file), "--replicates", str(runs), "--json"]
     seed = form.get("seed", "").strip()
@@ -40,7 +53,8 @@ async def start(request: Request) -> Response:
 
 def outcome(request: Request) -> Response:
     """A training: how far it is, and at the end its outcome over the forecast."""
-    from parley.report.words.training import outcome_line, spent_rows  # with libraries that take their time
+    from parley.report.words.released import REPEATED  # with libraries that take their time
+    from parley.report.words.training import outcome_line, spent_rows
 
     studio = studio_of(request)
     job = studio.jobs.find(request.path_params["name"])
@@ -51,6 +65,7 @@ def outcome(request: Request) -> Response:
     said = [outcome_line(content)] if content and not released else []
     chart = None if drawn is None else json.dumps(drawn)
     rows = spent_rows(content) if content and released else []
+    said += [f"{REPEATED}."] if content.get("repeated") else []
     seen = {"state": state, "has_report": job.report is not None, "released": released}
     saved = Path(job.command[job.command.index("--save") + 1]).name if "--save" in job.command else None
     shown = {"sentences": said, "chart": chart, "rows": rows, "saved": saved}
@@ -77,6 +92,7 @@ def _drawn(job: Job) -> dict[str, Any] | None:
 
 ROUTES = [
     Route("/train", show),
+    Route("/train/first", first),
     Route("/train/start", start, methods=["POST"]),
     Route("/train/{name}", outcome),
 ]

@@ -8,7 +8,9 @@ import pytest
 import parley
 from parley.decisions.forecasting import forecast
 from parley.decisions.forecasting.assumed import STRENGTHS, AssumedSample
+from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.forecasting.worth import joint_cost
 from parley.errors import DataError
 
 ROWS = 3000
@@ -74,10 +76,46 @@ def test_the_interval_covers_rows_in_a_corner_of_their_declared_range(monkeypatc
     assert said.relative_fitness.low < measured < said.relative_fitness.high
     assert any("a, b, y the declared range alone is known" in warning for warning in said.warnings)
     monkeypatch.setattr("parley.decisions.forecasting.assumed.SPREADS", (1.0, 1.0))
-    monkeypatch.setattr("parley.decisions.forecasting.assumed.USUAL_SPREAD", 1.0)
     assert (
         not measured < forecast(agreed, seed=1, resamples=10).relative_fitness.high
     )  # the mutant whose rows fill every range
+
+
+def test_the_forecast_is_of_the_law_in_the_middle_and_its_intervals_cover_all_laws():
+    """Not of a law that was thought of first: its figures lie between those of the others, ψ near their mean. A mutant
+    that stays with the first law promises ten times as much."""
+    agreed = declared(clip=6.0).changed(learning={"horizon": 40, "step": 0.1, "decay": 0.0})
+    said = forecast(agreed, seed=1)
+    fitness, found = [law.fitness for law in said.laws], said.relative_fitness
+    assert len(fitness) == 20
+    nearest = min(fitness, key=lambda value: abs(value - np.mean(fitness)))
+    assert found.mean == pytest.approx(nearest, rel=0.3)  # of more runs
+    assert (found.low, found.high) == (min(fitness), max(fitness))
+    first = expect(open_pilot(agreed)).fitness(1)
+    assert first < found.mean / 10
+    costs = [joint_cost(law.expected, law.fitness) for law in said.laws]
+    assert (said.expected_cost.low, said.expected_cost.high) == (min(costs), max(costs))
+    for owner in said.owners:
+        assert owner.together_interval.low < owner.together < owner.together_interval.high
+        assert owner.gain.low <= owner.gain.mean <= owner.gain.high
+
+
+def test_few_laws_lean_to_no_end():
+    pilot = open_pilot(declared(clip=6.0))
+    spreads = [other.design.X[:, :2].std(axis=0).mean() for other in pilot.source.others(np.random.default_rng(0), 5)]
+    assert [bool(spread > 0.6) for spread in spreads] == [False, True, False, True, False]
+
+
+def test_it_says_what_rows_are_drawn_from():
+    scales, ranges = (" ".join(forecast(each, resamples=5).warnings) for each in (terms(), declared(clip=6.0)))
+    assert "drawn from the scales that the terms give, and nobody knows" in scales
+    assert "declared" not in scales
+    assert "drawn from the declared ranges, and nobody knows" in ranges
+    assert "scales that the terms give" not in ranges
+    known = declared(clip=6.0).changed(model={"scales": {"a": 1.0, "b": 250.0, "y": 20.0}})
+    assert "drawn from the scales that the terms give and the declared ranges" in " ".join(
+        forecast(known, resamples=5).warnings
+    )
 
 
 def test_it_says_what_it_assumes_and_forecasts_no_metric():

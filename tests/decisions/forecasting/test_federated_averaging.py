@@ -75,7 +75,7 @@ def test_a_pilot_run_forecasts_local_steps_that_are_clipped(kind):
     terms = averaging_terms(1000, epsilon=0.5, model__kind=kind, model__bounds=bounds, **settings)
     expected = forecast(terms, pilot=table, resamples=4)
     assert expected.method == "pilot-run"
-    assert any("clip binds" in warning for warning in expected.warnings)
+    assert any("clip scales down" in warning for warning in expected.warnings)
     runs = parley.train(terms, [parley.Owner("a", table)], replicates=600, seed=3, whole_path=False).path[-1]
     error = runs.std(ddof=1) * np.sqrt(1 / 600 + 1 / 1000)  # both are means over runs, the forecast's over a thousand
     assert abs(runs.mean() - expected.relative_fitness.mean) < 4 * error

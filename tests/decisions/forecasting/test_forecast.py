@@ -88,7 +88,7 @@ def test_a_pilot_run_forecasts_classifiers(tmp_path, kind):
 def test_a_clip_or_box_that_binds_switches_to_the_pilot_run_and_says_so(tmp_path):
     tight = forecast(public_case(tmp_path, "linear-regression", privacy__clip=0.05), resamples=1)
     assert tight.method == "pilot-run"
-    assert any("clip binds" in warning for warning in tight.warnings)
+    assert any("clip scales down" in warning for warning in tight.warnings)
     boxed = forecast(public_case(tmp_path, "linear-regression", privacy__clip=50.0, model__radius=0.3), resamples=1)
     assert boxed.method == "pilot-run"
     assert any("box" in warning for warning in boxed.warnings)

@@ -8,7 +8,9 @@ import pytest
 from samples import class_table
 
 import parley
-from parley.decisions.forecasting import Heterogeneity, compare_noise, forecast
+from parley.decisions.forecasting import Heterogeneity, Worth, compare_noise, forecast
+from parley.decisions.forecasting.baselines import Baselines
+from parley.decisions.forecasting.consortium_verdict import consortium_verdict
 from parley.decisions.forecasting.joining import COUNTS, Interval, verdict
 from parley.errors import SettingError
 from parley.learning.outcome.ridge import WEIGHTS
@@ -19,6 +21,7 @@ SPREAD = np.array([1.5, 1.0, 0.6, 0.4])
 NAMES = [f"x{j}" for j in range(4)]
 SIZES = {"a": 60, "b": 120, "c": 300, "d": 120, "e": 4000}
 NOISE = 1.0
+WITHOUT = Worth(1.0, Baselines(9.0, None))  # nobody has a public sample
 
 
 def table(rng, rows, theta):
@@ -106,23 +109,39 @@ def test_differences_that_are_not_known_are_an_interval_between_those_that_are(e
 
 def test_the_sentence_says_for_whom(expected):
     guessed = forecast(consortium(), PUBLIC, resamples=2)
-    sentence = said.for_whom(guessed)
-    assert sentence.startswith("Better for 3 of 5 owners, on average by ")
-    assert "not for: e." in sentence
-    assert "Cannot say before training for c; the inside view can: parley forecast TERMS --inside" in sentence
-    hoped = int((guessed.joining.gains()[0] > guessed.joining.least).sum())
+    assert guessed.verdict.below is not None  # so many public rows would do without anybody
+    assert said.for_whom(guessed) == f"No at these terms: {guessed.verdict.below}."
+    alike = replace(guessed)
+    vars(alike)["owners"] = guessed.owners
+    vars(alike)["verdict"] = consortium_verdict(guessed.owners, guessed.joining.counting(), WITHOUT)
+    sentence = said.for_whom(alike)
+    assert sentence.startswith("Only for a, b, d: better off whatever owners differ by, on average by ")
+    assert "Not for e." in sentence
+    assert "Cannot say for c; the inside view can: parley forecast TERMS --inside" in sentence
+    hoped = len(alike.verdict.expected)
     assert hoped == 4  # c too: it is what the table of kinds of noise counts, under the same name
-    assert f"Expected to gain, surely or not: {hoped}, if owners differ as is thought most likely." in sentence
     kinds = compare_noise(guessed, PUBLIC).to_json()
     (row,) = [row for row in noise.kind_rows(kinds) if row[0] == noise.KINDS["each_owner"]]
     assert noise.kind_rows(kinds)[0][-1] == "expected to gain"
     assert row[-1] == f"{hoped} of 5"
-    nobody = replace(guessed)
-    vars(nobody)["owners"] = tuple(replace(owner, verdict="stay") for owner in guessed.owners)
-    assert said.for_whom(nobody) == "Better for none of 5 owners."
+    stays = [replace(owner, verdict="stay") for owner in guessed.owners]
+    vars(alike)["verdict"] = consortium_verdict(stays, np.zeros(5, bool), WITHOUT)
+    assert said.for_whom(alike).startswith("No at these terms: none of 5 owners is expected to gain by joining")
     assert "0 to 2 times" in said.assumption(guessed)
     assert "120 rows" in said.assumption(guessed)
     assert said.assumption(expected[0.0]).startswith("Owners are taken to follow one law. Personal models: exact")
+
+
+def test_costs_together_have_an_interval_too(expected):
+    guessed = forecast(consortium(), PUBLIC, resamples=2)
+    for owner, one_law, far in zip(guessed.owners, expected[0.0].owners, expected[2.0].owners, strict=True):
+        assert owner.together_interval.low <= one_law.together * (1 + 1e-9)
+        assert owner.together_interval.high >= far.together * (1 - 1e-9)
+        assert owner.together_interval.mean == owner.together
+    shown = said.owner_rows(guessed)
+    assert shown[0].count("from … to") == 2
+    ends = guessed.expected_cost
+    assert ends.low <= ends.mean == guessed.worth.together <= ends.high
 
 
 def test_a_verdict_needs_a_gain_that_counts():

@@ -178,7 +178,7 @@ def test_what_any_member_sends_accounts_for_its_own_length_and_for_nothing_besid
         return read(place, bring)
 
     def proposal(place, read):
-        return lines.member_message(place, read, longest)
+        return lines.message(place, read, longest)
 
     def never():  # a message without end, between whose frames others come whole
         for read in (proposal, lines.message):
@@ -198,7 +198,7 @@ def test_what_any_member_sends_accounts_for_its_own_length_and_for_nothing_besid
     small()
     assert held.base == held.received == 9600
     with pytest.raises(ConnectionError):
-        lines.member_message(place, never, longest)
+        lines.message(place, never, longest)
     assert held.received < 9600 + FREE + 10_000 + 40 * 100  # forty small ones came whole at most
     assert held.unexpected == held.expected == 0
 
@@ -210,7 +210,7 @@ def test_a_message_that_is_too_long_for_any_member_accounts_for_nothing(made):
         assert lines.count(held, 6000)
         return b"x" * 5001
 
-    lines.member_message(("127.0.0.1", 2), bring, 5000)
+    lines.message(("127.0.0.1", 2), bring, 5000)
     assert (held.base, held.received) == (0, 6000)
 
 

@@ -26,9 +26,10 @@ from parley.network.exchange.proposal_messages import (
 )
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.network.serving.inbox import IN_ALL, OF_LEARNER, PARTS, Inbox, Proposal, parties
+from parley.network.serving.inbox import OF_LEARNER, Inbox
 from parley.network.serving.log import Log
 from parley.network.serving.patience import EVERY, MANY, Patience
+from parley.network.serving.proposal import PARTS, Proposal, parties
 from parley.network.serving.proposal_service import ProposalService
 from parley.terms.error_sentences import explain
 
@@ -56,7 +57,7 @@ def test_a_proposal_is_kept_once_with_who_sent_it_and_when(service):
     terms = terms_of()
     assert proposed(service, terms) == ProposalState("open")
     kept = service.inbox.proposals()
-    (file,) = service.inbox.folder.iterdir()
+    (file,) = service.inbox.folder.glob("*.json")
     before = file.read_bytes(), file.stat().st_mtime_ns
     assert [(each.terms_hash, each.names, each.fingerprint) for each in kept] == [(terms.hash, ("learner",), "key")]
     assert kept[0].received.endswith("+00:00")
@@ -101,7 +102,7 @@ def test_a_new_key_takes_the_place_of_the_earlier_one_while_the_terms_are_open(s
 
     def kept():
         (proposal,) = service.inbox.proposals()
-        return proposal.fingerprint, proposal.certificate, proposal.refused
+        return proposal.fingerprint, proposal.certificate, proposal.ended
 
     for caller, expected in ((LEARNER, None), (first, "first"), (renewed, "second"), (rekeyed, "third")):
         assert proposed(service, terms, caller) == ProposalState("open")
@@ -114,7 +115,7 @@ def test_a_new_key_takes_the_place_of_the_earlier_one_while_the_terms_are_open(s
     with pytest.raises(Refusal, match="another key"):
         proposed(service, terms)
     proposed(service, terms, replace(rekeyed, certificate="fourth"))
-    assert kept() == ("new key", "fourth", "no")
+    assert kept() == ("new key", "fourth", "refused")
 
 
 def test_terms_that_a_person_accepted_for_its_own_peer_are_accepted(service):
@@ -130,26 +131,6 @@ def test_a_refusal_has_a_reason_that_can_be_read(service, reason):
     with pytest.raises(SettingError, match="reason"):
         service.inbox.refuse(service.inbox.proposals()[0], reason)
     assert service.inbox.state(service.inbox.proposals()[0]) == "open"
-
-
-def test_open_proposals_are_limited_of_one_learner_and_in_all(service):
-    many = [terms_of(epsilon=k) for k in range(1, OF_LEARNER + 3)]
-    for terms in many[:OF_LEARNER]:
-        proposed(service, terms)
-    renewed = Caller(("learner", "also"), "a new key")
-    for caller in (LEARNER, renewed):  # by name: another key brings no new places
-        with pytest.raises(Refusal, match="of this learner wait"):
-            proposed(service, many[OF_LEARNER], caller)
-    assert proposed(service, many[0]) == ProposalState("open")  # what is there already is told
-    service.inbox.refuse(service.inbox.find(many[0].hash), "no")
-    assert proposed(service, many[OF_LEARNER]) == ProposalState("open")
-    for k in range(IN_ALL - OF_LEARNER):
-        proposed(service, terms_of(f"member-{k}"), Caller((f"member-{k}",), f"key {k}"))
-    late = Caller(("late",), "late key")
-    with pytest.raises(Refusal, match="full"):
-        proposed(service, terms_of("late"), late)
-    service.acceptances.store(Acceptance(many[1]))
-    assert proposed(service, terms_of("late"), late) == ProposalState("open")
 
 
 def rewritten(change):

@@ -11,7 +11,8 @@ from proposals import LEARNER, hashed, proposal_service, proposed, terms_of, tol
 from parley.errors import SettingError, TermsError, Unavailable
 from parley.network.exchange.proposal_messages import ProposalState, read_state, write_proposal
 from parley.network.serving.acceptance import Acceptance, Acceptances
-from parley.network.serving.inbox import Inbox, Proposal
+from parley.network.serving.inbox import Inbox
+from parley.network.serving.proposal import Proposal
 
 
 @pytest.fixture
@@ -58,7 +59,18 @@ def test_a_damaged_acceptance_is_named_and_shuts_nothing_but_its_own_terms(servi
     ("key", "swapped"),
     [
         *(("text", wrong) for wrong in (terms_of(epsilon=9.0).canonical, "\ud800", 1, None)),
-        *(("received", 1), ("fingerprint", None), ("names", [1]), ("names", None), ("refused", [1]), ("more", "x")),
+        *(
+            ("received", 1),
+            ("fingerprint", None),
+            ("names", [1]),
+            ("names", None),
+            ("reason", [1]),
+            ("until", 1),
+            ("ended", "open"),
+            ("ended", "lapsed"),
+            ("called", 1),
+            ("more", "x"),
+        ),
         *(("certificate", 1), ("terms_hash", ["0"]), ("format", "parley-proposal-0")),
     ],
     ids=str,
@@ -74,21 +86,41 @@ def test_a_hash_names_one_text_whatever_somebody_wrote_into_its_file(service, ke
         Proposal(terms.hash, terms_of(epsilon=9.0).canonical, ("learner",), "key", "").terms()
 
 
+@pytest.mark.parametrize(("refused", "state"), [(None, "open"), ("too much", "refused")])
+def test_a_file_of_an_earlier_parley_is_read(service, refused, state):
+    terms = terms_of()
+    proposed(service, terms)
+    file = service.inbox.folder / f"{terms.hash}.json"
+    written = json.loads(file.read_text())
+    for key in ("until", "ended", "reason", "called"):
+        del written[key]
+    file.write_text(json.dumps({**written, "refused": refused}))
+    assert told(service, terms.hash) == ProposalState(state, refused or "")
+
+
 KILLED = """
 import hashlib, os, signal, sys
+from datetime import timedelta
 from pathlib import Path
 from parley import durable
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.inbox import Inbox, Proposal
+from parley.network.serving.inbox import Inbox, now
+from parley.network.serving.proposal import Proposal
 
-folder, refusing = Path(sys.argv[1]), sys.argv[2] == "refuse"
+folder, verb = Path(sys.argv[1]), sys.argv[2]
 text = "text" * 9000
 proposal = Proposal(hashlib.sha256(text.encode()).hexdigest(), text, ("learner",), "key", "2026-03-02T09:14:00+00:00")
 writes = Inbox(folder / "whole", Acceptances(folder / "accepted"))
 
 
 def act(inbox):
-    inbox.refuse(proposal, "no") if refusing else inbox.add(proposal)
+    if verb == "add":
+        inbox.add(proposal)
+    elif verb == "refuse":
+        inbox.refuse(proposal, "no")
+    else:
+        inbox._clock = lambda: now() + timedelta(days=31)
+        assert len(inbox.lapse()) == 1
 
 
 def steps(killed_at):
@@ -107,7 +139,7 @@ def steps(killed_at):
 
 for k in range(1, 20):
     inbox = Inbox(folder / f"inbox-{k}", Acceptances(folder / "accepted"))
-    if refusing:
+    if verb != "add":
         inbox.add(proposal)
     child = os.fork()
     if not child:
@@ -120,7 +152,7 @@ print(k)
 """
 
 
-@pytest.mark.parametrize("verb", ["add", "refuse"])
+@pytest.mark.parametrize("verb", ["add", "refuse", "lapse"])
 def test_a_daemon_killed_at_any_step_leaves_a_whole_proposal_or_none(tmp_path, verb):
     ran = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path), verb], capture_output=True, text=True, check=True, timeout=120
@@ -129,12 +161,12 @@ def test_a_daemon_killed_at_any_step_leaves_a_whole_proposal_or_none(tmp_path, v
     seen = []
     for k in range(1, int(ran.stdout) + 1):
         inbox = Inbox(tmp_path / f"inbox-{k}", Acceptances(tmp_path / "accepted"))
-        seen.append([(proposal.text == "text" * 9000, proposal.refused) for proposal in inbox.proposals()])
+        seen.append([(proposal.text == "text" * 9000, proposal.ended) for proposal in inbox.proposals()])
         whole = Proposal(hashed("text" * 9000), "text" * 9000, ("learner",), "key", "2026-03-02T09:14:00+00:00")
         inbox.add(whole)  # what was left behind stands in nobody's way
         assert len(inbox.proposals()) == 1
     before = [] if verb == "add" else [(True, None)]
-    after = [(True, None)] if verb == "add" else [(True, "no")]
+    after = {"add": [(True, None)], "refuse": [(True, "refused")], "lapse": [(False, "lapsed")]}[verb]
     assert seen[0] == before
     assert seen[-1] == after
     assert all(state in (before, after) for state in seen)

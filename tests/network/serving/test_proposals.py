@@ -24,10 +24,13 @@ from parley.network.identity import certificate_authority, signing_requests
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.call_slots import OF_MEMBER
+from parley.network.serving.call_slots import OF_PARTY, TURN
 from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
-from parley.network.serving.inbox import OF_LEARNER, Proposal, open_inbox
+from parley.network.serving.inbox import OF_LEARNER, open_inbox
+from parley.network.serving.proposal import Proposal
+
+OLD = terms_of(epsilon=0.03125)
 
 
 def run(*words):
@@ -41,8 +44,12 @@ def certify(bank, name):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """One owner whose daemon runs."""
+    """One owner whose daemon runs, and found a proposal whose end had come."""
     bank = Consortium(tmp_path_factory.mktemp("inbox"), names="a")
+    key = fingerprint(read_certificate(bank.folder / "learner.crt"))
+    old = Proposal(OLD.hash, OLD.canonical, ("learner",), key, "2026-03-02T09:14:00+00:00")
+    inbox = open_inbox(load_owner(bank.folder / "a.toml"))
+    inbox._write(replace(inbox.add(old), until="2026-04-01T09:14:00+00:00"))
     bank.start()
     yield bank
     bank.close()
@@ -72,6 +79,23 @@ def test_a_thousand_proposals_leave_the_ledger_as_it_is(served):
     assert len([each for each in open_inbox(settings).proposals() if each.names == ("crowd",)]) == OF_LEARNER
 
 
+def test_a_daemon_lets_proposals_lapse_and_a_learner_hears_it_renews_and_withdraws(served):
+    served.wait_for("a", "proposal-lapsed")
+    (served.folder / "old.toml").write_text(toml_terms(epsilon=0.03125, names="a"))
+    words = served.folder / "old.toml", "--owners", served.folder / "addresses.toml", "--json"
+
+    def heard(verb):
+        (said,) = json.loads(run("learner", verb, *words).stdout)["owners"]
+        return said["state"], said["reason"]
+
+    lapsed = "lapsed", "nobody decided about it until 2026-04-01"
+    assert [heard("proposal"), heard("withdraw")] == [lapsed, lapsed]
+    assert [heard("propose"), heard("proposal")] == [("open", "")] * 2
+    assert [heard("withdraw"), heard("proposal")] == [("withdrawn", "")] * 2
+    listed = run("owner", "inbox", served.folder / "a.toml")
+    assert "withdrawn" in listed.output
+
+
 def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     terms, owner = served.write_terms(horizon=3), served.folder / "a.toml"
     addresses = served.folder / "addresses.toml"
@@ -83,7 +107,7 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     listed = json.loads(run("owner", "inbox", owner, "--json").stdout)
     (facts,) = [each for each in listed["proposals"] if each["terms_hash"] == terms.hash]
     assert (facts["title"], facts["proposed_by"], facts["state"]) == ("Test", ["learner"], "open")
-    shown = run("owner", "proposal", terms.hash[:8], "--owner", owner)
+    shown = run("owner", "inbox", owner, terms.hash[:8])
     assert shown.exit_code == 0, shown.output
     assert terms.hash in shown.output  # all of it: whoever writes terms finds two that begin alike
     accepting = run("owner", "accept", served.folder / "terms.toml", "--owner", owner)  # nobody says yes
@@ -109,6 +133,24 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     kept = Acceptances(load_owner(owner).accepted).get(terms.hash)
     assert kept.fingerprint == facts["key"]  # who proposed, and no other key of that name
     assert open_inbox(load_owner(owner)).facts(open_inbox(load_owner(owner)).find(terms.hash))["state"] == "accepted"
+
+
+def test_terms_that_are_withdrawn_while_somebody_reads_are_not_accepted(served, monkeypatch):
+    terms, owner, peer = terms_of(epsilon=0.015625), served.folder / "a.toml", at(served, "learner")
+    peer.propose(terms.hash, terms.canonical, 20)
+    ledger = (served.folder / "a.ledger").read_bytes()
+
+    def read_for_long(*question, **more):
+        assert peer.withdraw(terms.hash, 20) == ProposalState("withdrawn")
+        return True
+
+    monkeypatch.setattr("parley.cli.owner.typer.confirm", read_for_long)
+    ran = run("owner", "accept", terms.hash, "--owner", owner)
+    assert "the proposal changed since it was read; look at it again" in str(ran.exception)
+    assert (served.folder / "a.ledger").read_bytes() == ledger
+    assert Acceptances(load_owner(owner).accepted).get(terms.hash) is None
+    assert peer.propose(terms.hash, "", 20) == ProposalState("withdrawn")
+    peer.close()
 
 
 def test_the_learners_own_table_needs_no_proposal_and_that_is_said(served):
@@ -161,22 +203,25 @@ def turned_away(calls, count):
     return sum(each.done() for each in calls)
 
 
-def test_proposals_that_never_come_leave_room_for_others_until_many_do_it(served):
+def test_proposals_that_never_come_leave_room_for_others(served):
     over, peer, terms = threading.Event(), at(served, "learner"), terms_of(epsilon=0.0625)
-    silent = [f"silent-{k}" for k in range(CALLS_EACH // OF_MEMBER)]
+    silent = [f"silent-{k}" for k in range(CALLS_EACH // OF_PARTY)]
     for name in silent:
         certify(served, name)
     lines = [silent_calls(served, silent[0], CALLS_EACH, over)]
     try:
-        assert turned_away(lines[0][1], CALLS_EACH - OF_MEMBER) == CALLS_EACH - OF_MEMBER
+        assert turned_away(lines[0][1], CALLS_EACH - OF_PARTY) == CALLS_EACH - OF_PARTY
         assert peer.propose(terms.hash, terms.canonical, 20) == ProposalState("open")
         for name in silent[1:]:
-            lines.append(silent_calls(served, name, OF_MEMBER + 1, over))
+            lines.append(silent_calls(served, name, OF_PARTY + 1, over))
             assert turned_away(lines[-1][1], 1) == 1
         with pytest.raises(Unavailable, match="too many calls"):
             peer.propose(terms.hash, terms.canonical, 20)
         with pytest.raises(UnknownTerms):
             peer.statement(terms.hash, "learner", 20)  # who asks is answered as if they were not there
+        time.sleep(TURN)
+        assert peer.propose(terms.hash, terms.canonical, 20) == ProposalState("open")  # one of them had to leave
+        assert sum(each.done() for _, calls in lines for each in calls) > CALLS_EACH - OF_PARTY + len(silent) - 1
     finally:
         over.set()
         for line, _ in lines:
@@ -204,11 +249,12 @@ def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_p
 
     def tried(proposal, verb="accept"):
         inbox._write(proposal)
-        ran = run("owner", verb, terms.hash, "--owner", owner, *(["--yes"] if verb == "accept" else []))
+        named = (owner, terms.hash) if verb == "inbox" else (terms.hash, "--owner", owner, "--yes")
+        ran = run("owner", verb, *named)
         return ran.exit_code, str(ran.exception)
 
     inbox.add(good)
-    assert tried(good, "proposal")[0] == 0
+    assert tried(good, "inbox")[0] == 0
     for wrong, why in (
         (replace(good, certificate=None), "kept no certificate"),
         (replace(good, certificate="junk"), "no certificate in PEM form"),
@@ -218,10 +264,10 @@ def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_p
         code, said = tried(wrong)
         assert (code, why in said) == (1, True), said
     inbox._write(replace(good, certificate=None))
-    shown = run("owner", "proposal", terms.hash, "--owner", owner, "--certificate", certificate)
+    shown = run("owner", "inbox", owner, terms.hash, "--certificate", certificate)
     assert f"key {good.fingerprint[:16]}" in shown.output
     certificate_authority.revoke(bank.folder, "learner", 365)
-    for verb in ("accept", "proposal"):
+    for verb in ("accept", "inbox"):
         code, said = tried(good, verb)
         assert (code, "the authority revoked it" in said) == (1, True), said
     assert not settings.accepted.exists()

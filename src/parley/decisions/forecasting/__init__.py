@@ -1,6 +1,7 @@
 """Know what the joint model will be worth before any data moves."""
 
 from parley.decisions.forecasting.coalition import best_coalition
+from parley.decisions.forecasting.consortium_verdict import ConsortiumVerdict
 from parley.decisions.forecasting.forecast import Forecast, forecast
 from parley.decisions.forecasting.heterogeneity import Heterogeneity
 from parley.decisions.forecasting.joining import Interval
@@ -8,10 +9,11 @@ from parley.decisions.forecasting.noise_kinds import KindForecast, NoiseComparis
 from parley.decisions.forecasting.owner_forecast import OwnerForecast
 from parley.decisions.forecasting.planner import Choice, Proposal, plan
 from parley.decisions.forecasting.sources import ReleasedMoments, Sample, Source, Stated
-from parley.decisions.forecasting.worth import Worth, require_worth, worth
+from parley.decisions.forecasting.worth import Worth, require_worth, worth, worth_spending
 
 __all__ = [
     "Choice",
+    "ConsortiumVerdict",
     "Forecast",
     "Heterogeneity",
     "Interval",
@@ -30,4 +32,5 @@ __all__ = [
     "plan",
     "require_worth",
     "worth",
+    "worth_spending",
 ]

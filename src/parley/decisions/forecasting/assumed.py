@@ -36,14 +36,15 @@ LOST = 0.1  # share of subjects that are not watched to the end
 LOGISTIC = np.pi / np.sqrt(3)  # standard deviation of the noise whose sign is a logistic class
 
 SENTENCE = (
-    "there is no public sample: columns are drawn from the released scales, and nobody knows how they go together or "
-    f"how strong the relation to the target is; the forecast assumes that they have nothing in common and explain "
-    f"{USUAL:.0%}, the interval covers correlations up to {CORRELATED:g} and {STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}"
+    "there is no public sample: columns are drawn from the {drawn}, and nobody knows how they go together or how "
+    f"strong the relation to the target is; laws are invented with correlations up to {CORRELATED:g} and relations "
+    f"that explain {STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}: the interval covers all of them, the forecast is of the "
+    "one nearest to their mean"
 )
 RANGES = (
-    "of {columns} the declared range alone is known: the forecast assumes that values spread over half of it, the "
-    "interval goes from all of it to a quarter; the wider a range beside the values in it, the worse the model, so "
-    "declare what is usual, simulate (parley train), or ask for scales (parley scales)"
+    "of {columns} the declared range alone is known: in the invented laws values spread over all of it or a quarter; "
+    "the wider a range beside the values in it, the worse the model, so declare what is usual, simulate (parley "
+    "train), or ask for scales (parley scales)"
 )
 NAMED = 3
 
@@ -66,25 +67,27 @@ class AssumedSample(Sample):
 
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
         here = super().landscape(objective, radius, origin)
-        return replace(here, warnings=(SENTENCE, *self._ranges(), *here.warnings))
+        return replace(here, warnings=(*self._rests_on(), *here.warnings))
 
-    def _ranges(self) -> list[str]:
-        """A sentence about the columns of which no more than a range is known, if there are any."""
-        columns = [each for each in self.preparation.model.scales if range_alone(self.preparation.model, each)]
+    def _rests_on(self) -> list[str]:
+        """What the rows are drawn from, and the columns of which no more than a range is known, if there are any."""
+        model = self.preparation.model
+        columns = [each for each in model.scales if range_alone(model, each)]
+        scales = [] if model.scales and len(columns) == len(model.scales) else ["scales that the terms give"]
+        drawn = " and the ".join([*scales, *(["declared ranges"] if columns else [])])
         more = f" and {len(columns) - NAMED} more columns" if len(columns) > NAMED else ""
-        return [RANGES.format(columns=", ".join(columns[:NAMED]) + more)] if columns else []
+        said = [RANGES.format(columns=", ".join(columns[:NAMED]) + more)] if columns else []
+        return [SENTENCE.format(drawn=drawn), *said]
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """Every strength, with columns at both ends of what they may be: the worst, the best, and between."""
+        """Every strength, with columns at both ends of what they may be: the worst, the best, and between. Few of them
+        take the ends in turns, so that a mean over them leans to none."""
         low, high = SPREADS
         ends = [(low, CORRELATED), (high, 0.0), (low, 0.0), (high, CORRELATED)]
-        few = ends[: max(1, min(count // len(STRENGTHS), len(ends)))]
-        seeds = rng.integers(2**31, size=len(few)).tolist()
-        drawn = [
-            _draw(self.preparation, strength, seed, *end)
-            for strength in STRENGTHS
-            for seed, end in zip(seeds, few, strict=True)
-        ]
+        few = max(1, min(count // len(STRENGTHS), len(ends)))
+        seeds = rng.integers(2**31, size=len(ends)).tolist()
+        turns = [(strength, (k + j) % len(ends)) for k, strength in enumerate(STRENGTHS) for j in range(few)]
+        drawn = [_draw(self.preparation, strength, seeds[turn], *ends[turn]) for strength, turn in turns]
         return [AssumedSample(design.for_studies(), preparation=self.preparation) for design in drawn]
 
 

@@ -14,6 +14,7 @@ from parley.validate import Floats
 
 RARELY = 1e-3  # a share of records, or a probability, too small to change the moments
 NOTICEABLY = 0.02  # a share of the expected excess cost that clipping may add or take without being called binding
+LARGER = "a larger privacy.clip scales down fewer, under more noise, and parley plan weighs the two"
 TAILS = 3.0  # how far above its typical size a gradient is thought to reach where no sample shows it
 
 
@@ -75,19 +76,22 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
         return _typical_sentence(pilot, here, moments)
     whole = pilot.question.answer_clip is not None  # then records are cut elsewhere, and no plan is made
     name = f"the clip of single records, privacy.clip times {_most_rows(pilot):,} rows," if whole else "the clip"
-    weighed = "the forecast counts its bias" + ("" if whole else ", and a plan weighs it")
+    meant = "such a record counts for less than it says, and the model is drawn away from it, which the forecast counts"
+    weighed = meant + ("" if whole else f"; {LARGER}")
     if moments is None:
         share = scaled_share(pilot, here.begin[None])
         return (
-            f"{name} scales down {share:.1%} of the pilot's records{_cuts_nothing(pilot)}" if share > RARELY else None
+            f"{name} scales down {share:.1%} of the pilot's records: {meant}{_cuts_nothing(pilot)}"
+            if share > RARELY
+            else None
         )
     share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:
-        return f"{name} binds for {share:.1%} of the pilot's records on the way: {weighed}"
+        return f"{name} scales down {share:.1%} of the pilot's records on the way: {weighed}"
     if scaled_share(pilot, _wandering(pilot, here, moments)) > RARELY:
-        return f"the noise drives the model to where {name} binds: {weighed}"
+        return f"the noise drives the model to where {name} scales records down: {weighed}"
     if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
-        return f"{name} binds for few records ({share:.2%}) that matter much: {weighed}"
+        return f"{name} scales down few records ({share:.2%}) that matter much: {weighed}"
     return None
 
 

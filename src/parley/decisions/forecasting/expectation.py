@@ -56,6 +56,11 @@ class Expectation(ABC):
     ) -> tuple[Floats, Floats]:
         """(expected relative fitness after each round [T], models as they may come out [replicates, p])."""
 
+    def ending(self, seed: int, replicates: int) -> tuple[float, Floats]:
+        """The last of the same: expected relative fitness, and models."""
+        path, models = self.outcome(seed, replicates)
+        return float(path[-1]), models
+
     @abstractmethod
     def bias(self) -> float:
         """The excess cost that would remain without any noise: the start's, and the clip's."""
@@ -189,8 +194,11 @@ class ByRuns(Expectation):
         return ByRuns(pilot, pilot.landscape(), self.warnings)
 
     def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
-        models = pilot_models(self.pilot, replicates or self.replicates, seed)
-        return float(np.mean(self.excess_of(models))) / self.unit
+        return self.ending(seed, replicates or self.replicates)[0]
+
+    def ending(self, seed: int, replicates: int) -> tuple[float, Floats]:
+        models = pilot_models(self.pilot, replicates, seed)
+        return float(np.mean(self.excess_of(models))) / self.unit, models
 
     @property
     def replicates(self) -> int:

@@ -1,6 +1,6 @@
 """The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,16 +12,25 @@ from parley.data.sources import Table
 from parley.decisions.forecasting.baselines import best_cost
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.coding import CodingCost, coding_cost
-from parley.decisions.forecasting.expectation import REPLICATES, Expectation, Method, expect
+from parley.decisions.forecasting.consortium_verdict import ConsortiumVerdict, consortium_verdict
+from parley.decisions.forecasting.expectation import REPLICATES, Expectation, Method
 from parley.decisions.forecasting.heterogeneity import ASSUMED, Heterogeneity
+from parley.decisions.forecasting.invented_laws import Law, owner_ranges
 from parley.decisions.forecasting.joining import Interval, Joining, joining
 from parley.decisions.forecasting.one_thread import one_thread
-from parley.decisions.forecasting.owner_forecast import OwnerForecast, coalition_cost, owner_forecasts
+from parley.decisions.forecasting.outlook import NO_OPTIMUM, outlook
+from parley.decisions.forecasting.owner_forecast import (
+    OwnerForecast,
+    OwnerRanges,
+    coalition_cost,
+    owner_forecasts,
+    ranges,
+)
 from parley.decisions.forecasting.owners_needed import needed_words, owners_needed
-from parley.decisions.forecasting.pilot import Pilot, open_pilot
+from parley.decisions.forecasting.pilot import Pilot
 from parley.decisions.forecasting.published import PublishedBounds, published_bounds
 from parley.decisions.forecasting.sources import Source
-from parley.decisions.forecasting.worth import Worth, better_plan, worth_of
+from parley.decisions.forecasting.worth import BetterPlan, Worth, better_plan, joint_cost, worth_of
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.metrics import Metrics, task_metrics
@@ -46,6 +55,7 @@ class Forecast:
     path: Floats  # expected relative fitness after each round [T]
     models: Floats  # as they may come out [., P]
     differences: Heterogeneity  # how much owners differ
+    laws: tuple[Law, ...] = field(default=(), repr=False)  # that were invented, where there is no public sample
     interval_warnings: tuple[str, ...] = ()
 
     @property
@@ -61,9 +71,9 @@ class Forecast:
     @property
     def excess_cost(self) -> Interval:
         """Above the least training cost, in the target's own units."""
-        scale = self.expected.unit * self.expected.pilot.setup.preparation.target_scale**2
-        mean, low, high = (scale * end for end in vars(self.relative_fitness).values())
-        return Interval(mean, low, high)
+        unit, fitness = self.expected.pilot.setup.preparation.target_scale**2, self.relative_fitness
+        mean, *ends = (unit * self.expected.unit * end for end in (fitness.mean, fitness.low, fitness.high))
+        return _hull(mean, [unit * law.expected.unit * law.fitness for law in self.laws] or ends)
 
     @property
     def by_method(self) -> dict[str, float]:
@@ -110,7 +120,26 @@ class Forecast:
     @cached_property
     def owners(self) -> tuple[OwnerForecast, ...]:
         """What joining means for each of them."""
-        return owner_forecasts(self.expected, *self.coalitions, self.joining, self.relative_fitness)
+        return owner_forecasts(self.expected, *self.coalitions, self.joining, self._ranges)
+
+    @property
+    def _ranges(self) -> OwnerRanges:
+        if self.laws:
+            return owner_ranges(self.laws, self.differences)
+        unit = self.expected.pilot.setup.preparation.target_scale**2
+        return ranges(self.joining, self.relative_fitness, unit, self.best_cost)
+
+    @cached_property
+    def verdict(self) -> ConsortiumVerdict:
+        """Should these owners learn together by these terms?"""
+        return consortium_verdict(self.owners, self.joining.counting(), self.worth)
+
+    @property
+    def expected_cost(self) -> Interval:
+        """The joint model's expected test cost, in the target's own units."""
+        fitness = self.relative_fitness
+        ends = [joint_cost(self.expected, end) for end in (fitness.low, fitness.high)]
+        return _hull(self.worth.together, [joint_cost(law.expected, law.fitness) for law in self.laws] or ends)
 
     @cached_property
     def best_coalition(self) -> tuple[str, ...]:
@@ -125,9 +154,14 @@ class Forecast:
         return worth_of(self.expected, float(self.path[-1]), self.models)
 
     @cached_property
-    def plan_gain(self) -> float | None:
-        """How many times nearer to the best model a plan would come, if twice or more; None: none found quickly."""
+    def better_plan(self) -> BetterPlan | None:
+        """A plan that comes twice as near to the best model, or nearer; None: none found quickly."""
         return better_plan(self.expected, float(self.path[-1]), self.seed)
+
+    @property
+    def plan_gain(self) -> float | None:
+        """How many times nearer to the best model that plan would come."""
+        return None if self.better_plan is None else self.better_plan.times
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -140,8 +174,9 @@ class Forecast:
 
     @cached_property
     def owners_needed(self) -> int | None:
-        """How many owners like these it takes until together beats alone; None: no number of them."""
-        return owners_needed(*self.coalitions)
+        """How many owners like these it takes until one is expected to gain by joining; None: no number of them."""
+        known, noise = self.expected.pilot, self.coalitions[1]
+        return owners_needed(self.joining, noise, known.combined_variance(), lambda law, _: bool(law.counting().any()))
 
     @property
     def target_words(self) -> str | None:
@@ -169,10 +204,12 @@ class Forecast:
             "baselines": self.worth.to_json(),
             "public_alone_model": self.worth.baselines.public_model,
             "expected_cost": self.worth.together,
+            "expected_cost_interval": vars(self.expected_cost),
             "plan_gain": self.plan_gain,
             "warnings": list(self.warnings),
             "target_words": self.target_words,
             "coding": None if self.coding is None else vars(self.coding),
+            "verdict": self.verdict.to_json(),
             "terms_hash": self.terms.hash,
         }
 
@@ -233,12 +270,20 @@ def forecast(
     """
     whole(seed, "seed", least=0)
     doing("calibrating noise, running the pilot")
-    expected = expect(open_pilot(terms, pilot, speeds))
-    path, models = expected.outcome(seed, progress=progress)
-    doing("resampling the pilot")
-    count = expected.resamples if resamples is None else whole(resamples, "resamples")
-    interval, failed = _interval(expected, float(path[-1]), seed, count, progress)
-    return Forecast(terms, expected, seed, interval, path, models, differences, tuple(failed))
+    some = None if resamples is None else whole(resamples, "resamples")
+    seen = outlook(terms, pilot, seed, speeds, some, progress)
+    if seen.laws:
+        interval, failed = _hull(seen.fitness, [law.fitness for law in seen.laws]), seen.failed
+    else:
+        doing("resampling the pilot")
+        interval, failed = _interval(seen.expected, seen.fitness, seed, some or seen.expected.resamples, progress)
+    words = [f"{failed} versions of the pilot have no finite optimum: the forecast rests on little"] if failed else []
+    beside = seen.laws, tuple(words)
+    return Forecast(terms, seen.expected, seed, interval, seen.path, seen.models, differences, *beside)
+
+
+def _hull(mean: float, values: Sequence[float]) -> Interval:
+    return Interval(mean, min(mean, *values), max(mean, *values))
 
 
 def _metrics(known: Pilot, models: Floats) -> Metrics:
@@ -250,8 +295,8 @@ def _metrics(known: Pilot, models: Floats) -> Metrics:
 
 def _interval(
     expected: Expectation, mean: float, seed: int, resamples: int, progress: Progress
-) -> tuple[Interval, list[str]]:
-    """The forecast's interval from the pilot's other versions, and a word where some of them allow none."""
+) -> tuple[Interval, int]:
+    """The forecast's interval from the pilot's other versions, and how many of them allow none."""
     others = expected.pilot.others(np.random.default_rng(seed), resamples, run=expected.simulated)
     values = []
     for draw, other in enumerate(others):
@@ -262,19 +307,11 @@ def _interval(
             continue  # its rows have no optimum
     failed = len(others) - len(values)
     if failed > len(others) // 2:
-        raise DataError(
-            "most versions of the pilot have no finite optimum (separable classes?): set model.regularisation or "
-            "model.radius"
-        )
+        raise DataError(NO_OPTIMUM)
     here, n = expected.here, float(expected.pilot.rows.sum())
     as_if_true = mean * expected.unit / max(here.least_cost - here.estimation / n, 0.5 * here.least_cost)
     low, high = expected.pilot.source.interval(mean, mean if here.records is None else as_if_true, np.array(values), n)
-    words = (
-        [f"{failed} of {len(others)} versions of the pilot have no finite optimum: the forecast rests on little"]
-        if failed
-        else []
-    )
-    return Interval(mean, low, high), words
+    return Interval(mean, low, high), failed
 
 
 def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:

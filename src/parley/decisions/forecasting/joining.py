@@ -20,6 +20,7 @@ from parley.decisions.forecasting.expectation import Expectation
 from parley.decisions.forecasting.heterogeneity import Heterogeneity
 from parley.decisions.forecasting.learning_curve import LearningCurve
 from parley.decisions.forecasting.personal_gain import Owners
+from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
 Verdict = Literal["join", "stay", "unknown"]
@@ -27,7 +28,7 @@ Verdict = Literal["join", "stay", "unknown"]
 # of the estimation error of own rows: what a gain must exceed to count as one, since its weight has to be found
 COUNTS = 0.05
 BREAK_EVEN = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
-HALVINGS = 60
+HALVINGS = 40  # of logarithms of variances
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,17 @@ class Joining:
     def together(self) -> Floats:
         return self.owners.together(self._between(self.differences.mean))
 
+    def togethers(self, worse: float = 1.0, better: float = 1.0) -> Floats:
+        """(mean, low, high) of what the joint model as it is costs each owner [3, N]; ends as in `gains`."""
+        known = self.differences
+        ends = np.array(
+            [
+                replace(self.owners, error=self.owners.error * times).together(self._between(differ))
+                for differ, times in ((known.mean, 1.0), (known.low, better), (known.high, worse))
+            ]
+        )
+        return np.array([ends[0], ends.min(axis=0), ends.max(axis=0)])
+
     def personal(self) -> Floats:
         return self.owners.personal(self._between(self.differences.mean))
 
@@ -84,23 +96,39 @@ class Joining:
         )
         return np.array([ends[0], ends.min(axis=0), ends.max(axis=0)])
 
+    def counting(self, worse: float = 1.0, better: float = 1.0, *, surely: bool = False) -> Members:
+        """Whose gain counts [N]: as expected, or `surely`, at the low end of its interval."""
+        return np.asarray(self.gains(worse, better)[1 if surely else 0] > self.least)
+
     @cached_property
     def bearable(self) -> Floats:
-        """The variance of the combined answer up to which each owner's gain counts [N]; 0: none does."""
+        """The variance of the combined answer up to which each owner's expected gain counts [N]; 0: none does."""
+        return self.bearable_where(Joining._expected)
+
+    def bearable_where(self, counting: Callable[["Joining"], Members]) -> Floats:
+        """The variance of the combined answer up to which `counting` holds of each owner [N]; 0: of none."""
         low, high = np.full(len(self.least), -700.0), np.full(len(self.least), 700.0)
-        worth = self._counts(np.exp(low))
+
+        def holds(logarithm: Floats) -> Members:
+            return counting(self.at(np.exp(logarithm)[:, None]))
+
+        worth = holds(low)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            counts = self._counts(np.exp(middle))
-            low, high = np.where(counts, middle, low), np.where(counts, high, middle)
+            there = holds(middle)
+            low, high = np.where(there, middle, low), np.where(there, high, middle)
         return np.where(worth, np.exp(low), 0.0)
 
     def at(self, variance: Floats | float) -> "Joining":
         """The same if the combined answer had this variance, one or for each owner its own [N, 1]."""
         return replace(self, owners=replace(self.owners, error=np.minimum(self.bias + variance * self.price, 1e250)))
 
-    def _counts(self, variance: Floats) -> Floats:
-        return np.asarray(self.at(variance[:, None])._gain(self.differences.mean, 1.0) > self.least)
+    def among(self, copies: float) -> "Joining":
+        """The same if there were so many owners like each of these, at the same variance."""
+        return replace(self, owners=replace(self.owners, copies=copies))
+
+    def _expected(self) -> Members:
+        return np.asarray(self._gain(self.differences.mean, 1.0) > self.least)
 
     def _gain(self, difference: float, times: float, side: int = 0, personal: bool = True) -> Floats:
         between, owners = self._between(difference), replace(self.owners, error=self.owners.error * times)

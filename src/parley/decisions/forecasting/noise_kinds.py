@@ -6,7 +6,7 @@ That often decides whether joining pays, so the forecast says it for every kind,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +43,9 @@ class KindForecast:
     delta: float
     best_coalition: tuple[str, ...] | None  # whom to ask for the least test cost; None: not looked for
     epsilon: float | None  # that they would all promise, where that is one number
+    law: Joining = field(repr=False, compare=False)  # what the gains follow from
+    cost: CoalitionCost = field(repr=False, compare=False)
+    expected: Expectation = field(repr=False, compare=False)
 
     @property
     def gaining(self) -> float:
@@ -157,7 +160,7 @@ def _forecast(
     best, parts = cost.best_coalition(noise), expected.pilot.terms.owners
     asked = [part for part, chosen in zip(parts, best, strict=True) if chosen]
     epsilon = min(part.epsilon for part in asked) if expected.pilot.terms.noise.common else None
-    return _kind(expected, mean, gains, tuple(part.name for part in asked), epsilon)
+    return _kind(expected, mean, cost, gains, tuple(part.name for part in asked), epsilon)
 
 
 def _louder(
@@ -166,12 +169,13 @@ def _louder(
     """By the price that the same way of training puts on noise, which is exact where the moments are."""
     variance = float(expected.pilot.variances_of(noise).mean())
     fitness = float(cost.privacy_error(variance)) / expected.unit
-    return _kind(expected, fitness, gains.at(variance), None, float(expected.pilot.terms.common_epsilon))
+    return _kind(expected, fitness, cost, gains.at(variance), None, float(expected.pilot.terms.common_epsilon))
 
 
 def _kind(
     expected: Expectation,
     fitness: float,
+    cost: CoalitionCost,
     gains: Joining,
     asked: tuple[str, ...] | None,
     epsilon: float | None,
@@ -180,4 +184,5 @@ def _kind(
     names, mean = [part.name for part in terms.owners], gains.gains()[0]
     found = {name: float(gain) * unit for name, gain in zip(names, mean, strict=True)}
     counting = dict(zip(names, (mean > gains.least).tolist(), strict=True))
-    return KindForecast(fitness, joint_cost(expected, fitness), found, counting, terms.privacy.delta, asked, epsilon)
+    told = fitness, joint_cost(expected, fitness), found, counting, terms.privacy.delta, asked, epsilon
+    return KindForecast(*told, gains, cost, expected)

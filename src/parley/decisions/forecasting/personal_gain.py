@@ -26,7 +26,7 @@ class Owners:
     """What is known of the owners' estimates in each direction: curvature lambda [P], n_l [N], the variance of an own
     estimate of one record (its own rows' noise) [P], the joint model's squared error about the best joint model, [P] or
     for each owner [N, P], and the common optimum [P]. `moved` is how far the joint model goes from its public start (0)
-    to the mean of the owners' estimates (1)."""
+    to the mean of the owners' estimates (1); `copies`: how many owners there are like each of these."""
 
     curvature: Floats
     records: Floats
@@ -34,6 +34,17 @@ class Owners:
     error: Floats
     optimum: Floats
     moved: float = 1.0
+    copies: float = 1.0
+
+    @property
+    def share(self) -> Floats:
+        """Of all records, what each owner has [N]."""
+        return np.asarray(self.records / self.together_records)
+
+    @property
+    def together_records(self) -> float:
+        """The records of all owners."""
+        return self.copies * float(self.records.sum())
 
     def alone(self, differences: Floats) -> Floats:
         """Expected excess cost of the models alone [N], pulled towards zero with the best weight; `differences`: tau^2
@@ -50,7 +61,7 @@ class Owners:
         weight."""
         own, away = self.scatter / self.records[:, None], self._away(differences)
         # own rows are in the joint model too
-        both = 2 * self.moved * (self.records / self.records.sum())[:, None] * own
+        both = 2 * self.moved * self.share[:, None] * own
         pulled = [self._cost((1 - a) ** 2 * own + a**2 * away + a * (1 - a) * both) for a in self._pulls]
         return np.asarray(np.min([*pulled, self._cost(away), self.alone(differences)], axis=0))
 
@@ -60,9 +71,9 @@ class Owners:
     def _away(self, differences: Floats) -> Floats:
         """E (joint model - own optimum)^2 [N, P]: of the mean of all optima, of what each owner's rows scatter, of
         privacy."""
-        share, m = self.records / self.records.sum(), self.moved
-        apart = 1 - 2 * m * share + m**2 * np.sum(share**2)
-        return np.asarray(apart[:, None] * differences + m**2 * self.scatter / self.records.sum() + self.error)
+        share, m = self.share, self.moved
+        apart = 1 - 2 * m * share + m**2 * self.copies * np.sum(share**2)
+        return np.asarray(apart[:, None] * differences + m**2 * self.scatter / self.together_records + self.error)
 
     @property
     def _pulls(self) -> Iterator[Floats]:

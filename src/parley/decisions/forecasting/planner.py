@@ -105,6 +105,7 @@ class Proposal:
     baselines: Baselines  # models for which nobody is asked
     public_fit: float | None = None  # what the public sample alone gives in these columns, on rows held back
     unjudged: tuple[Unjudged, ...] = ()  # what could not be judged, choices among it, and why
+    invented: bool = False  # whether the rows on which choices were compared are made up
     plan_shared: Callable[[], "Proposal"] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -235,12 +236,12 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
     unit, fit = known.setup.preparation.target_scale**2, known.own_fit
     alone = None if fit is None else fit.cost * unit
     nobody = (asks_nobody.zero / unit - here.least_cost) / here.least_at(float(known.rows.sum()))
-    choices = tuple(choice for choice, _ in rows)
+    choices, made_up = tuple(choice for choice, _ in rows), known.source.invented
     if best.unjudged is not None:
-        return Proposal(choices, None, nobody, terms, None, asks_nobody, alone, unjudged=tuple(unjudged))
+        return Proposal(choices, None, nobody, terms, None, asks_nobody, alone, tuple(unjudged), made_up)
     written = best_terms if best_terms == terms else _with_step(best_terms, best)
     cost = best.expected_cost
-    return Proposal(choices, best, nobody, written, cost, asks_nobody, alone, unjudged=tuple(unjudged))
+    return Proposal(choices, best, nobody, written, cost, asks_nobody, alone, tuple(unjudged), made_up)
 
 
 def _first(found: list[Found], like: Found) -> Found:

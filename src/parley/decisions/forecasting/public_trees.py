@@ -50,8 +50,7 @@ class PublicTrees:
 def public_trees(pilot: Pilot) -> PublicTrees | None:
     """Trees of the pilot's rows, found once for them; None without rows, where those are invented or too few, or where
     trees are not better. Then nobody is thought to use any: that more rows would turn it, no public row shows."""
-    fit = pilot.own_fit
-    if fit is None or pilot.source.invented:
+    if pilot.source.invented or (fit := pilot.own_fit) is None:
         return None
     key = "public trees", pilot.objective, pilot.setup.limits.radius
     return pilot.design.derived(key, partial(_public_trees, pilot, fit))

@@ -5,15 +5,19 @@ From public knowledge alone, so that it can be said before anything is spent, an
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from parley.decisions.forecasting.baselines import Baselines, baselines, best_cost, fitted_excess
 from parley.decisions.forecasting.expectation import Expectation, expect
+from parley.decisions.forecasting.heterogeneity import ASSUMED
+from parley.decisions.forecasting.joining import joining
 from parley.decisions.forecasting.one_thread import one_thread
-from parley.decisions.forecasting.pilot import Pilot, open_pilot
+from parley.decisions.forecasting.outlook import outlook
+from parley.decisions.forecasting.owner_forecast import coalition_cost
+from parley.decisions.forecasting.pilot import Pilot
 from parley.decisions.forecasting.search import checked
 from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
 from parley.losses.moments import moment_norms
@@ -29,6 +33,7 @@ QUICK = 3e8  # operations that a candidate's pilot run may take
 TWICE = 2.0
 ALLOWED = 2.0  # standard errors by which a joint model may seem worse than the public sample's and still be released
 ROUNDS = (8, 32, 128)
+NOBODY = "no owner is expected to gain by joining: each is as well off with a model of its own rows"
 UNPLANNED = "plans are of rounds that wait for everybody, so plan without learning.staleness and owners.answers"
 
 
@@ -42,8 +47,8 @@ class Worth:
         # standard error of `together` less the public sample's: of pilot runs, and of public fits as they may come out
         0.0
     )
-
     waits: bool = True  # whether rounds wait for everybody: plans are of such rounds
+    gaining: int | None = None  # owners that are expected to gain by joining; None: not asked, or nobody to join
 
     @property
     def advice(self) -> str:
@@ -69,6 +74,11 @@ class Worth:
             )
         return None
 
+    def against(self) -> str | None:
+        """The same, or that nobody is expected to gain, where that was asked."""
+        below = self.sentence()
+        return NOBODY if below is None and self.gaining == 0 else below
+
     def to_json(self) -> dict[str, float | None]:
         """The object under `baselines` in `parley forecast --json` and `parley train --json`."""
         return self.baselines.to_json()
@@ -81,11 +91,23 @@ def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None
     if terms.model.public is None or terms.task != PREDICTION:
         return None
     try:
-        expected = expect(open_pilot(terms, speeds=speeds))
+        seen = outlook(terms, seed=seed, speeds=speeds)  # the forecast's own, so that both say the same of these terms
     except DataError:
         return None
-    path, models = expected.outcome(seed)  # the forecast's own figure, so that both say the same of these terms
-    return worth_of(expected, float(path[-1]), models)
+    return worth_of(seen.expected, seen.fitness, seen.models)
+
+
+@one_thread
+def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth:
+    """The same before a release, with how many owners are expected to gain, by the forecast's own figures; without a
+    public sample too, from scales and ranges. Refused where nothing can be forecast."""
+    seen = outlook(terms, seed=seed, speeds=speeds)
+    found, expected = worth_of(seen.expected, seen.fitness, seen.models), seen.expected
+    if len(terms.owners) < 2:
+        return found
+    cost, _ = coalition_cost(expected, seen.fitness)
+    law = joining(expected, cost, expected.pilot.combined_variance(), seen.models, ASSUMED)
+    return replace(found, gaining=int(law.counting().sum()))
 
 
 def worth_of(expected: Expectation, fitness: float, models: Floats | None = None) -> Worth:
@@ -110,17 +132,23 @@ def _standard_error(draws: Floats) -> float:
 
 
 def require_worth(found: Worth | None) -> None:
-    """Refuse terms whose model is forecast to lie below a baseline."""
-    sentence = None if found is None else found.sentence()
+    """Refuse terms whose model is forecast to lie below a baseline, or to be of use to nobody."""
+    sentence = None if found is None else found.against()
     if found is not None and sentence is not None:
-        raise BelowBaselineError(
-            f"not worth a budget: {sentence}; {found.advice}, or spend it --anyway. Nothing was spent"
-        )
+        advice = "parley forecast says which terms would change that" if sentence == NOBODY else found.advice
+        raise BelowBaselineError(f"not worth a budget: {sentence}; {advice}, or spend it --anyway. Nothing was spent")
 
 
-def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float | None:
-    """How many times nearer to the best model a plan would come, if that is twice or more; None if a quick look finds
-    none.
+@dataclass(frozen=True, eq=False)
+class BetterPlan:
+    """Another way to spend the same budgets, and how many times nearer to the best model it comes."""
+
+    times: float
+    pilot: Pilot
+
+
+def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> BetterPlan | None:
+    """A plan that comes twice as near to the best model, or nearer; None if a quick look finds none.
 
     It looks at a few rounds, steps and clips only, and only where that is cheap; the planner finds more. What it finds
     is judged as the planner judges its choices, beside the terms as written, by the same random numbers: both say the
@@ -133,7 +161,9 @@ def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float |
     if candidate is None or not best > 0 or TWICE * best > fitness:
         return None
     written, found = (checked(each.leaning(), seed + 1).value for each in (expected.pilot, candidate))
-    return written / found if found > 0 and written < np.inf and TWICE * found <= written else None
+    if not (found > 0 and written < np.inf and TWICE * found <= written):
+        return None
+    return BetterPlan(written / found, candidate)
 
 
 def _candidates(expected: Expectation) -> Iterator[Pilot]:

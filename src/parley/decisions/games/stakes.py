@@ -187,7 +187,7 @@ def known_cost(known: Pilot, seed: int) -> tuple[CoalitionCost, float, tuple[str
     """(what coalitions cost and the least cost of all, in the target's own units, what a reader should know)."""
     expected = expect(known)
     warnings = expected.warnings
-    cost, _ = coalition_cost(expected, expected.fitness(seed))
+    cost, _ = coalition_cost(expected, expected.fitness(seed, None))  # as the forecast has it
     if expected.curvature_price is not None:
         cost = replace(cost, noise_price=max(cost.noise_price, expected.curvature_price))
         warnings = (

@@ -13,12 +13,12 @@ from parley.validate import printable
 LARGEST_TEXT = 1 << 17  # bytes: terms of two thousand owners
 LARGEST = LARGEST_TEXT + 256  # bytes of a message: its text, its hash and what is around them
 
-State = Literal["open", "accepted", "refused"]
+State = Literal["open", "accepted", "refused", "lapsed", "withdrawn"]
 
 
 @dataclass(frozen=True)
 class ProposalState:
-    """What became of proposed terms, and why they were refused if they were."""
+    """What became of proposed terms, and why, if they were refused or lapsed."""
 
     state: State
     reason: str = ""

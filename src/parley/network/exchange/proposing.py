@@ -1,12 +1,12 @@
 """Terms proposed to the owners that they name, where an addresses file says that those are."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from parley.errors import NotOffered, ParleyError, SettingError
-from parley.network.exchange.proposal_messages import LARGEST_TEXT, State
+from parley.network.exchange.proposal_messages import LARGEST_TEXT, ProposalState, State
 from parley.network.exchange.remote import RemoteOwner, remote_owner
 from parley.network.identity.revocation_list import revoked_serials
 from parley.network.identity.settings import OwnTable, load_addresses
@@ -39,15 +39,19 @@ def propose(
     if len(terms.canonical.encode()) > LARGEST_TEXT:
         raise SettingError(f"these terms are too long for an inbox, which takes {LARGEST_TEXT:,} bytes; send the file")
     text = "" if ask else terms.canonical
-    owners = _owners(terms, addresses, to)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(_tell(terms.hash, text, timeout), owners))
+    return _told(_owners(terms, addresses, to), lambda owner: owner.propose(terms.hash, text, timeout))
 
 
-def _tell(terms: str, text: str, timeout: float) -> Callable[[RemoteOwner], Proposed]:
+def withdraw(terms: Terms, addresses: Path, to: Collection[str] = (), timeout: float = 20.0) -> list[Proposed]:
+    """What became of these terms at every owner that they name (or at those in `to`), withdrawn where they were
+    open."""
+    return _told(_owners(terms, addresses, to), lambda owner: owner.withdraw(terms.hash, timeout))
+
+
+def _told(owners: Sequence[RemoteOwner], call: Callable[[RemoteOwner], ProposalState]) -> list[Proposed]:
     def tell(owner: RemoteOwner) -> Proposed:
         try:
-            said = owner.propose(terms, text, timeout)
+            said = call(owner)
         except NotOffered:
             return Proposed(owner.name, None, NOT_OFFERED)
         except ParleyError as error:
@@ -56,7 +60,8 @@ def _tell(terms: str, text: str, timeout: float) -> Callable[[RemoteOwner], Prop
             owner.close()
         return Proposed(owner.name, said.state, said.reason)
 
-    return tell
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(tell, owners))
 
 
 def _owners(terms: Terms, addresses: Path, to: Collection[str]) -> list[RemoteOwner]:

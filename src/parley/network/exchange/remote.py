@@ -203,6 +203,10 @@ class RemoteOwner(RemoteDaemon):
         """What became of the terms with this hash that were proposed to this owner; with their `text` they are now."""
         return read_state(self._call("Propose", write_proposal(terms, text), timeout), self.name, terms)
 
+    def withdraw(self, terms: str, timeout: float) -> ProposalState:
+        """What became of the terms with this hash, which are withdrawn if they were open."""
+        return read_state(self._call("Withdraw", write_proposal(terms), timeout), self.name, terms)
+
 
 def remote_owner(
     name: str, where: str | Pinned, identity: Identity | None, revoked: frozenset[int] = frozenset()

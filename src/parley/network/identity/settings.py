@@ -15,6 +15,8 @@ from parley.durable import seen_from
 from parley.errors import SettingError
 from parley.terms import PARTY, Fingerprint
 
+DAYS = 30  # after which a proposal lapses that nobody decided about
+
 Text = Annotated[str, Field(min_length=1, strict=True)]
 Party = Annotated[str, Field(pattern=PARTY, strict=True)]
 
@@ -100,7 +102,8 @@ class OwnerSettings(_Settings):
     """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine,
     who show none.
 
-    `inbox` is the folder of terms that certified learners propose; without it none are taken.
+    `inbox` is the folder of terms that certified learners propose; without it none are taken. One that
+    nobody decided about lapses after `inbox_days`.
     `separator` and `encoding` say how a CSV table is read where its line of names should not decide. `cluster` is the
     address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read and
     kept. `metrics` (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless
@@ -115,6 +118,7 @@ class OwnerSettings(_Settings):
     ledger: Path
     accepted: Path
     inbox: Path | None = None
+    inbox_days: int = Field(default=DAYS, strict=True, ge=1, le=3650)
     listen: HostPort | None = None
     socket: Path | None = None
     cluster: Text | None = None

@@ -40,6 +40,12 @@ class Caller:
     peer: str = field(default="", compare=False)
     certificate: str | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def party(self) -> frozenset[str]:
+        """What tells one party from others: its names, with however many keys; of a certificate without any, the key.
+        Who shares a name is one party."""
+        return frozenset(self.names or (self.fingerprint or "",))
+
 
 @dataclass(frozen=True)
 class Acceptance:

@@ -85,6 +85,13 @@ class Connection:
     def allowed(self, longest: int) -> int:
         return self.base + FREE + self.expected * (longest + AROUND)
 
+    def on_its_way(self, count: int, expected: bool) -> None:
+        """So many messages more are on their way."""
+        if expected:
+            self.expected += count
+        else:
+            self.unexpected += count
+
     def account(self, length: int, around: int) -> None:
         """A message of this length has come, and `around` it so many bytes, unless these may be another's; nothing is
         saved up for later."""
@@ -252,35 +259,21 @@ class Connections:
         if first:
             self.on_served()
 
-    def message(self, place: Address, read: Callable[[], bytes]) -> bytes:
-        """A message that is read for the call of an admitted caller."""
+    def message(self, place: Address, read: Callable[[], bytes], longest: int | None = None) -> bytes:
+        """A message that is read for the call of an admitted caller; with a `longest`, one of at most so many bytes
+        that any member may send: it has to come within what no message accounts for, and a longer one accounts for
+        nothing."""
         with self._lock:
             connection = self._inside.get(place) or Connection(place, 0.0)
-            connection.expected += 1
+            connection.on_its_way(1, longest is None)
         content = b""
         try:
             content = read()
         finally:
             with self._lock:
-                connection.expected -= 1
-                if content:
-                    connection.account(len(content), connection.received)
-        return content
-
-    def member_message(self, place: Address, read: Callable[[], bytes], longest: int) -> bytes:
-        """A message of at most `longest` bytes that any member may send: it has to come within what no message accounts
-        for, and a longer one accounts for nothing."""
-        with self._lock:
-            connection = self._inside.get(place) or Connection(place, 0.0)
-            connection.unexpected += 1
-        content = b""
-        try:
-            content = read()
-        finally:
-            with self._lock:
-                connection.unexpected -= 1
-                if 0 < len(content) <= longest:
-                    connection.account(len(content), AROUND)
+                connection.on_its_way(-1, longest is None)
+                if content and (longest is None or len(content) <= longest):
+                    connection.account(len(content), connection.received if longest is None else AROUND)
         return content
 
     def add(self, remote: Address) -> Connection | None:

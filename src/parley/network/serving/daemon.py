@@ -21,7 +21,7 @@ from parley.network.serving.acceptance import Acceptances, require_both
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon_lock import daemon_lock
 from parley.network.serving.health import Readiness
-from parley.network.serving.inbox import Inbox
+from parley.network.serving.inbox import open_inbox
 from parley.network.serving.log import Log
 from parley.network.serving.maintenance import maintain
 from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
@@ -91,8 +91,10 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         pool = ThreadPoolExecutor(WORKERS, initializer=begin)
         # an answer that is being computed is finished and stored: its learner will ask for it again
         after.callback(pool.shutdown)
-        members = _member_calls(settings, acceptances, log)
-        endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log, members)
+        proposals = None
+        if settings.inbox is not None:
+            proposals = ProposalService(settings.name, open_inbox(settings), acceptances, log)
+        endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log, _member_calls(proposals))
         reached, servers = {}, []
         if settings.metrics is not None:
             page = after.enter_context(Page(settings.metrics, metrics))
@@ -112,16 +114,18 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         gc.freeze()  # what was loaded stays: no answer waits while it is looked through
         log("serving", owner=settings.name, pid=os.getpid(), **reached, **service.chain_end())
         warnings = reminders(settings, None if network is None else lambda: network.credentials.certificate)
-        maintain(network, slots, warnings, stop, log, service.remember)
+        looks = [service.remember] if proposals is None else [service.remember, proposals.lapse]
+        maintain(network, slots, warnings, stop, log, *looks)
 
 
-def _member_calls(settings: OwnerSettings, acceptances: Acceptances, log: Log) -> dict[str, Work]:
+def _member_calls(proposals: ProposalService | None) -> dict[str, Work]:
     """What every certified member may call: nothing, unless the owner has an inbox."""
-    if settings.inbox is None:
+    if proposals is None:
         return {}
-    inbox = Inbox(settings.inbox, acceptances)
-    proposals = ProposalService(settings.name, inbox, acceptances, log)
-    return {"Propose": lambda content, caller, hung_up: proposals.propose(content, caller)}
+    return {
+        "Propose": lambda content, caller, hung_up: proposals.propose(content, caller),
+        "Withdraw": lambda content, caller, hung_up: proposals.withdraw(content, caller),
+    }
 
 
 def _metric_sources(

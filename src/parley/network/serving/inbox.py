@@ -1,117 +1,69 @@
 """Terms that certified learners proposed to an owner, kept apart from its ledger until a person reads them.
 
 Formal guarantee: a proposal reserves, spends and answers nothing: this module neither writes to the ledger nor to the
-folder of acceptances. What is read as the proposal of a hash has a text with that hash. Of that text the daemon looks
-up two names (`parties`) and nothing else; no path in it is opened, nothing in it is run.
+folder of acceptances. At most `IN_ALL` proposals are open. A learner is whoever is certified under one name, with
+however many certificates; it gets one more place only while `SHARE` times as many places are free as it has. So no
+learner has more than `OF_LEARNER` open, and the last `SHARE` places go to as many learners. What is open lapses at its
+end by the daemon's clock, which no later proposal of the same terms puts off; what has ended stays ended, however that
+clock is set. Of what lapsed or was withdrawn a line is kept, of one learner the latest `OF_LEARNER`, `LINES` in all.
 """
 
-import hashlib
-import json
 import re
-import threading
-from collections.abc import Collection
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from parley.durable import Version, file_version, make_folder, replace_text, seen_from
-from parley.errors import Malformed, Refusal, SettingError, TermsError, UnknownTerms
-from parley.network.identity.settings import OwnerSettings
-from parley.network.serving.acceptance import Acceptances, accepted_terms
-from parley.terms import FORMAT as TERMS_FORMAT
-from parley.terms import Terms
+from parley.durable import Version, file_version, make_folder, replace_text
+from parley.errors import DiskError, Refusal, SettingError, UnknownTerms
+from parley.network.identity.settings import DAYS, OwnerSettings
+from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.file_lock import locked
+from parley.network.serving.proposal import GONE, Ending, Proposal, read_proposal_file, said_reason
 from parley.validate import printable
 
-FORMAT = "parley-proposal-1"
-FILES = ("public", "preparation")  # that every party has a copy of, where terms name their hashes
-OF_LEARNER = 8  # proposals of one learner that are open
-IN_ALL = 64  # that are open
-PARTS = 8192  # lists and tables in a text: what reading it costs
+if TYPE_CHECKING:  # who looks at an inbox does not wait for gRPC
+    from parley.network.exchange.proposal_messages import State
+
+IN_ALL = 64  # proposals that are open
+SHARE = 8  # places that are free for each that a learner has, before it gets another
+OF_LEARNER = 8  # which follows from both
+LINES = 256  # of proposals that are gone
 SHORTEST = 8  # digits of a hash by which a proposal is named
-LONGEST_REASON = 500  # characters
+WAITING = 5.0  # seconds for somebody else who changes something
+
+Clock = Callable[[], datetime]
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Proposed terms in their canonical form, who sent them with which key and when; `refused` is the reason, if a
-    person refused them; `certificate` (PEM) is the one that was shown, which an earlier Parley did not keep."""
-
-    terms_hash: str
-    text: str
-    names: tuple[str, ...]
-    fingerprint: str
-    received: str
-    refused: str | None = None
-    certificate: str | None = None
-
-    @property
-    def title(self) -> str:
-        """What the text says that it is called, fit for a terminal; nothing if it says nothing."""
-        title = _content(self.text).get("title")
-        return printable(title, 80).strip() if isinstance(title, str) else ""
-
-    @property
-    def peers(self) -> bool:
-        """Whether the terms have no centre, so that each owner's own peer asks."""
-        learning = _content(self.text).get("learning")
-        return isinstance(learning, dict) and learning.get("topology") is not None
-
-    @property
-    def needs(self) -> dict[str, str]:
-        """The SHA-256 of each file that a party must have for these terms: `public`, the public sample, and
-        `preparation`, pinned numbers."""
-        model = _content(self.text).get("model")
-        digests = {key: model.get(f"{key}_sha256") for key in FILES} if isinstance(model, dict) else {}
-        return {key: printable(str(digest), 64) for key, digest in digests.items() if digest is not None}
-
-    def terms(self, public: Path | None = None, preparation: Path | None = None) -> Terms:
-        """The terms, with this party's own copies of the files that they need; refused if the text is not how Parley
-        writes them."""
-        content, given = _content(self.text), dict(zip(FILES, (public, preparation), strict=True))
-        for key, file in given.items():
-            if file is None and key in self.needs:
-                raise TermsError(
-                    f"model.{key}_sha256: these terms need your own copy of the file with the SHA-256 "
-                    f"{self.needs[key]}: --{key} FILE"
-                )
-            if file is not None and key not in self.needs:
-                raise SettingError(f"--{key}: these terms need no such file")
-        known = content.pop("format", None) == TERMS_FORMAT
-        places = [None if file is None else seen_from(Path.cwd(), str(file)) for file in given.values()]
-        try:
-            terms = accepted_terms(content, *places) if known else None
-        except TermsError as error:
-            raise TermsError(f"these are no terms that could be accepted: {printable(str(error))}") from None
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            terms = None
-        if terms is None or (terms.canonical, terms.hash) != (self.text, self.terms_hash):
-            raise TermsError("these are no terms that could be accepted: not written as this Parley writes them")
-        return terms
+def now() -> datetime:
+    """The time of this machine."""
+    return datetime.now(UTC)
 
 
 class Inbox:
-    """One file for each proposal, named after its terms' hash; the daemon alone adds some."""
+    """One file for each proposal, named after its terms' hash; the daemon alone adds some, and lets them lapse after so
+    many `days`."""
 
-    def __init__(self, folder: Path, acceptances: Acceptances) -> None:
+    def __init__(self, folder: Path, acceptances: Acceptances, days: int = DAYS, clock: Clock = now) -> None:
         self.folder, self._acceptances = folder, acceptances
-        self._adding = threading.Lock()
+        self._days, self._clock = timedelta(days=days), clock
         self._known: dict[str, tuple[Version, Proposal]] = {}
 
     def add(self, proposal: Proposal) -> Proposal:
-        """The proposal of these terms that is kept, durably: an earlier one, with the newest certificate of its key; or
-        this one, if the earlier one is open and of another key, or there is none. Refused if too many are open."""
-        with self._adding:
+        """The proposal of these terms that is kept, durably: an earlier one that is not gone, with the newest
+        certificate of its key; or this one, if the earlier one is open and of another key, or there is none. Refused if
+        too many are open."""
+        with self._changing():
             earlier = self.get(proposal.terms_hash)
-            if earlier is None:
+            if earlier is None or self.state(earlier) in GONE:
                 self.require_room(proposal.names)
-                make_folder(self.folder)
-                kept = proposal
+                kept = replace(proposal, until=_written(self._clock() + self._days))
             elif earlier.fingerprint == proposal.fingerprint:
-                kept = replace(earlier, certificate=proposal.certificate)
+                kept = earlier if earlier.ended in GONE else replace(earlier, certificate=proposal.certificate)
             else:
-                kept = proposal if self.state(earlier) == "open" else earlier
+                kept = replace(proposal, until=earlier.until) if self.state(earlier) == "open" else earlier
             if kept != earlier:
                 self._write(kept)
             return kept
@@ -119,30 +71,81 @@ class Inbox:
     def require_room(self, names: Collection[str]) -> None:
         """Refuse one more proposal of somebody with these names, if too many are open."""
         waiting = [each for each in self.proposals() if self.state(each) == "open"]
-        if len([each for each in waiting if {*each.names} & {*names}]) >= OF_LEARNER:
-            raise Refusal(f"{OF_LEARNER} proposals of this learner wait for a decision already")
-        if len(waiting) >= IN_ALL:
+        theirs = len([each for each in waiting if {*each.names} & {*names}])
+        free = IN_ALL - len(waiting)
+        if theirs and SHARE * theirs >= free:
+            raise Refusal(
+                f"{theirs} proposals of this learner wait for a decision already, and the places that are left are for "
+                "others"
+            )
+        if free <= 0:
             raise Refusal("the inbox is full until this owner's people have decided about some proposals")
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Keep durably that a person refused it, and why; the learner reads the reason."""
-        said = printable(reason, LONGEST_REASON + 1).strip()
-        if not 1 <= len(said) <= LONGEST_REASON:
-            raise SettingError(f"reason: expected 1 to {LONGEST_REASON} characters; the learner reads them")
-        if self.state(proposal) == "accepted":
-            raise SettingError("these terms are accepted already; parley owner close ends them")
-        self._write(replace(proposal, refused=said))
+        said = said_reason(reason)
+        with self.unchanged(proposal) as current:
+            state = self.state(current)
+            if state == "accepted":
+                raise SettingError("these terms are accepted already; parley owner close ends them")
+            if state in GONE:
+                raise SettingError(f"these terms are {state} already; there is nothing to refuse")
+            self._write(replace(current, ended="refused", reason=said))
 
-    def state(self, proposal: Proposal) -> Literal["open", "accepted", "refused"]:
+    def withdraw(self, terms_hash: str, fingerprint: str | None) -> bool:
+        """Whether terms that were open and proposed with this key are withdrawn now."""
+        if self.get(terms_hash) is None:
+            return False
+        with self._changing():
+            current = self.get(terms_hash)
+            if current is None or current.fingerprint != fingerprint or self.state(current) != "open":
+                return False
+            self._let_go(current, "withdrawn", self._clock())
+            return True
+
+    def lapse(self) -> list[Proposal]:
+        """Let what is open lapse whose end has come, durably; which these are. Nothing stays open for longer than the
+        days from here on, also where an earlier Parley set no end, or a clock that was ahead."""
+        if not any(self.state(each) == "open" for each in self.proposals()):
+            return []
+        lapsed, moment, trouble = [], self._clock(), None
+        latest = _written(moment + self._days)
+        with self._changing():
+            for each in self.proposals():
+                if self.state(each) != "open":
+                    continue
+                try:
+                    if each.until is None or each.until > latest:
+                        self._write(replace(each, until=latest))
+                    elif each.until <= _written(moment):
+                        self._let_go(each, "lapsed", moment, f"nobody decided about it until {each.until[:10]}")
+                        lapsed.append(each)
+                except DiskError as error:  # this one stays open, and stands in no other's way
+                    trouble = error
+        if trouble is not None and not lapsed:
+            raise trouble
+        return lapsed
+
+    @contextmanager
+    def unchanged(self, proposal: Proposal) -> Iterator[Proposal]:
+        """While a person's decision is written down, nobody changes the proposal; refused if somebody did since it was
+        read."""
+        with self._changing():
+            current = self.get(proposal.terms_hash)
+            if current is None or (current.fingerprint, current.ended) != (proposal.fingerprint, proposal.ended):
+                raise SettingError(
+                    f"{proposal.terms_hash[:16]}…: the proposal changed since it was read; look at it again"
+                )
+            yield current
+
+    def state(self, proposal: Proposal) -> "State":
         """What became of it; terms that were accepted in the end are accepted, also where a disk damaged the file that
         says so."""
         try:
             accepted = self._acceptances.get(proposal.terms_hash) is not None
         except SettingError:
             accepted = True
-        if accepted:
-            return "accepted"
-        return "open" if proposal.refused is None else "refused"
+        return "accepted" if accepted else proposal.ended or "open"
 
     def facts(self, proposal: Proposal) -> dict[str, Any]:
         """What there is to say of it before anybody looks at the terms themselves."""
@@ -153,7 +156,8 @@ class Inbox:
             "key": proposal.fingerprint,
             "received": proposal.received,
             "state": (state := self.state(proposal)),
-            "reason": proposal.refused if state == "refused" else None,
+            "until": proposal.until if state == "open" else None,
+            "reason": (proposal.reason or None) if state == proposal.ended else None,
         }
 
     def proposals(self) -> list[Proposal]:
@@ -187,76 +191,57 @@ class Inbox:
             )
         return proposal
 
+    def get(self, terms_hash: str) -> Proposal | None:
+        """The proposal of the terms with this hash; None if there is none."""
+        path = self._path(terms_hash)
+        version, known = file_version(path), self._known.get(terms_hash)
+        if version is None:
+            self._known.pop(terms_hash, None)
+            return None
+        if known is None or known[0] != version:
+            known = self._known[terms_hash] = version, read_proposal_file(path, terms_hash)
+        return known[1]
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One change at a time, of this process and of others."""
+        make_folder(self.folder)
+        with locked(self.folder / ".lock", WAITING):
+            yield
+
+    def _let_go(self, proposal: Proposal, ended: Ending, moment: datetime, reason: str = "") -> None:
+        """Keep the line of a proposal that is gone, and of all such lines the latest."""
+        self._write(proposal.gone(ended, _written(moment), reason))
+        lines = sorted(
+            (each for each in self.proposals() if self.state(each) in GONE),
+            # this one first: by a clock that was set back it would look like the oldest
+            key=lambda each: (each.terms_hash == proposal.terms_hash, each.until or "", each.terms_hash),
+            reverse=True,
+        )
+        theirs = [each for each in lines if {*each.names} & {*proposal.names}]
+        for each in {*theirs[OF_LEARNER:], *lines[LINES:]}:
+            with suppress(OSError):
+                self._path(each.terms_hash).unlink(missing_ok=True)
+
     def _hashes(self) -> list[str]:
         """The hashes after which files are named, whatever is in them."""
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
         return sorted(name[:-5] for name in names if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
-    def get(self, terms_hash: str) -> Proposal | None:
-        """The proposal of the terms with this hash; None if there is none."""
-        path = self.folder / f"{terms_hash}.json"
-        version, known = file_version(path), self._known.get(terms_hash)
-        if version is None:
-            return None
-        if known is None or known[0] != version:
-            known = self._known[terms_hash] = version, _read(path, terms_hash)
-        return known[1]
+    def _path(self, terms_hash: str) -> Path:
+        return self.folder / f"{terms_hash}.json"
 
     def _write(self, proposal: Proposal) -> None:
-        content = {"format": FORMAT, **vars(proposal)}
-        replace_text(self.folder / f"{proposal.terms_hash}.json", json.dumps(content, indent=1) + "\n")
+        replace_text(self._path(proposal.terms_hash), proposal.written())
 
 
 def open_inbox(settings: OwnerSettings) -> Inbox:
     """The inbox of an owner, as its settings say; refused if it has none."""
     if settings.inbox is None:
         raise SettingError('owner.toml: inbox: missing; with inbox = "inbox" the daemon takes proposals')
-    return Inbox(settings.inbox, Acceptances(settings.accepted))
+    return Inbox(settings.inbox, Acceptances(settings.accepted), settings.inbox_days)
 
 
-def now() -> str:
-    """The time, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def parties(text: str) -> tuple[str, frozenset[str]]:
-    """(the learner, the owners) that a proposed text names; refused if it names none, or is of so many parts that
-    reading it takes long."""
-    if text.count("[") + text.count("{") > PARTS:
-        raise Malformed(f"proposal: expected terms of at most {PARTS:,} lists and tables")
-    content = _content(text)
-    try:
-        learner, owners = content["learning"]["learner"], frozenset(part["name"] for part in content["owners"])
-    except (KeyError, TypeError):
-        raise Malformed("proposal: expected terms in their canonical form") from None
-    return str(learner), owners
-
-
-def _content(text: str) -> dict[str, Any]:
-    """The text as JSON; empty if it is not an object."""
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _read(path: Path, expected: str) -> Proposal:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        known = content.pop("format") == FORMAT
-        proposal = Proposal(**{**content, "names": tuple(content["names"])})
-        known = known and {proposal.terms_hash, hashlib.sha256(proposal.text.encode()).hexdigest()} == {expected}
-        said = (
-            *proposal.names,
-            proposal.fingerprint,
-            proposal.received,
-            proposal.refused or "",
-            proposal.certificate or "",
-        )
-        known = known and all(isinstance(each, str) for each in said)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        known, proposal = False, None
-    if not known or proposal is None:
-        raise SettingError(f"{path}: not a proposal that Parley wrote; move it away")
-    return proposal
+def _written(moment: datetime) -> str:
+    """A time, to the second."""
+    return moment.isoformat(timespec="seconds")

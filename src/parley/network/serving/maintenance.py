@@ -18,7 +18,7 @@ def maintain(
     reminders: Callable[[], Sequence[str]],
     stop: threading.Event,
     log: Log,
-    at_each_look: Callable[[], None] = lambda: None,
+    *at_each_look: Callable[[], None],
 ) -> None:
     """Until it is told to stop: follow the certificate's files, end calls that take too long, and say every day what
     runs out.
@@ -35,4 +35,5 @@ def maintain(
                 log("warning", reason=sentence)
         stop.wait(LOOK)
         slots.cancel_overdue()
-        at_each_look()
+        for look in at_each_look:
+            look()

@@ -24,6 +24,7 @@ table = {table}
 ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
 inbox = "inbox"               # terms that certified learners propose; left out: none are taken
+# inbox_days = 30             # after which those lapse that nobody decided about
 listen = {listen}           # for learners with certificates; left out: off the network, and [identity] is not read
 # socket = "/run/parley/{name}.sock"   # for relays on this machine, by terms accepted with --relay
 # metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy

@@ -1,4 +1,4 @@
-"""How often a daemon looks at what a member sends and has to refuse, before the member has to wait."""
+"""How often a daemon does work for a member that comes to nothing, before the member has to wait."""
 
 import threading
 import time
@@ -8,27 +8,30 @@ from collections.abc import Callable
 from parley.errors import Refusal
 from parley.network.serving.acceptance import Caller
 
-MANY = 8  # refusals at once
+MANY = 8  # proposals at once that come to nothing
 EVERY = 2.0  # seconds, after which one more
-KNOWN = 4096  # members that are remembered
+KNOWN = 4096  # names that are remembered
 
 
 class Patience:
-    """The refusals of each member: `MANY` at once, and then one in `EVERY` seconds."""
+    """What came to nothing of each party's, by its names, whatever certificates it shows: `MANY` at once, and then one
+    in `EVERY` seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._until: OrderedDict[Caller, float] = OrderedDict()  # when all of somebody's refusals are forgotten
+        self._until: OrderedDict[str, float] = OrderedDict()  # when all of it is forgotten
 
     def require(self, caller: Caller) -> None:
         """Refuse a member that has to wait."""
         with self._lock:
-            if self._until.get(caller, 0.0) > self._clock() + (MANY - 1) * EVERY:
-                raise Refusal("too many proposals of this learner were refused; wait a few seconds")
+            until = max(self._until.get(name, 0.0) for name in caller.party)
+            if until > self._clock() + (MANY - 1) * EVERY:
+                raise Refusal("too many proposals of this learner were refused or withdrawn; wait a few seconds")
 
-    def refused(self, caller: Caller) -> None:
-        """One more refusal of this member."""
+    def wasted(self, caller: Caller) -> None:
+        """One more of this member's came to nothing."""
         with self._lock:
-            self._until[caller] = max(self._until.pop(caller, 0.0), self._clock()) + EVERY
-            if len(self._until) > KNOWN:
+            for name in caller.party:
+                self._until[name] = max(self._until.pop(name, 0.0), self._clock()) + EVERY
+            while len(self._until) > KNOWN:
                 self._until.popitem(last=False)

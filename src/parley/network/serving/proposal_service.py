@@ -2,25 +2,31 @@
 of them.
 
 Formal guarantee: no byte of a reply depends on a record or on the ledger. Who proposed terms with a key hears, with
-that key, whether they are open, accepted (for itself; also after their budget was closed, which only the ledger knows)
-or refused, and the reason that a person gave. Who may ask by terms hears that they are accepted, whoever proposed them.
+that key, whether they are open, accepted (for itself; also after their budget was closed, which only the ledger knows),
+refused, and the reason that a person gave, lapsed or withdrawn; with that key alone they are withdrawn, while they are
+open. Who may ask by terms hears that they are accepted, whoever proposed them.
 A new key that is certified as the learner takes the place of the earlier one while the terms are open; later it hears
-that there is a proposal. Of others' proposals it is told no more than that the inbox is full, or that too many call.
+that there is a proposal. Of others' proposals it is told no more than that the inbox is full, or too full for one more
+of its own, or that too many call.
 """
 
 import threading
+import time
+from collections.abc import Callable
 
 from parley.errors import Malformed, Refusal, Unavailable, UnknownTerms
 from parley.network.exchange.messages import write_refusal
 from parley.network.exchange.proposal_messages import ProposalState, read_proposal, write_state
 from parley.network.serving.acceptance import Acceptances, Caller
-from parley.network.serving.inbox import Inbox, Proposal, now, parties
+from parley.network.serving.inbox import Inbox, now
 from parley.network.serving.log import Log
 from parley.network.serving.patience import Patience
+from parley.network.serving.proposal import Proposal, parties
 from parley.network.serving.replies import caller_facts, loggable
 
 UNKNOWN = "no such terms were proposed to this owner with this key"
 TROUBLE = "the owner cannot take proposals at the moment; propose the same terms again"
+LOOK = 60.0  # seconds between two looks at what has lapsed
 
 
 class ProposalService:
@@ -28,14 +34,33 @@ class ProposalService:
 
     def __init__(self, owner: str, inbox: Inbox, acceptances: Acceptances, log: Log) -> None:
         self._owner, self._inbox, self._acceptances, self._log = owner, inbox, acceptances, log
-        self._patience, self._reading = Patience(), threading.Lock()
+        self._patience, self._reading, self._due = Patience(), threading.Lock(), 0.0
 
     def propose(self, content: bytes, caller: Caller) -> bytes:
         """What became of the terms in this message, which are kept if they are new; or a refusal."""
+        return self._reply(content, caller, lambda terms, text: self._keep(terms, text, caller) if text else None)
+
+    def withdraw(self, content: bytes, caller: Caller) -> bytes:
+        """What became of the terms whose hash is in this message, which are withdrawn if they were open; or a
+        refusal."""
+        return self._reply(content, caller, lambda terms, text: self._withdraw(terms, caller))
+
+    def lapse(self) -> None:
+        """Let proposals lapse whose time has come, if it is long since the last look."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + LOOK
+        try:
+            for each in self._inbox.lapse():
+                self._log("proposal-lapsed", terms=each.terms_hash, caller=",".join(each.names))
+        except Exception as error:  # as below; the daemon goes on, and looks again
+            self._log.rate_limited("proposal-trouble", reason=loggable(error))
+
+    def _reply(self, content: bytes, caller: Caller, work: Callable[[str, str], None]) -> bytes:
+        """What this caller is told became of the terms in this message after the work; or a refusal."""
         try:
             terms_hash, text = read_proposal(content)
-            if text:
-                self._keep(terms_hash, text, caller)
+            work(terms_hash, text)
             return write_state(self._owner, terms_hash, self._told(terms_hash, caller))
         except Refusal as refusal:
             self._log.rate_limited("proposal-refused", code=refusal.code, **caller_facts(caller))
@@ -50,12 +75,23 @@ class ProposalService:
             self._inbox.require_room(caller.names)
         if earlier is None or earlier.fingerprint != caller.fingerprint:
             self._require_parties(text, caller)
-        proposal = Proposal(terms_hash, text, caller.names, caller.fingerprint or "", now(), None, caller.certificate)
+        received = now().isoformat(timespec="seconds")
+        proposal = Proposal(
+            terms_hash, text, caller.names, caller.fingerprint or "", received, certificate=caller.certificate
+        )
         kept = self._inbox.add(proposal)
-        if kept is proposal:
+        if earlier is None or (earlier.fingerprint, earlier.ended) != (kept.fingerprint, kept.ended):
             self._log("proposal", terms=terms_hash, **caller_facts(caller))
         elif kept.fingerprint != caller.fingerprint and not self._admits(terms_hash, caller):
             raise Refusal("these terms were proposed with another key of this learner; ask the owner's people")
+
+    def _withdraw(self, terms_hash: str, caller: Caller) -> None:
+        """Each withdrawal makes room for another proposal, which is written to the disk, too: who does so often has to
+        wait."""
+        self._patience.require(caller)
+        if self._inbox.withdraw(terms_hash, caller.fingerprint):
+            self._patience.wasted(caller)
+            self._log.rate_limited("proposal-withdrawn", **caller_facts(caller))
 
     def _require_parties(self, text: str, caller: Caller) -> None:
         """Refuse a text that names others than the caller as the learner, or not this owner; one is read at a time, and
@@ -69,7 +105,7 @@ class ProposalService:
                 if self._owner not in owners:
                     raise Malformed("proposal: expected terms that name this owner")
             except Malformed:
-                self._patience.refused(caller)
+                self._patience.wasted(caller)
                 raise
 
     def _told(self, terms_hash: str, caller: Caller) -> ProposalState:
@@ -82,7 +118,7 @@ class ProposalService:
         acceptance = self._acceptances.get(terms_hash)
         if acceptance is not None and acceptance.peer is not None:
             return ProposalState("accepted")
-        return ProposalState("open") if proposal.refused is None else ProposalState("refused", proposal.refused)
+        return ProposalState(proposal.ended or "open", proposal.reason)
 
     def _admits(self, terms_hash: str, caller: Caller) -> bool:
         """Whether the caller may ask by these terms."""

@@ -127,7 +127,7 @@ def _register(
 
         if connections is None or public:
             return read()
-        return connections.member_message(place, read, LARGEST) if member else connections.message(place, read)
+        return connections.message(place, read, LARGEST if member else None)
 
     def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False, member: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
@@ -135,7 +135,7 @@ def _register(
             place = grpc_address(context.peer())
             if connections is not None:
                 connections.assign(place, who)
-            if not slots.acquire(who, shared=member):
+            if not (slots.acquire_shared(who, context) if member else slots.acquire(who)):
                 held = {"held_by": slots.sharers()} if member else {}
                 endpoint.log.rate_limited("too-many-calls", caller=",".join(who.names), peer=who.peer, **held)
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
@@ -145,7 +145,7 @@ def _register(
                     return refusal
                 return work(content(sent, context, place, public, member), who, context)
             finally:
-                slots.release(who, shared=member)
+                slots.release_shared(context) if member else slots.release(who)
 
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it
         # ever does.

@@ -1,7 +1,7 @@
 """A forecast as a page, in the sentences of the terminal: how good the model would be, for whom, with whose noise; and
 an owner's own view of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,14 +26,17 @@ PUBLIC = "Computed from public knowledge, the terms and a pilot sample: no priva
 def forecast_page(
     result: Forecast,
     noise: Mapping[str, Any],
+    verdict: Sequence[str],
     proposal: Proposal | None = None,
     planned: Mapping[str, Any] | None = None,
     file: str = "TERMS",
 ) -> str:
-    """The HTML page of a forecast; `noise` and `planned` are the JSON of a comparison of noise and of the plan."""
+    """The HTML page of a forecast; `noise` and `planned` are the JSON of a comparison of noise and of the plan,
+    `verdict` the sentences that it ends with."""
     terms, without = result.terms, said.better_without(result)
-    good = [*said.details(result), said.baseline_line(result.worth), *said.verdict_lines(result, file)]
-    whom = [said.for_whom(result, file), said.assumption(result), *([] if without is None else [without])]
+    baselines = said.baseline_line(result.worth, result.expected_cost)
+    good = [*said.details(result), baselines, *said.verdict_lines(result, file)]
+    whom = [said.assumption(result), *([] if without is None else [without])]
     drawn = picture.svg(fitness_figure(result)) if np.isfinite(result.path).all() else ""
     sections = [
         Section("How good would the model be?", good, figure=drawn),
@@ -45,10 +48,12 @@ def forecast_page(
         ),
     ]
     if proposal is not None and planned is not None:
-        lines = [said.plan_advice(proposal), *said.unjudged_lines(proposal), *kinds.plan_beside(planned)]
+        advice = [said.plan_advice(proposal), said.plan_rests_on(proposal)]
+        lines = [*advice, *said.unjudged_lines(proposal), *kinds.plan_beside(planned)]
         sections.append(Section("Could the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN))
     notes = [f"Note: {warning}." for warning in result.warnings]
     sections.append(Section("What does this rest on?", [*notes, PUBLIC, said.CAVEAT]))
+    sections.append(Section("Should these owners learn together?", verdict))
     return page(f"Forecast: {terms.title or 'a joint model'}", said.headline(result), sections, _footer(terms))
 
 

@@ -11,6 +11,7 @@ from parley.report.pages.page import Section, page
 from parley.report.words.forecast import baseline_line
 from parley.report.words.training import (
     aborted_line,
+    clip_line,
     consensus_line,
     interval_line,
     interval_rows,
@@ -43,7 +44,7 @@ SETTINGS = (
 def run_page(result: Result, expected: Worth | None = None) -> str:
     """The HTML page of a run, a simulation or a release, without anything from outside."""
     terms = result.terms
-    beside = [line for line in (aborted_line(result), consensus_line(result)) if line is not None]
+    beside = [line for line in (clip_line(result), aborted_line(result), consensus_line(result)) if line is not None]
     words = result.model.preparation_.target_words
     told = [guarantee(result), *beside, *([] if words is None else [words])]
     sections = [Section("Who promised and spent what", told, owner_rows(result), caption=f"ε: {result.adjacency}")]

@@ -1,11 +1,12 @@
 """A forecast and a plan, as tables and in words."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.decisions.forecasting import Forecast, Proposal, Worth
+from parley.decisions.forecasting import ConsortiumVerdict, Forecast, Interval, Proposal, Worth
 from parley.numerals import number
 from parley.owner.acceptance_summary import DECIDING
 from parley.privacy.adjacency import Adjacency
@@ -22,6 +23,14 @@ CAVEAT = "Once trained, each owner judges the model on its own held-out rows: pa
 DIVERGED = 100  # relative fitness beyond which a model is of no use, however far beyond
 NAMED = 6  # owners in a sentence
 PLAN = "The same budgets, spent otherwise"
+FEWER_RUNS = (
+    "ψ of a choice comes from fewer runs than that of parley forecast, with other draws, and counts what a clip hides "
+    "from rows that were learned from: the two differ a little."
+)
+ONE_LAW = (
+    "Choices are compared by one invented law, for want of a public sample; what all of them make of the best one, "
+    "parley forecast says."
+)
 
 
 def headline(result: Forecast) -> str:
@@ -48,12 +57,15 @@ def details(result: Forecast) -> list[str]:
     return said if result.coding is None else [*said, result.coding.words()]
 
 
-def baseline_line(worth: Worth) -> str:
+def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
     """What a model costs for which nobody is asked, beside the joint one."""
     zero, public = worth.baselines.zero, worth.baselines.public_sample
     by = " (boosted trees)" if worth.baselines.public_model == "boosted trees" else ""
     alone = "" if public is None else f", the public sample alone gives {number(public, 5)}{by}"
-    return f"Expected test cost together {number(worth.together, 5)}; the zero model has {number(zero, 5)}{alone}."
+    ends = "" if interval is None else f" ({number(interval.low, 3)} to {number(interval.high, 3)})"
+    return (
+        f"Expected test cost together {number(worth.together, 5)}{ends}; the zero model has {number(zero, 5)}{alone}."
+    )
 
 
 def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
@@ -78,38 +90,62 @@ def owner_title(result: Forecast) -> str:
 
 def owner_rows(result: Forecast) -> list[list[str]]:
     """What joining means for each owner."""
-    rows = [["owner", "alone", "together", "personal", "gain", "from … to", "verdict", "worth it from ε"]]
+    rows = [["owner", "alone", "together", "from … to", "personal", "gain", "from … to", "verdict", "worth it from ε"]]
     for owner in result.owners:
         even = owner.break_even_epsilon
         needed = "never" if even is None else "always" if even == 0 else number(even)
-        costs = [number(v, 5) for v in (owner.alone, owner.together, owner.personal)]
-        gain = [number(owner.gain.mean, 2), f"{number(owner.gain.low, 2)} to {number(owner.gain.high, 2)}"]
+        costs = [number(owner.alone, 5), number(owner.together, 5), _ends(owner.together_interval, 3)]
+        costs.append(number(owner.personal, 5))
+        gain = [number(owner.gain.mean, 2), _ends(owner.gain, 2)]
         rows.append([owner.name, *costs, *gain, owner.verdict, needed])
     return rows
 
 
+def _ends(interval: Interval, digits: int) -> str:
+    return f"{number(interval.low, digits)} to {number(interval.high, digits)}"
+
+
 def for_whom(result: Forecast, file: str = "TERMS") -> str:
-    """Who is better off joining whatever owners differ by, by how much, who is not, and for whom that cannot be said
-    yet. Beside it, how many are expected to gain, which is what the table of kinds of noise counts."""
-    by = {
-        verdict: [owner for owner in result.owners if owner.verdict == verdict]
-        for verdict in ("join", "stay", "unknown")
-    }
-    better, count = by["join"], len(result.owners)
-    said = f"Better for {'none' if not better else len(better)} of {count} owners"
-    if better:
-        gain = sum(owner.gain.mean for owner in better) / len(better)
-        said += f", on average by {number(gain, 3)} of {number(sum(owner.alone for owner in better) / len(better), 3)}"
-    named = by["stay"] and len(by["stay"]) < count
-    said += f"; not for: {listed_names([owner.name for owner in by['stay']])}." if named else "."
-    if by["unknown"]:
-        hoped = int((result.joining.gains()[0] > result.joining.least).sum())
-        said += f" Expected to gain, surely or not: {hoped}, if owners differ as is thought most likely."
-        said += (
-            f" Cannot say before training for {listed_names([owner.name for owner in by['unknown']])}; the inside view "
-            f"can: parley forecast {file} --inside TABLE --owner NAME."
+    """The forecast's one verdict: who is better off joining whatever is left open, by how much, who is not, and for
+    whom that cannot be said yet."""
+    found, count = result.verdict, len(result.owners)
+    if found.kind == "no":
+        return f"No at these terms: {found.below or _nobody(found, count)}."
+    if count == 1:
+        return (
+            "Cannot say: one owner by itself has nobody to join. The model is better than what nobody has to be asked "
+            "for; whether it is worth a budget, those know whom it will serve."
         )
-    return said
+    gain = _gain_words(result, found.join or found.expected)
+    inside = f"the inside view can: parley forecast {file} --inside TABLE --owner NAME"
+    if found.kind == "yes":
+        return f"Yes: all {count:,} owners gain, whatever they differ by, {gain}."
+    if found.kind == "some":
+        said = f"Only for {listed_names(list(found.join))}: better off whatever owners differ by, {gain}."
+        said += f" Not for {listed_names(list(found.stay))}." if found.stay else ""
+        return said + (f" Cannot say for {listed_names(list(found.unknown))}; {inside}." if found.unknown else "")
+    rests = "the law that was invented" if result.laws else "how much they differ (parley differences asks them)"
+    return (
+        f"Cannot say: {len(found.expected):,} of {count:,} owners are expected to gain, {gain}, but none for sure; it "
+        f"hangs on {rests}. For an owner itself {inside}."
+    )
+
+
+def _nobody(found: ConsortiumVerdict, count: int) -> str:
+    """That nobody is expected to gain, and whom it may be wrong about."""
+    none = f"none of {count:,} owners is expected to gain by joining, each is as well off with a model of its own rows"
+    if not found.unknown:
+        return none
+    who = "any of them" if len(found.unknown) == count else listed_names(list(found.unknown))
+    return f"{none}; at the best end of what is left open {who} might"
+
+
+def _gain_words(result: Forecast, names: Sequence[str]) -> str:
+    """What these owners are expected to gain, of what they would have alone."""
+    them = [owner for owner in result.owners if owner.name in names]
+    gain, alone = (sum(values) / len(them) for values in ([o.gain.mean for o in them], [o.alone for o in them]))
+    share = f" ({number(100 * gain / alone, 2)} %)" if alone > 0 else ""
+    return f"on average by {number(gain, 3)} of {number(alone, 3)}{share}"
 
 
 def assumption(result: Forecast) -> str:
@@ -202,6 +238,11 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
     lines += [f'noise = "{proposal.terms.privacy.noise}"'] if proposal.terms.noise.summed else []
     return "For the terms file:\n  " + "\n  ".join(lines)
+
+
+def plan_rests_on(proposal: Proposal) -> str:
+    """Why a plan's figures are not quite the forecast's."""
+    return ONE_LAW if proposal.invented else FEWER_RUNS
 
 
 def unjudged_lines(proposal: Proposal) -> list[str]:

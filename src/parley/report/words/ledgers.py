@@ -7,6 +7,8 @@ from typing import Any
 from parley.numerals import number
 from parley.validate import printable
 
+BOOKS = ["owner", "spent", "left", "by whom", "chain", "table's digest"]
+
 
 def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
     """A table with one row for each agreement in an owner's ledger."""
@@ -29,9 +31,25 @@ def journal_rows(content: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
+def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
+    """One ledger among others, below `BOOKS`: what was spent of it and is left, by whom, that its chain was
+    checked, and the digests of its tables."""
+    rho = content["rho"]
+    if rho is None:
+        left = Fraction(repr(content["lifetime"]["epsilon"])) - Fraction(repr(content["reserved"]["epsilon"]))
+        said = f"ε = {number(left, side='below')} of {number(content['lifetime']['epsilon'])}"
+    else:
+        left = max(rho["lifetime"] - rho["reserved"], 0.0)
+        said = f"ρ = {number(left, side='below')} of {number(rho['lifetime'], side='below')}"
+    learners = ", ".join(sorted({a["learner"] for a in content["agreements"]})) or "nobody yet"
+    digests = ", ".join(digest[:16] + "…" for digest in tables) or "–"
+    spent = f"ε = {number(content['epsilon_spent'], side='above')}"
+    return [content["owner"], spent, said, learners, f"{_rows(content)}, unbroken", digests]
+
+
 def chain_line(content: dict[str, Any]) -> str:
     """How many rows the books have, and where their chain, which was checked, ends."""
-    return f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…"
+    return f"{_rows(content)}, chain unbroken, head {content['head'][:16]}…"
 
 
 def lifetime_line(content: dict[str, Any]) -> str:
@@ -55,3 +73,7 @@ def lifetime_line(content: dict[str, Any]) -> str:
     if lifetime["delta"] > 0:
         said += f"; δ = {number(lifetime['delta'])}: {number(reserved['delta'], side='above')} reserved"
     return said
+
+
+def _rows(content: dict[str, Any]) -> str:
+    return "1 row" if content["rows"] == 1 else f"{content['rows']:,} rows"

@@ -14,8 +14,17 @@ if TYPE_CHECKING:
 
 CAVEAT = (
     "Assumes that the owners' data follow one law and that they state their values truthfully. Test cost: the mean "
-    "loss of a prediction on new rows; of numbers, its squared error."
+    "loss of a prediction on new rows; of numbers, its squared error. The joint model as it is counts here, or an "
+    "owner's own where that is better; in parley forecast a gain is that of a personal model, among owners that "
+    "differ: another figure."
 )
+
+STATED = (
+    "Value: what one unit of test cost is worth to an owner, in money. Privacy cost: what each unit of its ε costs it, "
+    "in the same money. Only they know."
+)
+UNSTATED = "Not every owner has stated its value and its privacy cost yet."
+BREAK_EVEN = "If all join, at the terms' own budgets"
 
 
 def headline(result: Negotiation) -> str:

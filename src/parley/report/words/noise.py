@@ -47,7 +47,7 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
             "serves better here."
         )
     before, after = (_gaining(kind) for kind in (own, one))
-    hosts = "" if hosted else '; name three hosts (or two) and set privacy.noise = "shared"'
+    hosts = "" if hosted else '; for that name three hosts (or two) and set privacy.noise = "shared"'
     if not after:
         return (
             f"Nobody is expected to gain by joining, with either kind of noise; with one for all ψ is "
@@ -55,10 +55,7 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
         )
     if after > before:
         few, all_of = f"{before} of {len(own['gains'])}" if before else "nobody", f"{after} of {len(one['gains'])}"
-        return (
-            f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all: join with "
-            f"that{hosts}."
-        )
+        return f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all{hosts}."
     gaining = f"{after} of {len(one['gains'])} {'is' if after == 1 else 'are'} expected to gain either way"
     return f"One noise for all makes ψ {number(times, 3)} times smaller; {gaining}{hosts}."
 

@@ -12,6 +12,7 @@ from parley.privacy.accounting import mechanism_norm
 from parley.protocol.schedule import make_schedule
 
 Rows = list[list[str]]  # the first one is the head
+MANY_CLIPPED = 0.2  # of an owner's records
 
 
 def owner_rows(result: Result) -> Rows:
@@ -25,6 +26,18 @@ def owner_rows(result: Result) -> Rows:
             [o.name, f"{o.records:,}", promised, spent, f"{o.answers:,}{late}{score}", percent(o.clipped_share)]
         )
     return rows
+
+
+def clip_line(result: Result) -> str | None:
+    """What it means that a clip cuts many records, and what to do about it; None where few are cut, or nobody knows."""
+    most = max((each.clipped_share or 0.0 for each in result.owners), default=0.0)
+    if not most > MANY_CLIPPED:
+        return None
+    return (
+        f"Clipped, of an owner up to {percent(most)}: at the final model these records' gradients are scaled down to "
+        "privacy.clip, so they count for less than they say and the model is drawn away from them. A larger "
+        "privacy.clip scales down fewer, under more noise: parley plan weighs the two."
+    )
 
 
 def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unheard: Collection[str]) -> Rows:

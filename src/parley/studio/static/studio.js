@@ -162,8 +162,6 @@ async function bring(place, files) {
   }
   const chosen = [...document.querySelectorAll("#tables input:checked")].map((box) => box.value).concat(names);
   await htmx.ajax("GET", `/files/tables?${new URLSearchParams(chosen.map((name) => ["table", name]))}`, "#tables");
-  const sample = document.getElementById("public");
-  for (const name of names) if (![...sample.options].some(({ value }) => value === name)) sample.add(new Option(name));
   document.getElementById("tables").dispatchEvent(new Event("change"));
 }
 

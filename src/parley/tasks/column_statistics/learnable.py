@@ -22,6 +22,7 @@ from parley.tasks.column_statistics.ready import make_ready
 from parley.tasks.column_statistics.release import ReleasedColumn, StatisticsReader
 from parley.terms import Terms
 
+UNASKED = "Nobody was asked"  # behind why, in every refusal by what is public
 SEEN = 0.1  # of all rows: a bin that needs more of them tells next to nothing
 CLASSES = 0.5  # of an owner's rows: one class of two can have so many, and both must be above the threshold for names
 
@@ -72,11 +73,12 @@ def _require_sight(terms: Terms, reader: StatisticsReader, most: float) -> None:
     rows = sum(part.records for part in terms.owners)
     none = "none of which could be read" if least >= 1 else "little of which could be read"
     hosts = "" if terms.noise.summed else ", let hosts draw one noise for all"
+    enough = number(1.1 * least / most * float(terms.scale_epsilon), 2)
     raise SettingError(
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} "
         f"columns of {rows:,} rows, {none}: a bin would need {least * rows:,.0f} of them. "
-        "Nobody was asked: declare model.bounds or model.categories of some columns, leave some out of "
-        f"model.features{hosts}, or set {number(1.1 * least / most * float(terms.scale_epsilon), 2)} or more aside"
+        f"{UNASKED}: declare model.bounds or model.categories of all of them, and no scales are needed; or list "
+        f"names in model.categories, leave some out of model.features{hosts}, or set {enough} or more aside"
         f"{'' if least >= 1 else ' (--anyway asks all the same)'}"
     )
 
@@ -94,7 +96,7 @@ def _require_class_names(terms: Terms, setup: Setup, reader: StatisticsReader) -
         if not reader.named
         else f"a name leaves an owner only if more than {least:.0%} of its rows hold it"
     )
-    raise SettingError(f"model.categories.{target}: expected the classes of the target: {why}. Nobody was asked")
+    raise SettingError(f"model.categories.{target}: expected the classes of the target: {why}. {UNASKED}")
 
 
 def _frequent(cells: Sequence[CellColumn], most: int | None) -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def train_ratings(terms: Terms, options: RunOptions) -> None:
     """Learn items with owners on this machine, and print what came out."""
-    from parley.learning.owners import require_ledgers
+    from parley.learning.owners import require_ledgers, spent_so_far
     from parley.learning.train import train
     from parley.tasks.ratings.worth import items_worth, require_items_worth
 
@@ -27,7 +27,7 @@ def train_ratings(terms: Terms, options: RunOptions) -> None:
         raise SettingError("--replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
     if options.ledgers is not None:
         require_ledgers(terms, options.ledgers, options.lifetime, options.lifetime_delta)
-    if options.ledgers is not None and not options.anyway:
+    if options.ledgers is not None and not options.anyway and not spent_so_far(terms, options.ledgers):
         require_items_worth(terms)
     expected = items_worth(terms) if options.ledgers is None else None
     if expected is not None and (sentence := expected.sentence()) is not None:

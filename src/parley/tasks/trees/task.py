@@ -30,7 +30,8 @@ class Trees(Task):
     predicts = True
     instead = (
         "model.kind: boosted trees cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
-        "parley train, parley learner, parley score and parley predict take them"
+        "instead simulate them (parley train without --ledgers, on made-up or public tables), or forecast a linear "
+        "kind with a public sample and model.columns = 'bins', whose columns add up likewise"
     )
     questions: ClassVar = {"leaf-sums": LeafSumsQuestion}
     commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.trees.commands:score_trees"}

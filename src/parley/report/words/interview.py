@@ -1,0 +1,39 @@
+"""What `parley init` asks where nobody has said it: the same sentences in the terminal and on the studio's page."""
+
+from parley.terms.catalogue import kinds_from_files
+
+EPSILON = "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)"
+DELTA = "delta: how likely the promise may fail; 0 forbids Gaussian noise"
+PERSON = "May a person have several rows? The column that tells people apart (nothing: no)"
+PERSON_ROWS = "How many rows of a person count?"
+HOSTS = (
+    "Hosts draw one noise for all, which none of them knows, so that there is less of it. Three names, A,B,C (nothing: "
+    "each owner draws its own)"
+)
+MISSING = (
+    "May any cell be missing? If so, each feature has a second column that says where, which takes noise; if not, a "
+    "table with a missing cell is refused"
+)
+SPREAD = "LOW,HIGH or its names A,B,C (nothing: ask with noise)"  # of a column
+TWO_NAMES = "The two names in {target}, the one that counts as 1 last, such as no,yes"
+EVENT = "The column that says whether it happened (1) or not (0)"
+PERIODS = "The ends of the periods, such as 30,90,365"
+EXPOSURE = "The column that says in what counts were counted, such as years (nothing: all alike)"
+_KINDS = {
+    "linear-regression": "a number, by a weighted sum of columns",
+    "logistic-regression": "one of two classes, by how likely it is",
+    "softmax-regression": "one of several classes, by how likely each is",
+    "poisson-regression": "a count, such as visits in a year",
+    "survival": "a time until something happens",
+    "boosted-regression": "a number, by trees",
+    "boosted-classification": "one of two classes, by trees",
+    "linear-svm": "one of two classes, by a line between them",
+    "one-vs-all": "one of several classes, each against the others",
+    "least-squares-classes": "one of several classes, by least squares",
+}
+
+
+def kinds_in_words() -> dict[str, str]:
+    """Every kind of model that `parley init` writes terms for, with what its target is; the usual ones first."""
+    offered = kinds_from_files()
+    return {kind: words for kind, words in _KINDS.items() if kind in offered}

@@ -1,0 +1,208 @@
+"""What `parley init` asks, as a form about chosen tables: the columns that they share, and the answers as options.
+
+Formal guarantee: of private tables the names and declared types of columns are read, and no cell; kinds are read from
+rows of the public sample alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parley.errors import DataError, SettingError
+from parley.report.words import interview as words
+from parley.studio.form import decimal, whole
+from parley.studio.pages import TABLES, Studio
+from parley.terms.catalogue import MODELS
+
+Given = Sequence[tuple[str, str]]  # a form's fields
+MOST_COLUMNS = 200  # that are shown
+RANGED, NAMED = ("", "number", "count"), ("", "two classes", "classes")  # targets with a range, and with names
+UNDECLARED = "type not declared"
+KINDS = {"number": "numbers", "names": "names"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What somebody says of one column, as it was typed."""
+
+    feature: bool
+    low: str = ""
+    high: str = ""
+    names: str = ""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The columns that all chosen tables have, with their declared kinds, and what is wrong with tables."""
+
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    wrong: tuple[str, ...] = ()
+
+
+def is_number(name: str) -> bool:
+    """Whether what should be a column's name is a number: then the line of names is a record."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
+def tables_of(given: Given) -> list[str]:
+    """The owners' tables that a form names."""
+    return [value for key, value in given if key == "table"]
+
+
+def public_of(given: Given) -> str:
+    """The public sample that a form names; none of the owners' tables."""
+    public = dict(given).get("public", "")
+    return "" if public in tables_of(given) else public
+
+
+def answers_of(given: Given) -> dict[str, Answer]:
+    """What a form says of each column that it shows."""
+    form, found = dict(given), {}
+    for key, column in given:
+        kind, _, place = key.partition(".")
+        if kind == "column":
+            said = [form.get(f"{each}.{place}", "").strip() for each in ("low", "high", "names")]
+            found[column] = Answer(form.get(f"feature.{place}") == "on", *said)
+    return found
+
+
+def shared_columns(studio: Studio, given: Given) -> Shared:
+    """The columns of all chosen tables, and of the public sample if there is one."""
+    from parley.data.headers import column_kinds  # with libraries that take their time
+    from parley.data.sources import find_source
+    from parley.data.table import is_text
+
+    found: list[dict[str, str]] = []
+    wrong: list[str] = []
+    public = public_of(given)
+    for name in tables_of(given):
+        path = studio.inside(name, "tables")
+        try:
+            example = find_source(path).example
+        except DataError as error:
+            wrong.append(_without_place(error, path, name))
+            continue
+        declared = not name.lower().endswith(".csv")
+        typed = {str(each): KINDS["names" if is_text(example[each]) else "number"] for each in example.columns}
+        found.append({each: kind if declared else UNDECLARED for each, kind in typed.items()})
+    columns = [each for each in found[0] if all(each in other for other in found)] if found else []
+    kinds = {each: found[0][each] for each in columns if not is_number(each)}
+    if public and kinds:
+        path = studio.inside(public, "public sample")
+        try:
+            kept = [each for each in kinds if each in find_source(path).example.columns.astype(str)]
+            kinds = {each: KINDS[kind] for each, kind in column_kinds(path, kept, "public sample").items()}
+        except DataError as error:
+            wrong.append(_without_place(error, path, public))
+    if tables_of(given) and not wrong and not kinds:
+        wrong.append("These tables share no column.")
+    return Shared(kinds, tuple(wrong))
+
+
+def _without_place(error: DataError, path: Path, name: str) -> str:
+    """What is wrong with a table, by the name that pages have for it."""
+    return f"{name}: {str(error).removeprefix(str(path)).lstrip(': ')}"
+
+
+def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]:
+    """The columns that `parley init` would learn from if nobody says which."""
+    from parley.decisions.forecasting.known_columns import says_who
+
+    taken = {form.get(key, "") for key in ("target", "person", "exposure", "event")}
+    return [column for column in columns if column not in taken and not says_who(column)]
+
+
+def asked(studio: Studio, given: Given) -> dict[str, Any]:
+    """What the form asks about the tables chosen so far, with what was answered already."""
+    form, tables, public = dict(given), tables_of(given), public_of(given)
+    shared = shared_columns(studio, given) if tables else Shared()
+    columns, said = list(shared.kinds), answers_of(given)
+    predicts = MODELS[form["kind"]].predicts if form.get("kind", "") in MODELS else ""
+    usual = usual_features(columns, {}) if columns else []
+    rows = []
+    for place, column in enumerate(columns[:MOST_COLUMNS]):
+        answer = said.get(column, Answer(column in usual))
+        role = next((key for key in ("target", "person", "event", "exposure") if form.get(key) == column), "")
+        ranged = predicts in RANGED if role == "target" else role in ("", "exposure")
+        named = predicts in NAMED if role == "target" else role == ""
+        shown = {"place": place, "name": column, "kind": shared.kinds[column], "role": role}
+        rows.append(shown | {"answer": answer, "ranged": ranged, "named": named})
+    others = [each for each in studio.files(*TABLES) if each not in tables]
+    return {
+        "form": {**form, "public": public},
+        "tables": tables,
+        "samples": others,
+        "columns": columns,
+        "rows": rows,
+        "wrong": shared.wrong,
+        "hidden": len(columns) - len(rows),
+        "predicts": predicts,
+        "kinds": words.kinds_in_words(),
+        "words": words,
+    }
+
+
+def init_options(studio: Studio, given: Given) -> list[str]:
+    """The answers as options of `parley init`."""
+    form, public = dict(given), public_of(given)
+    kind, person = form.get("kind", ""), form.get("person", "")
+    if kind and kind not in words.kinds_in_words():
+        raise SettingError(f"what it is: expected one of {', '.join(words.kinds_in_words())}")
+    if not kind and not public:
+        raise SettingError("what it is: without a public sample nobody looks; choose a kind")
+    predicts = MODELS[kind].predicts if kind else ""
+    options = ["--public", str(studio.inside(public, "public sample"))] if public else []
+    options += ["--kind", kind] if kind else []
+    options += ["--person", person] if person else []
+    rows = form.get("records_per_person", "").strip()
+    options += ["--records-per-person", str(whole(rows, "rows of a person"))] if person and rows else []
+    more = {"count": ("exposure",), "survival": ("event", "periods")}.get(predicts, ())
+    for key in ("hosts", "missing", *more):
+        value = form.get(key, "").strip()
+        options += [f"--{key}", value] if value else []
+    return [*options, *_column_options(studio, given, predicts)]
+
+
+def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
+    """What was said of columns: which are learned from, ranges and names."""
+    form, said = dict(given), answers_of(given)
+    if not said:
+        return []
+    taken, target = {form.get(key, "") for key in ("target", "person", "event", "exposure")}, form.get("target", "")
+    features = [column for column, answer in said.items() if answer.feature and column not in taken]
+    if not features:
+        raise SettingError("columns: expected at least one to learn from")
+    options: list[str] = []
+    if {*features} != {*usual_features(list(shared_columns(studio, given).kinds), form)}:
+        if any("," in column for column in features):
+            raise SettingError("columns: a name with a comma cannot be chosen among others; rename the column")
+        options += ["--features", ",".join(features)]
+    for column in (*features, *(each for each in (target, form.get("exposure", "")) if each in said)):
+        options += _spread(column, said[column], predicts if column == target else "")
+    names = [each.strip() for each in said[target].names.split(",") if each.strip()] if target in said else []
+    if predicts == "two classes" and not names and not public_of(given):
+        asked_for = words.TWO_NAMES.format(target=target)
+        raise SettingError(f"{target}: missing: {asked_for[0].lower()}{asked_for[1:]}")
+    return options + (["--positive", names[-1]] if names and predicts == "two classes" else [])
+
+
+def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
+    """A column's range, or its names, as an option; none where neither was said."""
+    ranged, named = bool(answer.low or answer.high), bool(answer.names)
+    ranged, named = ranged and predicts in RANGED, named and predicts in NAMED
+    if (ranged or named) and "=" in column:
+        raise SettingError(f"{column}: a column with '=' in its name takes no range and no names; rename it")
+    if ranged and named:
+        raise SettingError(f"{column}: expected a range or names, not both")
+    if named:
+        return ["--categories", f"{column}={answer.names}"]
+    if not ranged:
+        return []
+    if not decimal(answer.low, f"{column}, low") < decimal(answer.high, f"{column}, high"):
+        raise SettingError(f"{column}: expected a low end below its high end")
+    return ["--bounds", f"{column}={answer.low},{answer.high}"]

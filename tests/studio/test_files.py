@@ -1,0 +1,181 @@
+"""The From files tab: what `parley init` asks is asked there in its sentences, and the answers are the command that one
+would type."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra parley-dp[studio] is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+import numpy as np
+import pandas as pd
+from studio_client import PROOF, enter, stranger_at, studio_at
+
+from parley.errors import SettingError
+from parley.report.words import interview as words
+from parley.studio.file_pages import init_command
+from parley.studio.interview_form import MOST_COLUMNS
+from parley.terms.catalogue import kinds_from_files
+
+SECRETS = ("93417", "blacksmith")  # cells of private tables
+
+
+def people(rows, seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"person_id": range(rows), "age": rng.integers(18, 90, rows), "job": "clerk", "pay": 3.5})
+    return frame.assign(ill=rng.choice(["no", "yes"], rows))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("files")
+    north, south = people(40, 1), people(30, 2)
+    north.loc[3, "pay"], south.loc[2, "job"] = 93417, "blacksmith"
+    north.to_csv(place / "north.csv", index=False)
+    south.to_csv(place / "south.csv", index=False)
+    south.to_parquet(place / "typed.parquet", index=False)
+    people(50, 3).to_csv(place / "public.csv", index=False)
+    return place
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    return enter(stranger_at(studio_at(folder)))
+
+
+TABLES = [("table", "north.csv"), ("table", "south.csv")]
+FORM = [*TABLES, ("target", "pay"), ("kind", "linear-regression"), ("epsilon", "1"), ("write", "made")]
+
+
+def said(*answers, features=("age", "job", "ill")):
+    """A form's fields: of each column (name, low, high, names)."""
+    given = {name: more for name, *more in answers}
+    fields = []
+    for place, column in enumerate(("person_id", "age", "job", "pay", "ill")):
+        low, high, names = given.get(column, ("", "", ""))
+        fields += [(f"column.{place}", column), (f"low.{place}", low), (f"high.{place}", high)]
+        fields += [(f"names.{place}", names), *([(f"feature.{place}", "on")] if column in features else [])]
+    return fields
+
+
+def asked(client, *fields):
+    form = {}
+    for key, value in fields:
+        form.setdefault(key, []).append(value)
+    answer = client.post("/files/columns", data=form, headers=PROOF)
+    assert answer.status_code == 200
+    return answer.text
+
+
+def options(folder, *fields):
+    command = init_command(studio_at(folder), list(fields))
+    return command[command.index("--epsilon") + 2 : -1]
+
+
+def test_the_page_asks_what_the_terminal_asks_in_the_same_sentences(client, folder):
+    page = client.get("/files").text + asked(client, *TABLES, ("target", "pay"), ("person", "person_id"))
+    for sentence in (words.EPSILON, words.DELTA, words.PERSON, words.PERSON_ROWS, words.HOSTS, words.MISSING):
+        assert sentence in page
+    assert words.SPREAD in page
+    assert {*words.kinds_in_words()} == {*kinds_from_files()}
+    for kind, sentence in words.kinds_in_words().items():
+        assert f'<option value="{kind}">{sentence} ({kind})</option>' in page
+    assert words.EVENT in asked(client, *TABLES, ("kind", "survival"))
+    assert words.EXPOSURE in asked(client, *TABLES, ("kind", "poisson-regression"))
+    two = asked(client, *TABLES, ("target", "ill"), ("kind", "logistic-regression"))
+    assert words.TWO_NAMES.format(target="ill") in two
+
+
+def test_columns_are_asked_for_without_a_look_at_private_cells(client, folder):
+    page = asked(client, *TABLES, ("target", "pay"))
+    assert re.findall('name="column.[0-9]+" value="([^"]+)"', page) == ["person_id", "age", "job", "pay", "ill"]
+    ticked = re.findall(r'name="feature.([0-9])" checked', page)
+    assert ticked == ["1", "2", "4"]  # neither who somebody is, nor what is predicted
+    assert page.count("type not declared") == 5
+    assert not [secret for secret in (*SECRETS, "clerk", "18", "89") if secret in page]
+    typed = asked(client, ("table", "typed.parquet"))
+    kinds = re.findall(r'</strong> <span class="quiet small">(\w+)<', typed)
+    assert kinds == ["numbers", "numbers", "names", "numbers", "names"]
+
+
+def test_a_public_sample_is_none_of_the_owners_tables_and_only_it_leaves_the_kind_open(client, folder):
+    page = asked(client, *TABLES, ("public", "north.csv"))
+    sample = page[page.index('<select id="public"') : page.index("</select>")]
+    assert re.findall("<option[^>]*>([^<]+)", sample) == ["none", "public.csv", "typed.parquet"]
+    assert "as the public sample has it" not in page
+    with pytest.raises(SettingError, match="choose a kind"):
+        options(folder, *(each for each in FORM if each[0] != "kind"))
+    page = asked(client, *TABLES, ("public", "public.csv"))
+    assert "as the public sample has it" in page
+    assert "The public sample says it" in page
+    assert "type not declared" not in page
+    form = [(key, "" if key == "kind" else value) for key, value in FORM]
+    given = options(folder, *form, ("public", "public.csv"))
+    assert given == ["--public", str(folder / "public.csv")]
+
+
+def test_answers_are_the_options_that_one_would_type(folder):
+    assert options(folder, *FORM, *said()) == ["--kind", "linear-regression"]  # what init would choose by itself
+    known = (("age", "18", "100", ""), ("job", "", "", "clerk,nurse"), ("pay", "0", "1e5", ""), ("ill", "", "", "x"))
+    answers = said(*known, features=("age", "job"))
+    more = [("person", "person_id"), ("records_per_person", "2"), ("hosts", "a,b,c"), ("missing", "refuse")]
+    assert options(folder, *FORM, *answers, *more) == [
+        *("--kind", "linear-regression", "--person", "person_id", "--records-per-person", "2"),
+        *("--hosts", "a,b,c", "--missing", "refuse", "--features", "age,job"),
+        *("--bounds", "age=18,100", "--categories", "job=clerk,nurse", "--bounds", "pay=0,1e5"),
+    ]
+    form = [*TABLES, ("target", "ill"), ("kind", "logistic-regression"), ("epsilon", "1"), ("write", "made")]
+    told = options(folder, *form, *said(("ill", "", "", "no, yes"), features=("age", "job", "pay")))
+    assert told == ["--kind", "logistic-regression", "--categories", "ill=no, yes", "--positive", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (said(("age", "18", "", "")), "age, high: expected a number"),
+        (said(("age", "100", "18", "")), "expected a low end below"),
+        (said(("age", "1", "2", "a,b")), "a range or names, not both"),
+        (
+            [*said(features=("age",)), ("target", "ill"), ("kind", "logistic-regression")],
+            "ill: missing: the two names in ill",
+        ),
+        (said(features=()), "at least one to learn from"),
+        ([("kind", "anything")], "what it is: expected one of"),
+        ([("public", "north.csv")], "one of the owners'"),
+        ([("write", "../made")], "expected a file in the studio's folder"),
+        ([("target", "")], "target: missing"),
+    ],
+)
+def test_a_wrong_answer_is_one_sentence_and_starts_nothing(client, folder, answer, sentence):
+    with pytest.raises(SettingError, match=sentence):
+        options(folder, *FORM, *answer)
+    form = {"table": ["north.csv"], **dict(FORM[2:])}
+    assert "at least two" in client.post("/files/make", data=form, headers=PROOF).text
+    assert not list(folder.glob(".jobs/*"))
+
+
+def test_what_was_said_can_be_changed_after_a_job(client, folder):
+    form = [*FORM, *said(("age", "18", "100", ""), features=("age",)), ("hosts", "<b>,south"), ("table", "gone.csv")]
+    kept = folder / ".jobs" / "20300101-000000-abc"
+    kept.mkdir(parents=True)
+    (kept / "command.json").write_text(json.dumps({"command": ["init"], "title": "Terms", "form": form}))
+    (kept / "exit.json").write_text('{"code": 2}')
+    address = re.search(r"/files/again/[^\"]+", client.get(f"/jobs/{kept.name}").text).group(0)
+    page = client.get(address).text
+    assert re.findall(r'value="([^"]+)" checked', page) == ["north.csv", "south.csv"]
+    assert 'value="18"' in page
+    assert 'value="&lt;b&gt;,south"' in page
+    assert re.findall(r'name="feature.([0-9])" checked', page) == ["1"]
+    assert '<option value="linear-regression" selected>' in page
+    shutil.rmtree(folder / ".jobs")
+
+
+def test_very_many_columns_are_shown_some_of_them(client, folder):
+    wide = pd.DataFrame([[1] * (MOST_COLUMNS + 7)], columns=[f"c{n}" for n in range(MOST_COLUMNS + 7)])
+    wide.to_csv(folder / "wide.csv", index=False)
+    page = asked(client, ("table", "wide.csv"))
+    assert page.count('name="column.') == MOST_COLUMNS
+    assert "7 more columns are not shown" in page
+    (folder / "wide.csv").unlink()
