@@ -55,7 +55,8 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ("2026-03-01", "found"),  # as is read where the shell would put a date
         ("--assume-spent agreements", "--assume-spent agreements --yes"),
     ],
-    "first_steps.md": [("--yes --write", "--yes --columns lines --write")],
+    # so few rows that nobody is expected to gain
+    "first_steps.md": [("--yes --write", "--yes --columns lines --write"), ("--report", "--anyway --report")],
     "forecast.md": [
         ("replicates=100, jobs=2", "replicates=2"),
         ("[1000, 10_000]", "[50, 100]"),
@@ -82,7 +83,7 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ("--replicates 20", "--replicates 2"),
     ],
     "trees.md": [("records = 30000", "records = 300"), ("[privacy]", "[learning]\nhorizon = 14\n[privacy]")],
-    "two_files.md": [("20_000", "2_000"), ("--replicates 20", "--replicates 2")],
+    "two_files.md": [("20_000", "2_000"), ("--replicates 20", "--replicates 2"), ("--save", "--anyway --save")],
     "stable_noise.md": [("--replicates 200", "--replicates 2")],
 }
 TERMS = """

@@ -15,7 +15,15 @@ SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 SMALL: dict[str, dict[str, object]] = {
     "clinics": {"PATIENTS": {"birch": 60, "oak": 90, "university": 900}, "RUNS": 2},
     "credit_unions": {"UNIONS": 8, "JUDGES": 2, "WANTED": 0.01},
-    "digits": {"OFFICES": 3, "DIGITS": 60, "PUBLIC": 60, "DIRECTIONS": 2, "JUDGES": 100, "EPSILONS": (1.0,), "RUNS": 1},
+    "digits": {
+        "OFFICES": 3,
+        "DIGITS": 60,
+        "PUBLIC": 60,
+        "DIRECTIONS": 2,
+        "JUDGES": 100,
+        "EPSILONS": (1.0, 4.0),
+        "RUNS": 1,
+    },
     "hospitals": {"RUNS": 2},
     "recommender": {"READERS": {"brook": 20, "meadow": 30, "county": 200}, "TITLES": 12, "ROUNDS": 2},
 }
