@@ -13,7 +13,9 @@ from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
+from parley.tasks.asking_options import Expect
 from parley.terms import Terms, load_terms
+from parley.terms.expected import require_expected
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting import Worth
@@ -82,6 +84,7 @@ def train_command(
             help=f"With --ledgers: {ANYWAY}",
         ),
     ] = False,
+    expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Train one joint model by the terms, on this machine.
@@ -102,6 +105,7 @@ def train_command(
     from parley.report.words.released import release_lines
 
     terms = load_terms(terms_file)
+    require_expected(terms, expect)
     paces = read_paces(terms, speeds)
     for file in (save, plot, shapes, report):
         require_folder(file)

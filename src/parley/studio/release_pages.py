@@ -17,6 +17,7 @@ from parley.numerals import number
 from parley.studio.form import decimal, field, fields
 from parley.studio.pages import TERMS, Studio, page, studio_of
 from parley.terms import Terms, load_terms
+from parley.terms.expected import require_expected
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL = ".json"
@@ -36,7 +37,7 @@ def review(request: Request) -> Response:
     shown = {"scales": scales, "rows": _scale_rows(terms) if scales else _model_rows(terms), "refused": refused}
     shown |= {"seen": _seen(terms) if scales and refused is None else None}
     shown |= {"model": f"{stem.name}-model{MODEL}", "ready": f"{stem}-ready{TERMS}"}
-    return page(request, "release.html", asked=asked, where=where, **shown)
+    return page(request, "release.html", asked={**asked, "expect": terms.hash}, where=where, **shown)
 
 
 def _model_rows(terms: Terms) -> list[list[str]]:
@@ -77,7 +78,7 @@ def foreseen(request: Request) -> Response:
     from parley.report.words.released import gaining_words, unforeseen
 
     studio, asked = studio_of(request), dict(request.query_params)
-    terms, said, refused = load_terms(studio.inside(field(asked, "file"), "terms")), "", None
+    (_, terms), said, refused = _read(studio, asked), "", None
     if _where(asked) == HERE and spent_so_far(terms, _ledgers(studio, asked)):
         return page(request, "foreseen.html", said=BEGUN, refused=None)
     try:
@@ -106,18 +107,25 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     """What somebody would type behind `parley`, once they agreed to what it spends."""
     if form.get("agreed") != "on":
         raise SettingError("release: read what it spends, and say that you agree")
-    file = studio.inside(field(form, "file"), "terms")
-    terms = load_terms(file)
+    file, terms = _read(studio, form)
     require_allowed(studio, terms, form)
-    scales = _asks_scales(terms)
+    scales, expect = _asks_scales(terms), ["--expect", terms.hash]
     if _where(form) == ELSEWHERE:
         again = ["--resume"] if form.get("resume") == "on" else []
         begun = ["scales", str(file)] if scales else ["learner", "run", str(file)]
-        return [*begun, "--owners", str(_addresses(studio, form)), *again, *_written(studio, form, scales)]
+        return [*begun, *expect, "--owners", str(_addresses(studio, form)), *again, *_written(studio, form, scales)]
     made = [(f"--{key.replace('_', '-')}", _number(form, key)) for key in ("lifetime", "lifetime_delta")]
     given = [str(each) for pair in made if pair[1] is not None for each in pair]
-    begun = ["scales" if scales else "train", str(file), "--ledgers", str(_ledgers(studio, form))]
+    begun = ["scales" if scales else "train", str(file), *expect, "--ledgers", str(_ledgers(studio, form))]
     return [*begun, *given, *_written(studio, form, scales)]
+
+
+def _read(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:
+    """The file and the terms in it, which are those that the page showed."""
+    file = studio.inside(field(form, "file"), "terms")
+    terms = load_terms(file)
+    require_expected(terms, field(form, "expect"))
+    return file, terms
 
 
 def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]:

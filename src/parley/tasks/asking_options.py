@@ -48,6 +48,12 @@ Addresses = Annotated[
         metavar="ADDRESSES", help="Ask owners that are elsewhere, addresses.toml; they accepted the agreement."
     ),
 ]
+Expect = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HASH", help="Only if the terms' hash begins with these digits, 8 or more: those that were read."
+    ),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")]
 Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late in a round.")]
 Seed = Annotated[int | None, typer.Option(help="Of a simulation's noise.")]
