@@ -13,7 +13,7 @@ from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
-from parley.tasks.asking_options import Expect
+from parley.tasks.asking_options import Expect, say_books
 from parley.terms import Terms, load_terms
 from parley.terms.expected import require_expected
 
@@ -140,6 +140,7 @@ def train_command(
     if ledgers is not None:
         require_ledgers(terms, ledgers, lifetime, lifetime_delta)
         before = spent_so_far(terms, ledgers)
+        say_books(terms, ledgers, lifetime, lifetime_delta)
     with progress_bar("what is foreseen of it") as progress, joined(cluster) as begin:
         asks = before is not None and not before and not anyway  # a run that began goes on: its answers are stored
         expected = _worth(terms, asks, paces)

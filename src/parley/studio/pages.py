@@ -27,7 +27,7 @@ TABS = {
     "/audit": "Audit",
     "/jobs": "Jobs",
 }
-TABLES, TERMS = (".csv", ".parquet"), ".toml"
+TABLES, TERMS, LEDGER = (".csv", ".parquet"), ".toml", ".ledger"
 MOST_FILES = 500
 
 _templates = Environment(

@@ -6,6 +6,7 @@ that set a part of every epsilon aside for them, scales first.
 """
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 from starlette.requests import Request
@@ -15,7 +16,7 @@ from starlette.routing import Route
 from parley.errors import BelowBaselineError, ParleyError, SettingError
 from parley.numerals import number
 from parley.studio.form import decimal, field, fields
-from parley.studio.pages import TERMS, Studio, page, studio_of
+from parley.studio.pages import LEDGER, TERMS, Studio, page, studio_of
 from parley.terms import Terms, load_terms
 from parley.terms.expected import require_expected
 
@@ -36,25 +37,46 @@ def review(request: Request) -> Response:
     stem = Path(field(asked, "file")).with_suffix("")
     shown = {"scales": scales, "rows": _scale_rows(terms) if scales else _model_rows(terms), "refused": refused}
     shown |= {"seen": _seen(terms) if scales and refused is None else None}
+    shown |= {"books": _books(studio, terms, asked) if where == HERE and refused is None else []}
     shown |= {"model": f"{stem.name}-model{MODEL}", "ready": f"{stem}-ready{TERMS}"}
     return page(request, "release.html", asked={**asked, "expect": terms.hash}, where=where, **shown)
 
 
+def _books(studio: Studio, terms: Terms, asked: Mapping[str, str]) -> list[str]:
+    """Which ledgers a release makes, for ever, and which others of the folder its tables have."""
+    from parley.learning.other_books import other_books
+    from parley.learning.owners import missing_ledgers
+    from parley.report.words.ledgers import made_words, other_books_words
+
+    folder, lifetime = _ledgers(studio, asked), _number(asked, "lifetime")
+    missing, said = missing_ledgers(terms, folder), []
+    if missing and lifetime is not None:
+        said.append(made_words(missing, asked["ledgers"], lifetime, _number(asked, "lifetime_delta") or 0.0))
+    for each in other_books(terms, folder, (studio.folder / name for name in studio.files(LEDGER))):
+        name = studio.name_of(each.ledger) or each.ledger.name
+        said.append(other_books_words(each.owner, name, each.reserved, each.spent))
+    return said
+
+
 def _model_rows(terms: Terms) -> list[list[str]]:
-    spent = {part.name: number(float(terms.promised_epsilon(part.name)), side="above") for part in terms.owners}
-    return [
-        ["owner", "records", "ε that it spends"],
-        *([part.name, f"{part.records:,}", spent[part.name]] for part in terms.owners),
-    ]
+    rows = [["owner", "records", "ε that it spends", "δ that it spends"]]
+    return rows + [[part.name, f"{part.records:,}", *_spent(terms, part.name)] for part in terms.owners]
 
 
 def _scale_rows(terms: Terms) -> list[list[str]]:
-    spent = number(float(terms.scale_epsilon), side="above")
-    left = {part.name: float(terms.promised_epsilon(part.name) - terms.scale_epsilon) for part in terms.owners}
-    return [
-        ["owner", "records", "ε that it spends", "ε that is left to learn with"],
-        *([part.name, f"{part.records:,}", spent, number(left[part.name], side="below")] for part in terms.owners),
-    ]
+    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+
+    asked, rows = column_statistics_agreement(terms), [["owner", "records", "ε that it spends", "δ that it spends"]]
+    rows[0].append("ε that is left to learn with")
+    for part in terms.owners:
+        left = number(terms.promised_epsilon(part.name) - terms.scale_epsilon, side="below")
+        rows.append([part.name, f"{part.records:,}", *_spent(asked, part.name), left])
+    return rows
+
+
+def _spent(terms: Terms, name: str) -> list[str]:
+    """(ε, δ) that an owner's ledger is debited for these terms."""
+    return [number(each, side="above") for each in (terms.promised_epsilon(name), Fraction(str(terms.privacy.delta)))]
 
 
 def _seen(terms: Terms) -> str:

@@ -55,7 +55,7 @@ def column_statistics_command(
     Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
     from parley.learning.deployed import prepare_run
-    from parley.learning.owners import open_owners
+    from parley.learning.owners import open_owners, require_room
     from parley.tasks.column_statistics.learnable import require_learnable
     from parley.tasks.column_statistics.report import release_note
     from parley.tasks.column_statistics.run import (
@@ -83,6 +83,9 @@ def column_statistics_command(
         heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
         result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
     else:
+        if ledgers is not None:
+            require_room(terms, ledgers, lifetime, lifetime_delta, "scales")
+            asking.say_books(terms, ledgers, lifetime, lifetime_delta)
         parties = (
             open_owners(asked)
             if ledgers is None
