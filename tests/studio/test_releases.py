@@ -162,11 +162,15 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
     (folder / "terms.toml").write_text(normal)
     page = client.get("/train/release", params={**place, "lifetime": "3"}).text
     assert "<td>400</td><td>1</td><td>1e-07</td>" in page
+    assert "promises next to nothing" not in page
     made = "Ledgers will be made in books: north.ledger, south.ledger; with a lifetime budget of ε = 3, δ = 1e-06 each"
     assert made in page
     assert "need a lifetime" in client.get("/train/release", params={**place, "lifetime": "0.25"}).text
     assert (folder / "books" / "north.ledger").read_bytes() == b""
     assert not (folder / "books" / "south.ledger").exists()
+    (folder / "terms.toml").write_text(normal.replace("1e-7", "0.999"))
+    loud = client.get("/train/release", params={**place, "lifetime": "3", "lifetime_delta": "0.999"}).text
+    assert "A delta of 0.999 promises next to nothing" in loud
 
 
 def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(client, folder):

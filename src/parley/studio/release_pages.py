@@ -27,6 +27,8 @@ BEGUN = "This release began before: its stored answers are free, and it goes on 
 
 def review(request: Request) -> Response:
     """What a release by these terms would spend, and whether the owners' side allows it."""
+    from parley.owner.warnings import budget_warning  # with libraries that take their time
+
     studio, asked = studio_of(request), dict(request.query_params)
     terms, where = load_terms(studio.inside(field(asked, "file"), "terms")), _where(asked)
     refused, scales = None, _asks_scales(terms)
@@ -37,7 +39,9 @@ def review(request: Request) -> Response:
     stem = Path(field(asked, "file")).with_suffix("")
     shown = {"scales": scales, "rows": _scale_rows(terms) if scales else _model_rows(terms), "refused": refused}
     shown |= {"seen": _seen(terms) if scales and refused is None else None}
-    shown |= {"books": _books(studio, terms, asked) if where == HERE and refused is None else []}
+    loud = budget_warning(terms, [part.name for part in terms.owners])
+    books = _books(studio, terms, asked) if where == HERE and refused is None else []
+    shown |= {"notes": [*([] if loud is None else [loud.sentence]), *books]}
     shown |= {"model": f"{stem.name}-model{MODEL}", "ready": f"{stem}-ready{TERMS}"}
     return page(request, "release.html", asked={**asked, "expect": terms.hash}, where=where, **shown)
 
