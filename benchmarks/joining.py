@@ -5,9 +5,9 @@ terms as `parley init` writes them with a public sample: planned, each owner's o
 out.
 
 Truth, for each data set, eps and owner: the mean over 20 trainings, each with fresh noise and a fresh split of
-everybody's rows, of what the personal model (the ridge of `parley refine`, in full) saves on the owner's own held-out
-rows against the model alone: a ridge, or boosted trees where the owner's training rows show them ahead. How many cases
-that turns, beside a ridge alone, stands below the tables. Cases within two standard errors of zero are left out.
+everybody's rows, of what the personal model, as `parley refine` makes it, saves on the owner's own held-out rows
+against the model alone, which the same procedure makes of no joint model. How many cases are others beside a ridge
+alone, without trees, stands below the tables. Cases within two standard errors of zero are left out.
 Advice: what `parley forecast --inside` says of the training rows of a split, on the first `--advised` splits. Each
 split is another table that the owner might have had, so what counts is the share of advice that is right, not a
 majority; "unknown" is counted apart. Balanced accuracy is the mean of that share over owners that gain and owners that
@@ -18,8 +18,8 @@ the same is counted a second time for owners to whom joining is worth it if it s
     python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised N] [--one-noise] [--jobs 2]
                                  [--json F] [--tabulate]
 
-Wanted: 85 % right, balanced accuracy .8, at most 25 % unknown, fewer than 5 % of owners hurt beside a ridge alone, by
-more than two standard errors. Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
+Wanted: 85 % right, balanced accuracy .8, at most 25 % unknown, fewer than 5 % of owners hurt, by more than two standard
+errors. Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
 """
 
 import argparse
@@ -40,10 +40,8 @@ from joblib import Parallel, delayed
 import parley
 from parley.decisions.forecasting.inside_view import Outlook, outlook
 from parley.decisions.forecasting.terms_from_files import RADIUS, Draft, planned
-from parley.learning.outcome.boosting import tree_losses
-from parley.learning.outcome.own_trees import own_trees, tree_rows
-from parley.learning.outcome.personal import centres, nothing
-from parley.learning.outcome.ridge import Ridge
+from parley.learning.outcome.correction import PersonalModel, said
+from parley.learning.outcome.personal import compared, own_model, plain_columns
 from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats
 
@@ -139,7 +137,7 @@ def main() -> None:
             said for case in (each.case(worth) for each in found) if case.truth == STAY for said in case.advice
         )
         turned = sum(each.case(worth).truth != each.by_ridge(worth).truth for each in found)
-        console.print(f"beside trees, and not a ridge alone, {turned} of {len(found)} cases are others")
+        console.print(f"beside a ridge alone, {turned} of {len(found)} cases would be others")
         console.print(
             f"told to those that lose: {', '.join(f'{said} {told[said]} times' for said in (STAY, JOIN, UNKNOWN))}"
         )
@@ -239,16 +237,16 @@ def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) 
         )
     agreement = owner.prepare(deals[0].terms)
     setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
-    ridge, none = Ridge(setup.objective, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
-    alone, *personal = ridge.averages([[none], *(centres(setup, model, none) for model in joint)])
-    linear, *others = ridge.plain.record_losses(held_out, np.array([alone.theta, *(each.theta for each in personal)]))
-    trees, best = own_trees(owner, agreement, alone), linear
-    if trees is not None:
-        rows, new = tree_rows(owner, agreement)
-        made = tree_losses(rows, new, trees.trees.leaves, (trees.trees.iterations,))[0]
-        best = linear - new.scored(setup.risk.scores(held_out.X, alone.theta)) + made
-    costs = [[best.mean(), other.mean(), linear.mean()] for other in others]
-    return np.array(costs) * setup.preparation.target_scale**2
+    columns, new_columns = plain_columns(owner, agreement)
+    alone, personal = compared(agreement, np.array(joint), columns)
+
+    def cost(model: PersonalModel) -> float:
+        return float(
+            setup.risk.record_losses(*said(setup.risk, held_out, model.theta, model.trees, new_columns)).mean()
+        )
+
+    ridge = cost(own_model(agreement))
+    return np.array([[cost(alone), cost(each), ridge] for each in personal]) * setup.preparation.target_scale**2
 
 
 def table(found: list[Outcome], worth: float) -> list[list[str]]:
@@ -268,10 +266,8 @@ def table(found: list[Outcome], worth: float) -> list[list[str]]:
 def line(group: str, epsilon: str, found: list[Outcome], worth: float) -> list[str]:
     made = Tally.of(each.case(worth) for each in found)
     left_out = made.cases - made.gainers - made.losers
-    # a personal model falls back on the ridge: beside it nobody should be hurt
-    worse = made.hurt if worth else Tally.of(each.by_ridge(worth) for each in found).hurt
     right, unknown, hurt = (
-        f"{value:.0%}" if np.isfinite(value) else "-" for value in (made.right, made.unknown, worse)
+        f"{value:.0%}" if np.isfinite(value) else "-" for value in (made.right, made.unknown, made.hurt)
     )
     balanced = f"{made.balanced:.2f}" if np.isfinite(made.balanced) else "-"
     counts = [str(count) for count in (made.cases, made.gainers, made.losers, left_out)]

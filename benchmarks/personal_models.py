@@ -4,7 +4,7 @@ Real tables, divided twice: by who holds them (states, occupations, carriers: ow
 random into parts of the same sizes (owners of one law). Terms: gradient steps from the public fit, one noise for all,
 delta = 1e-6, 30 % of everybody's rows held out. For every owner, on its held-out rows:
 
-- alone: a ridge of own rows, or boosted trees where own rows show them ahead;
+- alone: what `parley refine` makes of no joint model: a ridge of own rows and trees, as far as own rows bear them out;
 - joint: the joint model as it is;
 - pulled: the average of ridges towards it, nothing else (what `parley refine` was before corrections were shrunk);
 - linear, personal: `parley refine` without trees, and as it is.
@@ -34,10 +34,8 @@ from common.consortia import PUBLIC, Consortium, divided
 from common.figures import Key, Work, made, once, written
 
 import parley
-from parley.learning.outcome.boosting import tree_losses
-from parley.learning.outcome.correction import corrected, with_trees
-from parley.learning.outcome.own_trees import own_trees, plain_columns, tree_rows
-from parley.learning.outcome.personal import centres, nothing
+from parley.learning.outcome.correction import corrected, said
+from parley.learning.outcome.personal import centres, compared, nothing, plain_columns
 from parley.learning.outcome.ridge import Ridge
 from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats
@@ -155,18 +153,17 @@ def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> 
     agreement = owner.prepare(terms)
     setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
     ridge, none = Ridge(setup.risk, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
-    own, pulled = ridge.averages([[none], centres(setup, joint, none)])
+    pulled = ridge.average(centres(setup, joint, none))
     columns, new_columns = plain_columns(owner, agreement)
-    personal, linear = (corrected(ridge, pulled, joint, looked_at) for looked_at in (columns, None))
-    thetas = {"alone": own.theta, "joint": joint, "pulled": pulled.theta, "linear": linear.theta}
-    losses = {name: ridge.plain.record_losses(held_out, theta) for name, theta in thetas.items()}
-    losses["personal"] = losses["linear"]
-    if personal.trees is not None:
-        made = with_trees(held_out, new_columns, personal.theta, personal.trees)
-        losses["personal"] = ridge.plain.record_losses(*made)
-    if (trees := own_trees(owner, agreement, own)) is not None:
-        rows, new = tree_rows(owner, agreement)
-        losses["alone"] = tree_losses(rows, new, trees.trees.leaves, (trees.trees.iterations,))[0]
+    (linear,) = corrected(ridge, [pulled], joint[None], None)
+    alone, (personal,) = compared(agreement, joint[None], columns)
+    losses = {
+        name: ridge.plain.record_losses(held_out, theta)
+        for name, theta in (("joint", joint), ("pulled", pulled.theta), ("linear", linear.theta))
+    }
+    for name, model in (("alone", alone), ("personal", personal)):
+        raw = said(setup.risk, held_out, model.theta, model.trees, new_columns)
+        losses[name] = ridge.plain.record_losses(*raw)
     return losses, personal.chosen
 
 

@@ -4,7 +4,7 @@
 
 Each owner's table is the loans of one state (US Small Business Administration, PARLEY_DATA; without, synthetic loans),
 raw columns from CSV files. Beside the owner's own verdicts: what reading and preparing the tables takes, and the time
-of the same verdicts if the models alone and the personal ones were made one after the other.
+of the same models, alone and personal, if they were made one after the other.
 """
 
 import argparse
@@ -12,12 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from common.books import DATA
 
 import parley
 from parley.data import synthetic_lending
-from parley.learning.outcome.personal import own_model, personal_model
+from parley.learning.outcome.personal import personal_model, plain_columns
 from parley.learning.outcome.verdict import score
 
 OWNERS, PUBLIC = 9, 2000
@@ -89,8 +90,9 @@ def main() -> None:
         print(f"{len(parts)} owners, {sum(map(len, parts)):,} rows, {len(model.theta_)} parameters, {given.kind}")
         print(f"reading and preparing               {read:8.2f} s")
         began = time.process_time()
-        for agreement in agreements:
-            own_model(agreement), personal_model(agreement, model.theta_)
+        for owner, agreement in zip(fresh, agreements, strict=True):
+            for start in (np.zeros_like(model.theta_), model.theta_):
+                personal_model(agreement, start, plain_columns(owner, agreement)[0])
         apart = time.process_time() - began
         print(f"models alone, then personal ones    {apart:8.2f} s")
         began = time.process_time()

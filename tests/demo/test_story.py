@@ -5,7 +5,7 @@ from quick import quick_studies
 import parley
 from parley.demo.folder import ONE, PRIVACY, VALUE, write_unions
 from parley.demo.story import foresee, learn
-from parley.learning.outcome import alone, refine, score
+from parley.learning.outcome import refine, score
 from parley.learning.outcome.model import make_model
 from parley.learning.owners import open_owners
 from parley.learning.start import public_fit
@@ -35,10 +35,8 @@ def test_what_the_story_says_of_held_out_rows_is_what_score_says(told):
     terms = chapter.expected.terms
     model = parley.train(terms, open_owners(terms), seed=SEED).model
     np.testing.assert_array_equal(model.theta_, chapter.model.theta_)
-    found = [(said, score(terms, owner, model)) for owner, said in zip(open_owners(terms), chapter.owners, strict=True)]
-    by_ridge = [(said, verdict) for said, verdict in found if verdict.alone_model == "linear"]
-    assert len(by_ridge) >= len(found) - 1  # the story compares with a ridge, and says so; score with trees, too
-    for said, verdict in by_ridge:
+    for owner, said in zip(open_owners(terms), chapter.owners, strict=True):
+        verdict = score(terms, owner, model)
         assert said.held_out.mean == pytest.approx(verdict.personal_gain.mean, rel=1e-9)
         assert said.held_out.low == pytest.approx(verdict.personal_gain.low, rel=1e-9)
 
@@ -48,17 +46,16 @@ def test_the_truth_is_told_by_loans_of_the_owner_s_own_law_that_nobody_has_seen(
     terms = chapter.expected.terms
     for union, owner, said in zip(unions, open_owners(terms), chapter.owners, strict=True):
         loans = union.future(4000, SEED)
-        own = make_model(chapter.model.preparation_, alone(terms, owner), terms.hash, released=False)
-        personal, _ = refine(chapter.model, terms, owner, trees=False)
+        setup = owner.prepare(terms).setup
+        nobody = make_model(setup.preparation, np.zeros(setup.parameters), terms.hash, released=False)
+        (own, _), (personal, _) = (refine(model, terms, owner) for model in (nobody, chapter.model))
         errors = [np.mean((model.predict(loans) - loans["int_rate"]) ** 2) for model in (own, personal)]
         assert said.alone == pytest.approx(errors[0], rel=1e-9)
         assert said.gain == pytest.approx(errors[0] - errors[1], rel=1e-6)
-        setup = owner.prepare(terms).setup
         fit = public_fit(setup.objective, setup.public, None, setup.objective.start(setup.preparation)).theta
-        beside, _ = refine(make_model(setup.preparation, fit, terms.hash, released=False), terms, owner, trees=False)
-        assert said.public == pytest.approx(
-            errors[0] - np.mean((beside.predict(loans) - loans["int_rate"]) ** 2), rel=1e-6
-        )
+        beside, _ = refine(make_model(setup.preparation, fit, terms.hash, released=False), terms, owner)
+        public = errors[0] - np.mean((beside.predict(loans) - loans["int_rate"]) ** 2)
+        assert said.public == pytest.approx(public, abs=0.005 * errors[0])  # trees turn a last digit into a few more
 
 
 def test_what_joining_must_save_is_the_privacy_cost_over_the_value(told):

@@ -1,13 +1,11 @@
 """What a notebook shows: the commands' own tables, sentences and figures, with names that are no markup."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import parley
 from parley.errors import SettingError
 from parley.report import figure, summary
-from parley.report.figures.gains_figure import owners_gains
 
 STAKES = {"value": 1000.0, "privacy_cost": {"kind": "linear", "weight": 1.0}}
 
@@ -91,17 +89,6 @@ def test_what_cannot_be_shown_is_refused(terms):
             show(pd.DataFrame())
     with pytest.raises(SettingError, match="expected what forecast"):
         figure(terms)
-
-
-@pytest.mark.parametrize("count", [1, 3, 40, 400])
-def test_gains_of_any_number_of_owners_have_room(count):
-    names = [f"owner {place} with a name that goes on and on" for place in range(count)]
-    gains = np.linspace(-0.1, 0.2, count)[:, None] + [[-0.05, 0.0, 0.05]]
-    drawn = owners_gains(names, gains, gains, "Better off together")
-    labels = drawn.axes[0].get_yticklabels()
-    assert 1 <= len(labels) <= 24
-    assert max(len(label.get_text()) for label in labels) <= 26
-    assert drawn.get_figheight() < 11
 
 
 def test_the_choice_of_an_option_is_checked():

@@ -12,7 +12,7 @@ SETTINGS = {
     "decisions.forecasting.search.SEARCH_REPLICATES": 4,
     "decisions.forecasting.search.CHECK_REPLICATES": 12,
     "learning.start.FOLDS": 3,
-    "learning.outcome.correction.ITERATIONS": (15, 45),
+    "learning.outcome.tree_study.ITERATIONS": (10, 30),
     "learning.outcome.boosting.LEAVES": (4,),
 }
 

@@ -123,7 +123,8 @@ def demo(
     console.print(joined.without_anybody(one), soft_wrap=True)
     console.print(joined.on_held_out(one), soft_wrap=True)
     console.print(
-        f"Errors: of an owner's personal model and of its ridge regression alone, on {FUTURE:,} loans of its own law "
+        f"Errors: of an owner's personal model and of its model alone, both as refine makes them, on {FUTURE:,} loans "
+        "of its own law "
         "that nobody has seen. Only a demo can look at those; held out, 90 %: what the owner's own held-out rows "
         "tell.",
         style="dim",

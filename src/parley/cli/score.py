@@ -30,9 +30,9 @@ def score_command(
 ) -> None:
     """Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.
 
-    Beside them stands the owner's personal model, which starts from the joint one; without trees, as the model alone
-    is. What `parley refine` saved is scored as MODEL, beside what
-    the same makes of own rows alone. Owners differ, so a forecast for all is not a verdict for each.
+    Beside them stands the owner's personal model, as `parley refine` makes it of the joint one; the model alone is what
+    the same procedure makes without it. What `parley refine` saved can be scored as MODEL, too. Owners differ, so a
+    forecast for all is not a verdict for each.
     What this prints is computed from private rows: keep it inside.
 
     Example:  parley score model.json terms.toml --owner bank-a

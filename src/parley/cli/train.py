@@ -13,7 +13,7 @@ from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
-from parley.tasks.asking_options import Expect, say_books
+from parley.tasks.asking_options import Expect, owners_here
 from parley.terms import Terms, load_terms
 from parley.terms.expected import require_expected
 
@@ -97,7 +97,7 @@ def train_command(
     from parley.data.cluster import joined
     from parley.data.fitting import dropped_rows
     from parley.decisions.forecasting.coding import coding_cost
-    from parley.learning.owners import accepting_owners, open_owners, require_ledgers, spent_so_far
+    from parley.learning.owners import require_ledgers, spent_so_far
     from parley.learning.run_options import RunOptions
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
@@ -140,13 +140,12 @@ def train_command(
     if ledgers is not None:
         require_ledgers(terms, ledgers, lifetime, lifetime_delta)
         before = spent_so_far(terms, ledgers)
-        say_books(terms, ledgers, lifetime, lifetime_delta)
     with progress_bar("what is foreseen of it") as progress, joined(cluster) as begin:
         asks = before is not None and not before and not anyway  # a run that began goes on: its answers are stored
         expected = _worth(terms, asks, paces)
         begin()
         progress.says("reading tables")
-        owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        owners = owners_here(terms, RunOptions(ledgers, lifetime, lifetime_delta))
         progress.says("training")
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
     if ledgers is None:  # an owner that releases sees them when it accepts

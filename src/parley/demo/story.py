@@ -10,7 +10,9 @@ from parley.decisions.forecasting import Forecast, forecast
 from parley.decisions.games.price import joining_price
 from parley.demo.unions import Union
 from parley.learning.algorithms.algorithm import Progress
-from parley.learning.outcome.personal import own_model, personal_model
+from parley.learning.outcome.correction import PersonalModel, said
+from parley.learning.outcome.model import make_model
+from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import Estimate
 from parley.learning.owners import open_owners
 from parley.learning.start import starting_point
@@ -44,17 +46,19 @@ def learn(
     for place, (union, owner) in enumerate(zip(unions, owners, strict=True)):
         progress(place, len(unions))
         agreement = owner.prepare(expected[0].terms)
-        starts = [*(model.theta_ for model in models), _public_fit(agreement.setup)]
-        thetas = np.array([own_model(agreement).theta, *(personal_model(agreement, start).theta for start in starts)])
-        held_out, to_come = _held_out(agreement, thetas), _to_come(agreement, thetas, union.future(future, seed))
-        for way, (chapter, said) in enumerate(zip(joined, expected, strict=True), start=1):
+        starts = np.array([*(model.theta_ for model in models), _public_fit(agreement.setup)])
+        columns, new_columns = plain_columns(owner, agreement)
+        alone, personal = compared(agreement, starts, columns)
+        held_out = _held_out(agreement, [alone, *personal], new_columns)
+        to_come = _to_come(agreement, [alone, *personal], union.future(future, seed))
+        for way, (chapter, told) in enumerate(zip(joined, expected, strict=True), start=1):
             chapter.append(
                 Joined(
                     name=union.name,
                     records=union.records,
-                    price=joining_price(said.terms, union.name) or 0.0,
-                    foreseen=said.owners[place].gain,
-                    foreseen_alone=said.owners[place].alone,
+                    price=joining_price(told.terms, union.name) or 0.0,
+                    foreseen=told.owners[place].gain,
+                    foreseen_alone=told.owners[place].alone,
                     held_out=Estimate.of(held_out[0] - held_out[way]),
                     alone=float(to_come[0]),
                     gain=float(to_come[0] - to_come[way]),
@@ -62,7 +66,7 @@ def learn(
                 )
             )
     parts = zip(expected, models, joined, strict=True)
-    return [Chapter(said, model, tuple(chapter)) for said, model, chapter in parts]
+    return [Chapter(told, model, tuple(chapter)) for told, model, chapter in parts]
 
 
 def _public_fit(setup: Setup) -> Floats:
@@ -70,14 +74,15 @@ def _public_fit(setup: Setup) -> Floats:
     return starting_point(setup.under(setup.terms.changed(learning={"start": "public"})))
 
 
-def _held_out(agreement: Agreement, thetas: Floats) -> Floats:
-    """Losses of models [K, P] on held-out rows [K, rows], in the target's own units."""
+def _held_out(agreement: Agreement, models: Sequence[PersonalModel], columns: Floats) -> Floats:
+    """Losses of these models on held-out rows [models, rows], in the target's own units."""
     setup, rows = agreement.setup, agreement.tables.held_out.in_memory()
-    return np.array([setup.risk.record_losses(rows, theta) for theta in thetas]) * setup.preparation.target_scale**2
+    made = [said(setup.risk, rows, each.theta, each.trees, columns) for each in models]
+    return np.array([setup.risk.record_losses(*each) for each in made]) * setup.preparation.target_scale**2
 
 
-def _to_come(agreement: Agreement, thetas: Floats, loans: pd.DataFrame) -> Floats:
-    """Mean squared errors of models [K, P] on these loans [K]."""
-    prepared = agreement.setup.preparation
-    rates = thetas @ prepared.matrix(loans, "loans").T * prepared.target_scale + prepared.target_centre
-    return np.asarray(np.mean((rates - loans["int_rate"].to_numpy()) ** 2, axis=1))
+def _to_come(agreement: Agreement, models: Sequence[PersonalModel], loans: pd.DataFrame) -> Floats:
+    """Mean squared errors of these models on these loans [models]."""
+    setup, rates = agreement.setup, loans["int_rate"].to_numpy()
+    ready = (make_model(setup.preparation, e.theta, setup.hash, released=False, trees=e.trees) for e in models)
+    return np.array([np.mean((each.predict(loans) - rates) ** 2) for each in ready])

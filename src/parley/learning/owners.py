@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
@@ -24,9 +24,15 @@ def open_owners(terms: Terms) -> list[Owner]:
     return [Owner(part.name, held_table(owner_table(part))) for part in terms.owners]
 
 
-def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+def accepting_owners(
+    terms: Terms,
+    folder: Path,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    first: Callable[[], None] = lambda: None,
+) -> list[Owner]:
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of
-    them."""
+    them. What is done `first` is done when all is known to be right, before a ledger is made or written to."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
@@ -34,6 +40,7 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
     agreements = [owner.prepare(terms) for owner in trial]
     require_as_good(agreements[0].setup)
     make_algorithm(agreements[0].setup)
+    first()
     folder.mkdir(parents=True, exist_ok=True)
     owners = []
     for part, table in zip(terms.owners, tables, strict=True):

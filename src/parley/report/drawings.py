@@ -16,8 +16,8 @@ from parley.learning.outcome.result import Result
 from parley.learning.outcome.verdict import Verdict
 from parley.protocol.task import task_of
 from parley.report.figures import curves, picture
-from parley.report.figures.gains_figure import owners_gains
 from parley.report.figures.negotiation_figure import negotiation_figure as deal_figure
+from parley.report.figures.owner_gains import OwnerGain, owner_gains
 from parley.report.summaries import summary
 from parley.report.words.joined import share
 from parley.report.words.negotiation import headline as deal_headline
@@ -112,7 +112,10 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
     ends = found if judged else forecast
     said = "; ".join(f"{name} {share(row[1])}" for name, row in zip(names[:SAID], ends, strict=False))
     more = f"; and {len(names) - SAID} more" if len(names) > SAID else ""
-    drawn = owners_gains(names, forecast if foreseen else None, found if judged else None, title)
+    behind = forecast if foreseen and judged else [None] * len(names)
+    gains = [OwnerGain.of(*each) for each in zip(names, ends, behind, strict=True)]
+    about = "lines: 90 % intervals on own held-out rows" if judged else "lines: if owners differ much or not at all"
+    drawn = owner_gains(gains, title, "error that joining saves, of the error alone", about, shares=True)
     return Drawing(drawn, f"{title}. Saved of the error alone: {said}{more}.")
 
 

@@ -95,13 +95,12 @@ def say_books(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delt
 
 def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
     """The owners on this machine: for a simulation, or with the ledgers that a release debits."""
-    from parley.learning.owners import accepting_owners, open_owners, require_ledgers
+    from parley.learning.owners import accepting_owners, open_owners
 
     if options.ledgers is None:
         return open_owners(terms)
-    require_ledgers(terms, options.ledgers, options.lifetime, options.lifetime_delta)
-    say_books(terms, options.ledgers, options.lifetime, options.lifetime_delta)
-    return accepting_owners(terms, options.ledgers, options.lifetime, options.lifetime_delta)
+    books = options.ledgers, options.lifetime, options.lifetime_delta
+    return accepting_owners(terms, *books, lambda: say_books(terms, *books))
 
 
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":

@@ -137,19 +137,22 @@ def test_no_private_row_enters_a_forecast(tmp_path):
 
 
 def test_inside_own_rows_decide_whether_trees_are_the_model_alone(tmp_path):
-    """The public sample knows only lines, this owner's rows have a step: trees alone, and it stays. It is told what
-    deciding by that tells."""
+    """The public sample knows only lines, this owner's rows have a step: trees, alone and with the others, so that
+    joining adds about nothing. It is told what deciding by that tells."""
     terms = terms_for(tmp_path, regression_table(600, 9), 4000, 4000, 300)
     step = inside_view(terms, parley.Owner("c", steps(300, 4)))
     line = inside_view(terms, parley.Owner("c", regression_table(300, 4)))
-    assert (step.alone_model, step.verdict) == ("boosted trees", "stay")
-    assert step.alone.mean < 0.7 * step.personal.mean
+    assert "trees" in step.alone_model
+    assert "trees" in step.personal_model
+    assert abs(step.gain.mean) < 0.1 * (
+        step.together.mean - step.alone.mean
+    )  # as a linear model it would be most of it
     assert step.gain == step.gain_of_rows
     assert line.alone_model == "linear"
     words = " ".join(said.inside_sentences(step))
-    assert "Boosted trees of own rows are ahead" in words
+    assert "rees of own rows" in words
     assert "tells something about them" in words
-    assert "alone (boosted trees)" in {row[0] for row in said.inside_rows(step)}
+    assert f"alone ({step.alone_model})" in {row[0] for row in said.inside_rows(step)}
 
 
 def test_the_inside_object_says_that_it_is_and_whose_the_model_alone_is(tmp_path):
@@ -159,7 +162,8 @@ def test_the_inside_object_says_that_it_is_and_whose_the_model_alone_is(tmp_path
     call = ["forecast", str(tmp_path / "terms.toml"), "--inside", str(tmp_path / "b.csv"), "--owner", "b", "--json"]
     content = json.loads(CliRunner().invoke(app, call).stdout)
     assert content["inside"] is True
-    assert content["alone_model"] == "boosted trees"
+    assert "trees" in content["alone_model"]
+    assert "trees" in content["personal_model"]
 
 
 @pytest.mark.parametrize("kind", ["linear-svm", "logistic-regression", "softmax-regression"])
@@ -175,7 +179,8 @@ def test_classes_that_no_line_parts_have_trees_inside_whatever_the_kind(tmp_path
     terms = terms_for(tmp_path, classes(400, 0), 1000, 250, model__kind=kind, **more)
     assert parley.forecast(terms, resamples=2).worth.baselines.public_model == "boosted trees"
     view = inside_view(terms, parley.Owner("b", classes(250, 1)), draws=2)
-    assert (view.alone_model, view.verdict) == ("boosted trees", "stay")
+    assert "trees" in view.alone_model
+    assert abs(view.gain.mean) < 0.1 * (view.together.mean - view.alone.mean)
 
 
 def test_trees_of_any_size_are_remembered_by_what_they_were_asked_for(monkeypatch):

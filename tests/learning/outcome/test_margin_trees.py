@@ -6,7 +6,10 @@ import pytest
 from parley.data.cut_points import quantile_cuts
 from parley.data.forest import Forest
 from parley.learning.outcome.margin_trees import BINS, RATE, BinnedColumns, boosted_from, forest_of
+from parley.losses.class_loss import EachClass
+from parley.losses.hinge import Hinge
 from parley.losses.logistic import Logistic
+from parley.losses.multinomial import Multinomial
 from parley.losses.squared import Squared
 
 
@@ -22,11 +25,17 @@ def rows(seed: int, classes: bool, count: int = 500):
     return X, y, X[:, 2] * 0.2
 
 
+def grown(loss, X, y, weight, start, depth, count):
+    """(trees, raw predictions [n]) after each tree, of one replicate."""
+    steps = boosted_from(loss, BinnedColumns.of(X), y, weight[None], start[None, None], depth, range(count))
+    return [(trees, raw[0, 0]) for trees, raw in steps]
+
+
 @pytest.mark.parametrize("loss", [Squared(), Logistic()])
 def test_the_forest_says_of_cells_what_the_trees_said_of_codes(loss):
     X, y, start = rows(0, isinstance(loss, Logistic))
     binned = BinnedColumns.of(X)
-    made = list(boosted_from(loss, binned, y, np.ones(len(y)), start, 3, 15))
+    made = grown(loss, X, y, np.ones(len(y)), start, 3, 15)
     forest = forest_of([(tree, 1.0) for tree, _ in made], binned)
     np.testing.assert_allclose(start + forest.added(X.T)[0], made[-1][1], atol=1e-12)
     np.testing.assert_allclose(forest_of([(tree, 0.25) for tree, _ in made], binned).added(X.T), forest.added(X.T) / 4)
@@ -35,15 +44,15 @@ def test_the_forest_says_of_cells_what_the_trees_said_of_codes(loss):
 
 
 def test_columns_of_many_common_values_have_no_more_bins_than_there_is_room_for():
-    """Half of all values are one of thirty: by quantiles of 64 parts this column has more cut points."""
+    """Half of all values are one of fifteen: by quantiles of as many parts this column has more cut points."""
     rng = np.random.default_rng(5)
-    crowded = np.where(rng.random(3000) < 0.5, rng.integers(0, 30, 3000) * 2.0, rng.normal(30, 20, 3000))
+    crowded = np.where(rng.random(3000) < 0.5, rng.integers(0, 15, 3000) * 4.0, rng.normal(30, 20, 3000))
     assert len(quantile_cuts(crowded, BINS)) >= BINS
     X = np.column_stack([crowded, rng.integers(0, 2, 3000)])
     y = np.sin(crowded) + X[:, 1]
     binned = BinnedColumns.of(X)
     assert binned.codes.max() < BINS
-    made = list(boosted_from(Squared(), binned, y, np.ones(3000), np.zeros(3000), 4, 10))
+    made = grown(Squared(), X, y, np.ones(3000), np.zeros(3000), 4, 10)
     forest = forest_of([(tree, 1.0) for tree, _ in made], binned)
     np.testing.assert_allclose(forest.added(X.T)[0], made[-1][1], atol=1e-12)
 
@@ -51,7 +60,7 @@ def test_columns_of_many_common_values_have_no_more_bins_than_there_is_room_for(
 @pytest.mark.parametrize("loss", [Squared(), Logistic()])
 def test_every_tree_lowers_the_loss_of_the_rows_it_was_made_of(loss):
     X, y, start = rows(1, isinstance(loss, Logistic))
-    path = [start, *(raw for _, raw in boosted_from(loss, BinnedColumns.of(X), y, np.ones(len(y)), start, 3, 30))]
+    path = [start, *(raw for _, raw in grown(loss, X, y, np.ones(len(y)), start, 3, 30))]
     costs = [float(loss.loss(raw, y).mean()) for raw in path]
     assert (np.diff(costs) <= 1e-12).all()
     assert costs[-1] < 0.7 * costs[0]
@@ -61,7 +70,7 @@ def test_rows_of_weight_zero_teach_nothing_and_are_told_what_others_say():
     X, y, start = rows(2, classes=False)
     weight = np.where(np.arange(len(y)) < 100, 0.0, 1.0)
     other = np.where(weight > 0, y, 100.0)
-    said = [list(boosted_from(Squared(), BinnedColumns.of(X), t, weight, start, 3, 20))[-1][1] for t in (y, other)]
+    said = [grown(Squared(), X, t, weight, start, 3, 20)[-1][1] for t in (y, other)]
     np.testing.assert_array_equal(said[0], said[1])
     held = weight == 0
     assert np.mean((said[0] - y)[held] ** 2) < 0.5 * np.mean((start - y)[held] ** 2)
@@ -72,10 +81,10 @@ def test_a_leaf_is_a_newton_step():
     left alone."""
     y = np.full(1000, 3.0)
     X = np.array([np.arange(1000.0)]).T
-    ((tree, raw),) = boosted_from(Squared(), BinnedColumns.of(X), y, np.ones(1000), np.ones(1000), 2, 1)
+    ((tree, raw),) = grown(Squared(), X, y, np.ones(1000), np.ones(1000), 2, 1)
     np.testing.assert_allclose(raw, 1 + RATE * 2 * 1000 / 1005)
-    assert tree.column[0] == -1
-    ((_, same),) = boosted_from(Squared(), BinnedColumns.of(X), y, np.ones(1000), y, 2, 1)
+    assert tree.column[0, 0, 0] == -1
+    ((_, same),) = grown(Squared(), X, y, np.ones(1000), y, 2, 1)
     np.testing.assert_array_equal(same, y)
 
 
@@ -83,4 +92,29 @@ def test_columns_that_are_constant_are_not_cut():
     binned = BinnedColumns.of(rows(3, classes=False)[0])
     assert binned.places.tolist() == [0, 1, 2, 3]
     assert [len(each) for each in binned.cuts][3] == 2
-    assert binned.codes.max() < 64
+    assert binned.codes.max() < BINS
+
+
+def test_replicates_say_what_each_says_by_itself_and_trees_that_stopped_go_on():
+    X, y, start = rows(4, classes=True)
+    binned, rng = BinnedColumns.of(X), np.random.default_rng(0)
+    weight = (np.arange(len(y)) % 5 != np.arange(5)[:, None]).astype(float)  # as folds have it
+    starts = start + rng.normal(size=(5, 1, len(y)))
+    together = [raw for _, raw in boosted_from(Logistic(), binned, y, weight, starts, 3, range(12))][-1]
+    for place in range(5):
+        one = slice(place, place + 1)
+        half = [raw for _, raw in boosted_from(Logistic(), binned, y, weight[one], starts[one], 3, range(5))][-1]
+        whole = [raw for _, raw in boosted_from(Logistic(), binned, y, weight[one], half, 3, range(5, 12))][-1]
+        np.testing.assert_allclose(whole[0], together[place], atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Multinomial(), EachClass(Hinge(), own=1.0, other=-1.0)])
+def test_several_classes_have_a_tree_each_and_the_forest_says_the_same(loss):
+    X, _, _ = rows(5, classes=False)
+    y = np.where(X[:, 0] * X[:, 1] > 0, 2.0, np.where(X[:, 2] > 0, 1.0, 0.0))
+    binned, ones = BinnedColumns.of(X), np.ones((1, len(y)))
+    made = list(boosted_from(loss, binned, y, ones, np.zeros((1, 3, len(y))), 3, range(40)))
+    forest = forest_of([(trees, 1.0) for trees, _ in made], binned)
+    np.testing.assert_allclose(forest.added(X.T), made[-1][1][0], atol=1e-12)
+    assert np.mean(made[-1][1][0].argmax(axis=0) == y) > 0.9
+    Forest.of_arrays(forest.arrays, X.shape[1], 3)

@@ -2,20 +2,21 @@
 leaves.
 
 The forecast assumes that owners' rows follow one law, that of the public sample. Inside, an owner can do better. Joint
-models as they may come out are drawn from the forecast; with each of them the owner makes its personal model, and all
-are judged on own rows that they were not made of, beside the model alone: a ridge, or boosted trees where own rows show
-them ahead. The personal model is the ridge towards the joint one, the first step of `parley refine`; all of it is done
-again without the rows that judge, the choice of weights too, so that what choosing costs is in the figure. That is
-honest but coarse: own rows are few. Where they do not visibly differ from the public sample's law it is weighed against
-moments (`personal_gain`), which assume that law; where they do, own rows alone decide. What stays an assumption: that
-the consortium's best model is about the public sample's.
+models as they may come out are drawn from the forecast; with each of them the owner makes its personal model, as
+`parley refine` does, and all are judged on own rows that they were not made of, beside the model alone, which the same
+procedure makes of no joint model (`outcome.personal.compared`). All of it is done again without the rows that judge,
+the choice of weights and trees too, so that what choosing costs is in the figure. That is honest but coarse: own rows
+are few. Where they do not visibly differ from the public sample's law it is weighed against moments (`personal_gain`),
+which assume that law and a linear model; where they do, or the model alone is trees, own rows alone decide. What stays
+an assumption: that the consortium's best model is about the public sample's.
 
 Without a public sample own rows are all that is known of anybody's. They cannot show what others bring, so moments
-alone say it, as if everybody's rows followed the owner's law.
+alone say it, as if everybody's rows followed the owner's law; of trees of own rows they count only what is left beside.
 
 Formal guarantee: none. Everything here is computed from private rows without noise.
 """
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -24,16 +25,14 @@ from scipy.special import fdtrc, ndtr, ndtri
 
 from parley.data import Design
 from parley.data.sources import Table
-from parley.decisions.forecasting.baselines import AloneModel
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.sources import Sample, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
-from parley.learning.outcome.own_trees import own_trees
-from parley.learning.outcome.personal import centres, nothing
-from parley.learning.outcome.ridge import Ridge, RidgeModel
+from parley.learning.outcome.correction import MadeOf, PersonalModel
+from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import CONFIDENCE, Estimate
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Agreement, Owner
@@ -81,7 +80,8 @@ class InsideView:
     draws: int
     worth: float = 0.0  # what joining must save to be worth it, as a share of the cost alone
     price: float = 0.0  # and in the target's own units: what its privacy costs the owner
-    alone_model: AloneModel = "linear"  # whose cost `alone` is, by own rows
+    alone_model: MadeOf = "linear"  # of what the model alone is made, by own rows
+    personal_model: MadeOf = "linear"  # and the personal one, with most of the joint models
 
     @property
     def verdict(self) -> Advice:
@@ -113,7 +113,8 @@ class InsideView:
             for name in ("gain", "gain_of_rows", "gain_of_moments", "alone", "together", "personal")
         }
         law = self.law and {"p_value": self.law.p_value, "level": LEVEL, "differs": self.law.differs}
-        head = {"owner": self.owner, "rows": self.rows, "verdict": self.verdict, "alone_model": self.alone_model}
+        made = {"alone_model": self.alone_model, "personal_model": self.personal_model}
+        head = {"owner": self.owner, "rows": self.rows, "verdict": self.verdict, **made}
         must = {"worth": self.worth, "price": self.price, "least": self.least}
         return {**head, **estimates, **must, "law": law, "draws": self.draws}
 
@@ -147,14 +148,13 @@ class Outlook:
             return replace(_by_own_law(own_law, owner, agreement, rows, progress), worth=worth, price=price)
         models = self.models[: max(2, MOST // len(rows))]
         unit = self.known.setup.preparation.target_scale**2
-        # [n], [draws, n], [draws, n]
-        ridge, joint, personal = _judged(agreement, rows, models, progress)
-        trees = own_trees(owner, agreement, ridge)
-        own, joint, personal = (unit * each for each in ((trees or ridge).losses, joint, personal))
+        alone, refined = compared(agreement, models, plain_columns(owner, agreement)[0], False, progress)
+        own, personal = unit * alone.losses, unit * np.array([each.losses for each in refined])  # [n], [draws, n]
+        joint = unit * self.known.objective.record_losses(rows, models)
         of_rows, of_moments = _estimate(own - personal), _by_moments(self.known, rows, models, owner.name)
         law = _law(self.known, rows)
-        # moments know nothing of trees
-        gain = of_rows if law.differs or trees is not None else _weighed(of_rows, of_moments)
+        beside = _left_beside_trees(of_moments, alone)
+        gain = of_rows if law.differs or alone.made_of == "boosted trees" else _weighed(of_rows, beside)
         return InsideView(
             owner=owner.name,
             rows=len(rows),
@@ -168,7 +168,8 @@ class Outlook:
             draws=len(models),
             worth=worth,
             price=price,
-            alone_model="linear" if trees is None else "boosted trees",
+            alone_model=alone.made_of,
+            personal_model=Counter(each.made_of for each in refined).most_common(1)[0][0],
         )
 
 
@@ -203,11 +204,10 @@ def _by_own_law(outlook: Outlook, owner: Owner, agreement: Agreement, rows: Desi
     """
     known, models, setup = outlook.known, outlook.models, agreement.setup
     unit, here = setup.preparation.target_scale**2, known.landscape()
-    (ridge,) = Ridge(setup.risk, setup.preparation, rows).averages([[nothing(setup)]], progress)
-    trees = own_trees(owner, agreement, ridge)
-    alone = Estimate.of(unit * (trees or ridge).losses)
+    own, _ = compared(agreement, models[:0], plain_columns(owner, agreement)[0], False, progress)
+    alone = Estimate.of(unit * own.losses)
     of_moments = _by_moments(known, rows, models, owner.name)
-    gain = of_moments if trees is None else _added(of_moments, Estimate.of(unit * (trees.losses - ridge.losses)))
+    gain = _left_beside_trees(of_moments, own)
     optimism = unit * here.estimation * (1 / len(rows) + 1 / float(known.rows.sum()))
     joint = _estimate(unit * known.objective.record_losses(rows, models)).moved(optimism)
     return InsideView(
@@ -221,7 +221,8 @@ def _by_own_law(outlook: Outlook, owner: Owner, agreement: Agreement, rows: Desi
         personal=alone.moved(-gain.mean),
         law=None,
         draws=len(models),
-        alone_model="linear" if trees is None else "boosted trees",
+        alone_model=own.made_of,
+        personal_model=own.made_of,
     )
 
 
@@ -245,18 +246,6 @@ def law_test(objective: EmpiricalRisk, public: Design, optimum: Floats, rows: De
 
 def _law(known: Pilot, rows: Design) -> LawTest:
     return law_test(known.objective, known.design, known.landscape().optimum, rows)
-
-
-def _judged(
-    agreement: Agreement, rows: Design, models: Floats, progress: Progress
-) -> tuple[RidgeModel, Floats, Floats]:
-    """The ridge alone, and losses of own rows by each joint model [draws, n] and by each personal one, none of which
-    the row went into."""
-    setup, none = agreement.setup, nothing(agreement.setup)
-    ridge = Ridge(setup.risk, setup.preparation, rows)
-    alone, *personal = ridge.averages([[none], *(centres(setup, theta, none) for theta in models)], progress)
-    joint = ridge.plain.record_losses(rows, models)
-    return alone, joint, np.array([each.losses for each in personal])
 
 
 def _estimate(losses: Floats) -> Estimate:
@@ -311,10 +300,11 @@ def _above_zero(mean: float, error: float, count: int = 9) -> Floats:
     return np.asarray(np.maximum(error * (away - ndtri(above)), 0.0))
 
 
-def _added(first: Estimate, second: Estimate) -> Estimate:
-    """The sum of two independent estimates."""
-    mean, reach = first.mean + second.mean, float(np.hypot(first.high - first.mean, second.high - second.mean))
-    return Estimate(mean, mean - reach, mean + reach)
+def _left_beside_trees(gain: Estimate, alone: PersonalModel) -> Estimate:
+    """What is left of the gain that moments know, which is a linear model's, where trees of own rows alone take its
+    place: on average the share that is linear, at most all of it."""
+    left = 1 - next((way.share for way in alone.ways if way.name == "own"), 0.0)
+    return gain if left == 1 else Estimate(left * gain.mean, min(left * gain.low, 0.0), max(gain.high, 0.0))
 
 
 def _weighed(first: Estimate, second: Estimate) -> Estimate:

@@ -74,7 +74,9 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         """What the objective says of the rows: a margin [n], or one for each class [n, classes]."""
         self._require_theta()
         said = make(self.preparation_.model).scores(self._rows(X), self.theta_)
-        return said if self.trees_ is None else said + self.trees_.added(self._plain_rows(X).T)[0]
+        if self.trees_ is None:
+            return said
+        return said + self.trees_.added(self._plain_rows(X).T).T.reshape(said.shape)
 
     def _rows(self, X: Any) -> Floats:
         if isinstance(X, pd.DataFrame):

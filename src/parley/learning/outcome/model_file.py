@@ -108,9 +108,10 @@ def own_trees_of(content: Mapping[str, Any], preparation: Preparation) -> Forest
     in a model that says it was released."""
     if (trees := content.get("trees")) is None:
         return None
-    if preparation.model.predicts not in ("number", "two classes") or content["released"] is not False:
-        raise DataError("expected an owner's own trees in a model of a number or two classes that is no release")
-    return _forest(trees, preparation.unturned.width, 1)
+    predicts = preparation.model.predicts
+    if predicts not in ("number", "two classes", "classes") or content["released"] is not False:
+        raise DataError("expected an owner's own trees in a model of a number or of classes that is no release")
+    return _forest(trees, preparation.unturned.width, preparation.outcomes)
 
 
 def array_of(values: Any) -> Floats:

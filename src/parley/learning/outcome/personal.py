@@ -9,23 +9,38 @@ query, in a model that never leaves.
 Formal guarantee: none. Both are functions of private rows without noise.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from parley.errors import ModelError
 from parley.learning.outcome.correction import ALONE, JOINT, PersonalModel, corrected
 from parley.learning.outcome.model import JointModel, make_model
-from parley.learning.outcome.own_trees import plain_columns
-from parley.learning.outcome.ridge import Centre, Ridge, RidgeModel
+from parley.learning.outcome.ridge import Centre, Ridge
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats
 
 
-def own_model(agreement: Agreement) -> RidgeModel:
-    """What the owner gets without the others: its own training rows, pulled towards no model as cross-validation says,
-    no noise."""
-    return _ridge(agreement).average([nothing(agreement.setup)])
+def compared(
+    agreement: Agreement,
+    joints: Floats,
+    columns: Floats | None,
+    grown: bool = True,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[PersonalModel, list[PersonalModel]]:
+    """The owner's model alone, and a personal one from each joint model [k, P]: what joining brings is their
+    difference.
+
+    Both are made by one procedure (`correction`) from the same training rows and judged by the same folds; the model
+    alone is what it makes of no joint model. So what own rows do by themselves is no credit to joining, and no reproach
+    to it. `columns` [n, columns] are those of the training rows at which trees look (`plain_columns`; None: no trees),
+    and `grown` whether models are wanted, or only what they cost.
+    """
+    none = np.zeros(agreement.setup.parameters)
+    alone, *personal = _corrected(agreement, np.array([none, *joints]), columns, grown, progress)
+    return alone, personal
 
 
 def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None = None) -> PersonalModel:
@@ -33,16 +48,26 @@ def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None =
     ridges towards the joint model, weighed by cross-validation, the intercept with it or free, since owners differ most
     in how common things are, or towards none; then trees, which look at `columns` [n, columns] of the training rows
     (`plain_columns`); None: no trees."""
-    ridge = _ridge(agreement)
-    return corrected(ridge, ridge.average(centres(agreement.setup, joint)), joint, columns)
+    return _corrected(agreement, joint[None], columns)[0]
 
 
-def own_and_personal(agreement: Agreement, joint: Floats) -> tuple[RidgeModel, PersonalModel]:
-    """Both (`own_model`, `personal_model`) without trees, in less time than one after the other: models that are pulled
-    to none are made once."""
-    ridge, none = _ridge(agreement), nothing(agreement.setup)
-    own, pulled = ridge.averages([[none], centres(agreement.setup, joint, none)])
-    return own, corrected(ridge, pulled, joint, None)
+def _corrected(
+    agreement: Agreement,
+    joints: Floats,
+    columns: Floats | None,
+    grown: bool = True,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[PersonalModel]:
+    setup, rows = agreement.setup, agreement.tables.train.in_memory().targeted()
+    ridge, none = Ridge(setup.risk, setup.preparation, rows), nothing(setup)
+    pulled = ridge.averages([centres(setup, joint, none) for joint in joints], progress)
+    return corrected(ridge, pulled, joints, columns, grown)
+
+
+def own_model(agreement: Agreement) -> PersonalModel:
+    """What the owner gets without the others and without trees: its own training rows, pulled towards no model as
+    cross-validation says, no noise."""
+    return personal_model(agreement, np.zeros(agreement.setup.parameters))
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:
@@ -123,13 +148,22 @@ def refine(model: JointModel, terms: Terms, owner: Owner, trees: bool = True) ->
     return make_model(setup.preparation, found.theta, terms.hash, released=False, trees=found.trees), found
 
 
-def _ridge(agreement: Agreement) -> Ridge:
-    return Ridge(agreement.setup.risk, agreement.setup.preparation, agreement.tables.train.in_memory().targeted())
+def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:
+    """(training, held-out) rows that have a target, with their columns before any rotation, basis or leaves [n,
+    columns]: what trees look at."""
+    setup = agreement.setup
+    plain = setup.preparation.unturned
+    designs = agreement.tables.train, agreement.tables.held_out
+    own = designs if plain is setup.preparation else plain.designs(owner.table, setup.terms, owner.name)
+    train, held_out = (rows.in_memory().targeted().X for rows in own)
+    return train, held_out
 
 
-def centres(setup: Setup, joint: Floats, none: Centre | None = None) -> list[Centre]:
-    """What a ridge of own rows may be pulled to: the joint model, or `none`."""
-    ways = [Centre(JOINT, joint, free=False), nothing(setup) if none is None else none]
+def centres(setup: Setup, joint: Floats, none: Centre) -> list[Centre]:
+    """What a ridge of own rows may be pulled to: the joint model, or `none`. A joint model of zeros is no model."""
+    if not joint.any():
+        return [none]
+    ways = [Centre(JOINT, joint, free=False), none]
     if setup.preparation.model.has_intercept:
         ways.insert(1, Centre(JOINT, joint, free=True))
     return ways

@@ -22,6 +22,8 @@ Names = NDArray[np.str_]
 
 WEIGHTS = tuple(float(k) for k in np.geomspace(0.1, 1e6, 15))  # in records
 FOLDS = 10
+FEWER_FOLDS = 5
+MANY_ROWS = 2000  # from which on fewer folds say as much
 MOST_ROWS = 20_000  # on which a weight is chosen: the best weight in records hardly depends on how many there are
 # units of log-likelihood, in all: ways that differ by less are taken for about as good, however alike their rows'
 # differences
@@ -88,8 +90,8 @@ class Ridge:
 
         A model that is a standard error of their difference, row by row, behind the best counts e times less
         (`_shares`). Picking the best alone would follow chance: with few rows, or where a few rows decide, many are
-        about as good. Rows are split by their places; no seed decides. Ten folds, not five: models of fewer rows make
-        the centre look better than it is.
+        about as good. Rows are split by their places; no seed decides. Of few rows ten folds, not five: models of
+        fewer rows make the centre look better than it is.
         """
         return self.averages([centres])[0]
 
@@ -189,7 +191,7 @@ class Ridge:
 def judged_rows(count: int) -> tuple[Places, Places]:
     """(the places of the rows that are judged, shuffled, and the fold of each), of so many rows."""
     some = np.random.default_rng(0).permutation(count)[:MOST_ROWS]
-    return some, np.arange(len(some)) % min(FOLDS, len(some))
+    return some, np.arange(len(some)) % (FEWER_FOLDS if count >= MANY_ROWS else min(FOLDS, len(some)))
 
 
 def _shares(losses: Floats, unit: float, names: Names) -> Floats:

@@ -10,11 +10,10 @@ from scipy.special import stdtrit
 
 from parley.data import Design
 from parley.errors import ModelError
-from parley.learning.outcome.correction import JOINT, with_trees
+from parley.learning.outcome.correction import JOINT, MadeOf, said
 from parley.learning.outcome.metrics import Metrics, task_metrics
-from parley.learning.outcome.model import JointModel, make_model
-from parley.learning.outcome.own_trees import own_trees, plain_columns, tree_design, tree_rows
-from parley.learning.outcome.personal import own_and_personal, refine
+from parley.learning.outcome.model import JointModel
+from parley.learning.outcome.personal import compared, plain_columns
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Owner
 from parley.terms import Terms
@@ -75,7 +74,8 @@ class Verdict:
     # whether the owner's training rows show a single class, so that alone it can tell nothing apart
     one_class: bool = False
     joint_share: float = 1.0  # of the personal model: of what was pulled towards the joint one
-    alone_model: Literal["linear", "boosted trees", "ridge and trees"] = "linear"
+    alone_model: MadeOf = "linear"
+    personal_model: MadeOf | Literal["refined"] = "linear"
     refined: bool = False  # whether what is called together and personal is a personal model with trees, from `refine`
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
     # of one answer for everybody, the best for the owner's training rows: its mean, or the share of a class; None where
@@ -108,6 +108,7 @@ class Verdict:
             "personal_gain": self.personal_gain.to_json(),
             "joint_share": self.joint_share,
             "alone_model": self.alone_model,
+            "personal_model": self.personal_model,
             "target_words": self.target_words,
             "same_for_all": None if self.same_for_all is None else self.same_for_all.to_json(),
         }
@@ -119,6 +120,7 @@ class Verdict:
             "name": self.owner,
             "rows": self.rows,
             "alone_model": self.alone_model,
+            "personal_model": self.personal_model,
             **self.costs_to_json(),
             **gains,
         }
@@ -129,10 +131,9 @@ class Verdict:
 
 def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     """Score the joint model of these terms on the rows that this owner held out, beside what it can make of its own
-    rows without noise: a model alone, a ridge or boosted trees where own rows show them ahead, and a personal one
-    that starts from the joint model, by a ridge alone (`refine` adds trees). A personal model that has trees is scored
-    in the place of the joint one, and is not corrected again. Beside it, the model alone is what the same correction
-    makes of no model at all: what own rows do by themselves is no credit to joining.
+    rows without noise: a personal model, as `refine` makes it of the joint one, and a model alone, which the very same
+    procedure makes of none (`compared`). What own rows do by themselves is so no credit to joining, and no reproach to
+    it. A personal model that has trees is scored in the place of the joint one, and is not corrected again.
 
     Formal guarantee: none. It is for the owner's own eyes.
 
@@ -179,22 +180,16 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     held_out = held_out.targeted()
     if not len(held_out):
         raise ModelError(f"{owner.name}: none of its held-out rows has a target, so there is nothing to score on")
-    own, personal = own_and_personal(agreement, model.theta_)
-    thetas = {"together": model.theta_, "alone": own.theta, "personal": personal.theta}
-    said = {name: (held_out, theta) for name, theta in thetas.items()}
-    trees = own_trees(owner, agreement, own)
-    if trees is not None:
-        said["alone"] = tree_design(trees, *tree_rows(owner, agreement))
+    columns, new_columns = plain_columns(owner, agreement)
     refined = model.trees_ is not None
-    if refined:
-        columns = plain_columns(owner, agreement)[1]
-        said["together"] = said["personal"] = _said(held_out, columns, model)
-        unjoined = make_model(preparation, np.zeros_like(model.theta_), terms.hash, released=False)
-        said["alone"] = _said(held_out, columns, refine(unjoined, terms, owner)[0])
-    losses = {name: objective.record_losses(*each) * preparation.target_scale**2 for name, each in said.items()}
+    own, personal = compared(agreement, np.array([model.theta_] * (not refined)), columns)
+    made = {"together": (model.theta_, model.trees_), "alone": (own.theta, own.trees)}
+    made["personal"] = (personal[0].theta, personal[0].trees) if personal else made["together"]
+    shown = {name: said(objective, held_out, theta, trees, new_columns) for name, (theta, trees) in made.items()}
+    losses = {name: objective.record_losses(*each) * preparation.target_scale**2 for name, each in shown.items()}
     train = agreement.tables.train.in_memory().targeted()
     same = _same_for_all(objective, train, held_out) if preparation.model.predicts in ONE_NUMBER else None
-    metrics = {name: task_metrics(objective, preparation, *each) for name, each in said.items()}
+    metrics = {name: task_metrics(objective, preparation, *each) for name, each in shown.items()}
     return Verdict(
         owner=owner.name,
         rows=len(held_out),
@@ -203,18 +198,14 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         joint_gain=Estimate.of(losses["alone"] - losses["together"]),
         personal_gain=Estimate.of(losses["alone"] - losses["personal"]),
         one_class=preparation.model.classifies and _one_class(train),
-        joint_share=personal.shares[JOINT],
-        alone_model="ridge and trees" if refined else "linear" if trees is None else "boosted trees",
+        joint_share=personal[0].shares[JOINT] if personal else 1.0,
+        alone_model=own.made_of,
+        personal_model=personal[0].made_of if personal else "refined",
         refined=refined,
         target_words=preparation.target_words,
         same_for_all=None if same is None else Estimate.of(same * preparation.target_scale**2),
         target_range=None if preparation.model.classifies else terms.model.bounds.get(terms.model.target),
     )
-
-
-def _said(rows: Design, columns: Floats, model: JointModel) -> tuple[Design, Floats]:
-    """(rows, parameters) that have the margins of a model that may have trees."""
-    return (rows, model.theta_) if model.trees_ is None else with_trees(rows, columns, model.theta_, model.trees_)
 
 
 def _same_for_all(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:

@@ -1,5 +1,5 @@
-"""What joining brings each owner, with its interval: every owner by name while they are few, of a crowd those at both
-ends and the quantiles of all."""
+"""What joining brings each owner, with its interval, and beside it what was forecast: every owner by name while they
+are few, of a crowd those at both ends and the quantiles of all."""
 
 import math
 from collections.abc import Sequence
@@ -25,22 +25,35 @@ COLOURS: dict[Verdict, tuple[str, str]] = {
     "stay": (ALONE, "does not"),
     "unknown": (MUTED, "cannot be told"),
 }
+FARTHEST = 1.0  # of a share: beyond that an interval says nothing
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True)
 class OwnerGain:
-    """What one owner gains, between which ends, and whether it had better join."""
+    """What one owner gains, between which ends, and whether it had better join; `foreseen`: (low, mean, high) as it was
+    forecast, where that is another figure."""
 
     name: str
     mean: float
     low: float
     high: float
     verdict: Verdict
+    foreseen: tuple[float, float, float] | None = None
+
+    @classmethod
+    def of(cls, name: str, ends: Floats, foreseen: Floats | None = None) -> "OwnerGain":
+        """A gain between (low, mean, high): it is one where the low end is above 0, and none where the high one is
+        not."""
+        low, mean, high = (float(each) for each in ends)
+        verdict: Verdict = "join" if low > 0 else "unknown" if high > 0 else "stay"
+        before = None if foreseen is None else (float(foreseen[0]), float(foreseen[1]), float(foreseen[2]))
+        return cls(name, mean, low, high, verdict, before)
 
 
-def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str) -> Picture:
-    """A dot for each owner's gain and a line from end to end, the largest first; `about`: what the ends are."""
+def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str, shares: bool = False) -> Picture:
+    """A dot for each owner's gain and a line from end to end, the largest first, and behind them a band with a stroke
+    for what was foreseen; `about`: what the ends are; `shares`: gains are parts of 1, shown in per cent."""
     ranked = sorted(gains, key=lambda each: -each.mean)
     crowd = len(ranked) > EVERYBODY
     named = [*ranked[:AT_EACH_END], *ranked[-AT_EACH_END:]] if crowd else ranked
@@ -50,8 +63,13 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str) -
     axes.grid(visible=False, axis="y")
     axes.axvline(0, color=LIMIT, linewidth=1.2)
     for line, each in zip(lines, named, strict=True):
+        if each.foreseen is not None:
+            low, mean, high = np.clip(each.foreseen, -FARTHEST, FARTHEST) if shares else each.foreseen
+            axes.plot([low, high], [line, line], color=MUTED, linewidth=6, alpha=0.3, solid_capstyle="butt")
+            axes.plot([mean], [line], "|", color=INK, markersize=9)
         if math.isfinite(each.low) and math.isfinite(each.high):  # of one row there is no interval
-            axes.plot([each.low, each.high], [line, line], color=COLOURS[each.verdict][0], linewidth=2.2, alpha=0.45)
+            low, high = np.clip([each.low, each.high], -FARTHEST, FARTHEST) if shares else (each.low, each.high)
+            axes.plot([low, high], [line, line], color=COLOURS[each.verdict][0], linewidth=2.2, alpha=0.45)
         axes.plot([each.mean], [line], "o", color=COLOURS[each.verdict][0], markersize=5)
     names = [lettered(each.name) for each in named]
     if crowd:
@@ -64,11 +82,13 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str) -
     axes.set_ylim(max(lines) + 0.8, -0.8)
     axes.margins(x=0.04)
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %" if shares else f"{value:g}"))
     axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, half and nine in ten of the many" if crowd else ""))
     here = [COLOURS[verdict] for verdict in COLOURS if any(each.verdict == verdict for each in gains)]
     marks = [Line2D([], [], color=colour, marker="o", markersize=5, alpha=0.8, label=word) for colour, word in here]
-    figure.legend(handles=marks, loc="outside upper right", ncols=3, frameon=False, labelcolor=INK, fontsize=8.5)
+    if any(each.foreseen is not None for each in gains):
+        marks.append(Line2D([], [], color=MUTED, linewidth=6, alpha=0.3, label="forecast"))
+    figure.legend(handles=marks, loc="outside upper right", ncols=4, frameon=False, labelcolor=INK, fontsize=8.5)
     headed(axes, title)
     return figure
 

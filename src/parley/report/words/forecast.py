@@ -265,9 +265,9 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
     """What three models would cost one owner's customers."""
     rows = [[f"{view.rows:,} own rows of {view.owner}, each judged by models it is not in", "expected cost", "90 %"]]
     words = {
-        "alone": "alone" if view.alone_model == "linear" else f"alone ({view.alone_model})",
+        "alone": f"alone ({view.alone_model})",
         "together": "the joint model as it is",
-        "personal": "its personal model, from the joint one",
+        "personal": f"its personal model, from the joint one ({view.personal_model})",
     }
     for name, label in words.items():
         estimate = getattr(view, name)
@@ -312,7 +312,9 @@ def inside_sentences(view: "InsideView") -> list[str]:
         )
     else:
         law = f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
-    trees = (
-        "Boosted trees of own rows are ahead of a linear model alone: joining is judged beside them, by own rows alone."
-    )
-    return [advice, law, *([trees] if view.alone_model == "boosted trees" else []), DECIDING]
+    trees = {
+        "boosted trees": "Boosted trees of own rows are ahead of a linear model, alone and with the others: little is "
+        "left for joining to add.",
+        "linear and trees": "Trees of own rows correct the linear model, alone and with the others.",
+    }
+    return [advice, law, *([trees[view.alone_model]] if view.alone_model in trees else []), DECIDING]

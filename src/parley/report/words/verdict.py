@@ -7,14 +7,21 @@ from parley.learning.outcome.verdict import FEW, Estimate, Verdict
 from parley.numerals import number
 
 MODELS = ("together", "alone", "personal")
+OF_OWN_ROWS = {
+    "linear": "a linear model",
+    "linear and trees": "a linear model and trees",
+    "boosted trees": "boosted trees",
+}
 WAYS = {"joint": "the joint model", "ridge": "a ridge towards it", "trees": "trees on top", "own": "trees alone"}
+
+COMPARED = "Alone and personal are made by one procedure, that of parley refine: alone without the joint model."
 
 
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
     """Costs and metrics of the three models, costs with their 90 % intervals."""
-    alone = "alone" if verdict.alone_model == "linear" else f"alone ({verdict.alone_model})"
+    alone, personal = f"alone ({verdict.alone_model})", f"personal ({verdict.personal_model})"
     same = verdict.same_for_all
-    rows = [[f"{verdict.rows:,} held-out rows of {verdict.owner}", "together", alone, "personal"]]
+    rows = [[f"{verdict.rows:,} held-out rows of {verdict.owner}", "together", alone, personal]]
     rows.append(["cost", *(number(verdict.costs[name].mean) for name in MODELS)])
     rows.append(["90 % interval", *(_interval(verdict.costs[name]) for name in MODELS)])
     if same is not None:
@@ -28,9 +35,9 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
 
 
 def explained(verdict: Verdict) -> list[str]:
-    """What the table does not say of itself: what models that are of no use are beside, what a figure means, what was
-    cut."""
-    said, same = [], verdict.same_for_all
+    """What the table does not say of itself: how its models are made, what models that are of no use are beside, what a
+    figure means, what was cut."""
+    said, same = [COMPARED], verdict.same_for_all
     if same is not None:
         usual = "the mean of its own rows" if verdict.target_words is None else "the usual share of its own rows"
         worse = [name for name in MODELS if not verdict.costs[name].mean < same.mean]
@@ -49,7 +56,7 @@ def explained(verdict: Verdict) -> list[str]:
 def headline(verdict: Verdict) -> str:
     """Which model serves this owner's own rows best, how sure that is, and on how little it rests."""
     best = min(MODELS, key=lambda name: verdict.costs[name].mean)
-    own = "its own model" if verdict.alone_model == "linear" else f"{verdict.alone_model} of its own rows"
+    own = f"{OF_OWN_ROWS[verdict.alone_model]} of its own rows"
     joint = "what was refined from the joint model" if verdict.refined else "the joint model"
     words = {"together": joint, "alone": own, "personal": "its personal model"}
     gain = verdict.personal_gain
@@ -61,6 +68,11 @@ def headline(verdict: Verdict) -> str:
         return f"{said}{number(verdict.cost_together)} there.{_few(verdict)}"
     if gain.low == gain.high == 0:
         return f"Joining changes nothing for {verdict.owner}'s own rows: the personal model is {own}.{_few(verdict)}"
+    if "trees" in verdict.alone_model and "trees" in verdict.personal_model and gain.low <= 0 <= gain.high:
+        return (
+            f"Joining makes no difference that shows on {verdict.owner}'s own rows: with and without the others its "
+            f"model is {own} ({number(gain.low)} to {number(gain.high)} saved a row, 90 %).{_few(verdict)}"
+        )
     sure = "" if gain.low > 0 or gain.high < 0 else ", which may be chance"
     adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
     return (

@@ -55,7 +55,7 @@ def column_statistics_command(
     Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
     from parley.learning.deployed import prepare_run
-    from parley.learning.owners import open_owners, require_room
+    from parley.learning.owners import open_owners
     from parley.tasks.column_statistics.learnable import require_learnable
     from parley.tasks.column_statistics.report import release_note
     from parley.tasks.column_statistics.run import (
@@ -83,13 +83,17 @@ def column_statistics_command(
         heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
         result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
     else:
-        if ledgers is not None:
-            require_room(terms, ledgers, lifetime, lifetime_delta, "scales")
-            asking.say_books(terms, ledgers, lifetime, lifetime_delta)
         parties = (
             open_owners(asked)
             if ledgers is None
-            else accepting_column_statistics(terms, ledgers, lifetime, lifetime_delta, anyway)
+            else accepting_column_statistics(
+                terms,
+                ledgers,
+                lifetime,
+                lifetime_delta,
+                anyway,
+                lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+            )
         )
         if ledgers is None:
             require_learnable_here(terms, parties, anyway=True)  # it costs nothing to try

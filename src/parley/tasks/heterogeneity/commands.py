@@ -50,7 +50,7 @@ def heterogeneity_command(
     Example:  parley differences terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json --write
     ready.toml
     """
-    from parley.learning.owners import open_owners, require_room
+    from parley.learning.owners import open_owners
     from parley.tasks.heterogeneity.run import (
         accepting_heterogeneity,
         ask_heterogeneity,
@@ -71,11 +71,16 @@ def heterogeneity_command(
         heard = asking.elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
         result, unheard = heterogeneity_result(terms, heard), list(heard.unheard)
     else:
-        if ledgers is not None:
-            require_room(terms, ledgers, lifetime, lifetime_delta, "this answer")
-            asking.say_books(terms, ledgers, lifetime, lifetime_delta)
         parties = (
-            open_owners(asked) if ledgers is None else accepting_heterogeneity(terms, ledgers, lifetime, lifetime_delta)
+            open_owners(asked)
+            if ledgers is None
+            else accepting_heterogeneity(
+                terms,
+                ledgers,
+                lifetime,
+                lifetime_delta,
+                lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+            )
         )
         with progress_bar("asking") as progress:
             result, unheard = ask_heterogeneity(terms, parties, seed, progress), []
