@@ -135,7 +135,7 @@ PARTS = {
     "refine": Part(
         "cli.refine",
         "refine_command",
-        "Make the joint model your own: correct it as far as your own rows bear it out that your customers differ.",
+        "Make the joint model your own: correct it as far as your own rows bear it out that your people differ.",
         reads_terms=True,
     ),
     "identify": Part(
