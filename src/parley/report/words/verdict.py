@@ -35,8 +35,8 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
 
 
 SAME_PEOPLE = (
-    "A person may have several rows, and rows are held out one by one: people who are scored are learned from, too. That "
-    "flatters every model, most of all those of own rows; for people nobody has seen, joining may save more than this."
+    "A person may have several rows, and rows are held out one by one: people who are scored are learned from, too. "
+    "That flatters every model, those of own rows most; for people nobody has seen, joining may save more than this."
 )
 
 
