@@ -59,8 +59,7 @@ PARTS = {
     "init": Part(
         "cli.init",
         "init_command",
-        "From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person "
-        "column).",
+        "From files as they are to planned terms: reads names, kinds and row counts of private tables.",
     ),
     "plan": Part(
         "cli.plan",
