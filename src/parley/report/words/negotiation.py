@@ -115,8 +115,8 @@ def break_even_line(found: Sequence[BreakEven]) -> str:
     pays = [each.value for each in found if each.value is not None]
     if not pays:
         return (
-            "At these budgets joining saves nobody anything, so no value makes it pay. parley forecast says which terms "
-            "would change that, if any do."
+            "At these budgets joining saves nobody anything, so no value makes it pay. parley forecast says which "
+            "terms would change that, if any do."
         )
     least = f"{min(pays):.2g}"
     return (

@@ -108,8 +108,8 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     rests = f" {few} of the verdicts rest on fewer than {FEW} rows." if few else ""
     rests += f" {SAME_PEOPLE}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
-        f"On their own rows, with personal models, joining pays for {surely or 'none'} of {len(verdicts)} owners beyond "
-        f"chance (for {better} on average; {worse} lose beyond chance); the joint model as it is for {joint}.{rests}"
+        f"On their own rows, with personal models, joining pays for {surely or 'none'} of {len(verdicts)} owners "
+        f"beyond chance (for {better} on average; {worse} lose beyond chance); the joint model as it is for {joint}.{rests}"
     )
 
 
