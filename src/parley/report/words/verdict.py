@@ -109,7 +109,8 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     rests += f" {SAME_PEOPLE}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
         f"On their own rows, with personal models, joining pays for {surely or 'none'} of {len(verdicts)} owners "
-        f"beyond chance (for {better} on average; {worse} lose beyond chance); the joint model as it is for {joint}.{rests}"
+        f"beyond chance (for {better} on average; {worse} lose beyond chance); the joint model as it is for {joint}."
+        f"{rests}"
     )
 
 
