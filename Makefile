@@ -42,7 +42,7 @@ manual: .venv/ready-dev
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/manual
 	@echo "build/manual/index.html"
 
-# The notebooks of examples/, from the scripts beside them, run anew; hospitals needs its files in PARLEY_DATA.
+# The notebooks of examples/, from the scripts beside them, run anew; hospitals and digits need theirs in PARLEY_DATA.
 notebooks: .venv/ready-dev
 	$(INSTALL) -e ".[notebooks]"
 	$(BIN)/python docs/make_notebooks.py

@@ -70,7 +70,7 @@ def draw_storey(
         return
     begin, gap = left + 2.75, 0.08
     free = width - 2.85 - gap * len(names)
-    sizes = {name: max(found[name], 1100) for name in names}
+    sizes = {name: max(found[name], sum(found.values()) // 6) for name in names}  # wide enough for its name
     for name in names:
         wide = free * sizes[name] / sum(sizes.values())
         box = FancyBboxPatch(
@@ -99,7 +99,7 @@ def draw(path: Path) -> None:
         axes.text(left + 0.15, bottom + tall - 0.62, SAYS[wing], fontsize=7.5, color="#666666", va="top")
         names = [name for name in rooms(wing) if name]
         high = (tall - 1.1) / max(len(names), 1)
-        for number, name in enumerate(names):
+        for number, name in enumerate(reversed(names)):
             low = bottom + 0.1 + number * high
             box = FancyBboxPatch(
                 (left + 0.2, low), 3.0, high - 0.12, boxstyle="round,pad=0.01", facecolor="white", edgecolor=WALL

@@ -92,6 +92,24 @@ def test_the_reference_lists_what_is_public():
     assert len({*imported()}) > 12
 
 
+def members():
+    """(class, method) for whatever the reference shows of a class."""
+    module = shown = None
+    for line in (DOCS / "api.md").read_text().splitlines():
+        if found := re.fullmatch(r"\.\. currentmodule:: (\S+)", line):
+            module = found[1]
+        elif found := re.fullmatch(r"\.\. autoclass:: (\w+)(?:\(\))?", line):
+            shown = found[1]
+        elif found := re.fullmatch(r" +:members: (.+)", line):
+            yield from ((getattr(import_module(module), shown), name) for name in found[1].split(", "))
+
+
+def test_every_method_of_the_reference_says_what_it_does():
+    found = [*members()]
+    assert len(found) > 40
+    assert [(kind.__name__, name) for kind, name in found if not inspect.getdoc(getattr(kind, name))] == []
+
+
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, name, made in listed() if made])
 def test_every_parameter_of_the_reference_has_its_words(module, name):
     """In the docstring of a class or of one that it is made from: an estimator has those that all of them share."""

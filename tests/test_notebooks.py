@@ -15,6 +15,15 @@ SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 SMALL: dict[str, dict[str, object]] = {
     "clinics": {"PATIENTS": {"birch": 60, "oak": 90, "university": 900}, "RUNS": 2},
     "credit_unions": {"UNIONS": 8, "JUDGES": 2, "WANTED": 0.01},
+    "digits": {
+        "OFFICES": 3,
+        "DIGITS": 60,
+        "PUBLIC": 60,
+        "DIRECTIONS": 2,
+        "JUDGES": 100,
+        "EPSILONS": (1.0, 4.0),
+        "RUNS": 1,
+    },
     "hospitals": {"RUNS": 2},
     "recommender": {"READERS": {"brook": 20, "meadow": 30, "county": 200}, "TITLES": 12, "ROUNDS": 2},
 }
@@ -58,8 +67,8 @@ def test_a_notebook_tells_its_story_by_documented_names(script):
 def test_a_notebook_runs(script, tmp_path, monkeypatch):
     """Every cell, the parameters made small, without a kernel; what a cell ends with is shown as notebooks show it."""
     monkeypatch.chdir(tmp_path)
-    if script.stem == "hospitals":
-        monkeypatch.setenv("PARLEY_DATA", str(data_path("heart_va.csv").parent))
+    if needed := {"hospitals": "heart_va.csv", "digits": "mnist.npz"}.get(script.stem):
+        monkeypatch.setenv("PARLEY_DATA", str(data_path(needed).parent))
     if script.stem == "recommender":
         pytest.importorskip("numba", reason="ratings need the extra parley-dp[ratings]")
     names: dict[str, object] = {"__name__": "__main__"}

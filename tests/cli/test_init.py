@@ -81,6 +81,7 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
         "train",
         files / "terms.toml",
         *ledgers,
+        "--anyway",  # so few rows
         "--save",
         files / "model.json",
         "--report",
@@ -111,7 +112,7 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
 def test_a_release_says_what_it_left_and_what_comes_next(files, written):
     """Also where it was made before: the same command again costs nothing."""
     ledgers = ("--ledgers", files / "ledgers", "--lifetime", 1, "--lifetime-delta", 1e-6)
-    train = invoke("train", files / "terms.toml", *ledgers, "--save", files / "again.json")
+    train = invoke("train", files / "terms.toml", *ledgers, "--anyway", "--save", files / "again.json")
     said = " ".join(train.output.split())
     assert "Done: the model is released" in said
     assert "again.json" in said[said.index("Written:") :]
@@ -273,6 +274,20 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
             continue
         with pytest.raises(SettingError, match=r"these hold: income\. Say it .* No terms were written"):
             _drafted(tables(files), wishes, quiet=False, anyway=False)
+    for epsilon, helps in ((0.005, False), (0.05, True)):
+        with pytest.raises(SettingError, match="No terms were written") as refused:
+            _drafted(tables(files), replace(wishes, epsilon=epsilon), quiet=True, anyway=False)
+        assert ("--anyway writes them" in str(refused.value)) == helps
+    with pytest.raises(SettingError, match=r"written$"):
+        _drafted(tables(files), replace(wishes, epsilon=0.005), quiet=True, anyway=True)
+
+
+@pytest.mark.parametrize("names", ["diseased", "healthy,diseased,other", "diseased,diseased"])
+def test_two_names_are_two(files, tmp_path, names):
+    options = ("--target", "outcome", "--kind", "logistic-regression", "--write", tmp_path / "t.toml")
+    run = invoke("init", *tables(files), *options, input=f"{names}\n")
+    assert isinstance(run.exception, SettingError)
+    assert "expected two different names" in str(run.exception)
 
 
 @pytest.mark.parametrize(
@@ -353,6 +368,11 @@ def test_every_kind_that_init_offers_becomes_terms(files, kind, known):
             ("--target", "outcome", "--bounds", "agee=1,2"),
             DataError,
             "--bounds: column 'agee' is missing; did you mean 'age'",
+        ),
+        (
+            ("--target", "outcome", "--kind", "logistic-regression", "--records-per-person", "3"),
+            SettingError,
+            "--records-per-person: expected --person beside it",
         ),
         (("--target", "outcome", "--public", "south.csv"), DataError, "is the private table"),
     ],

@@ -3,7 +3,8 @@ from samples import GAUSSIAN, make_terms, regression_table
 
 import parley
 from parley.errors import BudgetExhausted, GuaranteeError, LedgerError
-from parley.learning.owners import accepting_owners, open_owners
+from parley.learning.other_books import nearby, other_books
+from parley.learning.owners import accepting_owners, missing_ledgers, open_owners, require_ledgers, spent_so_far
 
 
 @pytest.fixture
@@ -61,3 +62,40 @@ def test_one_table_for_two_owners_is_refused_unless_the_terms_say_that_records_a
         assert not (tmp_path / "ledgers").exists()
         shared = terms.changed(privacy={"shared_records": 2})
         assert parley.train(shared, open_owners(shared), seed=1).owners[0].epsilon_spent == 1.0
+
+
+def test_looking_whether_there_is_room_fixes_no_lifetime(tmp_path, tables):
+    """A file that a killed run left empty is a ledger to be made, by whoever releases."""
+    terms, folder = terms_of(tables), tmp_path / "ledgers"
+    folder.mkdir()
+    (folder / "a.ledger").touch()
+    assert missing_ledgers(terms, folder) == ["a", "b"]
+    with pytest.raises(LedgerError, match="need a lifetime ε of 1"):
+        require_ledgers(terms, folder, 0.25, None)
+    require_ledgers(terms, folder, 2.0, None)
+    assert spent_so_far(terms, folder) == {}
+    assert (folder / "a.ledger").read_bytes() == b""
+    owners = accepting_owners(terms, folder, 3.0, None)
+    assert {owner.ledger.lifetime[0] for owner in owners} == {3}
+    assert missing_ledgers(terms, folder) == []
+
+
+def test_another_ledger_for_the_same_table_is_found_by_its_cells(tmp_path, tables):
+    """In another folder, for a copy of the table, and in the same folder by another owner's name."""
+    for owner in accepting_owners(terms_of(tables), tmp_path / "first", 3.0, None):
+        owner.ledger.close()
+    second = tmp_path / "second"
+    kept = {file: file.read_bytes() for file in (tmp_path / "first").iterdir()}
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes((tmp_path / "a.csv").read_bytes())
+    again = terms_of({"a": str(copy), "b": tables["b"]})
+    found = other_books(again, second, nearby(second))
+    assert [(each.owner, each.ledger, each.reserved[0]) for each in found] == [
+        (name, tmp_path / "first" / f"{name}.ledger", 1) for name in "ab"
+    ]
+    assert {file: file.read_bytes() for file in (tmp_path / "first").iterdir()} == kept
+    assert other_books(again, tmp_path / "first", nearby(tmp_path / "first")) == []
+    renamed = terms_of({"a": tables["b"], "b": tables["a"]})
+    assert {each.owner for each in other_books(renamed, tmp_path / "first", nearby(second))} == {"a", "b"}
+    regression_table(60, seed=7).to_csv(tables["a"], index=False)
+    assert [each.owner for each in other_books(terms_of(tables), second, nearby(second))] == ["b"]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from raters import rating_terms, tastes
-from samples import BOUNDS, class_table, make_terms, regression_table
+from samples import BOUNDS, GAUSSIAN, class_table, make_terms, regression_table
 from typer.testing import CliRunner
 
 import parley
@@ -175,6 +175,9 @@ def test_a_budget_that_promises_nothing_is_warned_of(tmp_path):
     owner = owner_of(tmp_path, regression_table(300))
     assert "owners.a.epsilon" in warned_of(owner, make_terms(300, epsilon=1e5))
     assert "owners.a.epsilon" not in warned_of(owner, make_terms(300, epsilon=8.0))
+    failing = budget_warning(make_terms(300, 200, **GAUSSIAN | {"privacy__delta": 0.999}), ["a"])
+    assert "A delta of 0.999 promises next to nothing" in failing.sentence
+    assert budget_warning(make_terms(300, 200, **GAUSSIAN), ["a"]) is None
     many = budget_warning(make_terms(300, 200, epsilon=1e5), ["a", "b"])
     assert many is not None
     assert "(and of 1 more)" in many.sentence

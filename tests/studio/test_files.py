@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
     south.to_csv(place / "south.csv", index=False)
     south.to_parquet(place / "typed.parquet", index=False)
     people(50, 3).to_csv(place / "public.csv", index=False)
+    (place / "link.csv").hardlink_to(place / "north.csv")
     return place
 
 
@@ -103,8 +104,9 @@ def test_columns_are_asked_for_without_a_look_at_private_cells(client, folder):
 def test_a_public_sample_is_none_of_the_owners_tables_and_only_it_leaves_the_kind_open(client, folder):
     page = asked(client, *TABLES, ("public", "north.csv"))
     sample = page[page.index('<select id="public"') : page.index("</select>")]
-    assert re.findall("<option[^>]*>([^<]+)", sample) == ["none", "public.csv", "typed.parquet"]
-    assert "as the public sample has it" not in page
+    assert re.findall("<option[^>]*>([^<]+)", sample) == ["none", "link.csv", "public.csv", "typed.parquet"]
+    for alias in ("north.csv", "./north.csv", "link.csv"):
+        assert "as the public sample has it" not in asked(client, *TABLES, ("public", alias))
     with pytest.raises(SettingError, match="choose a kind"):
         options(folder, *(each for each in FORM if each[0] != "kind"))
     page = asked(client, *TABLES, ("public", "public.csv"))
@@ -117,7 +119,7 @@ def test_a_public_sample_is_none_of_the_owners_tables_and_only_it_leaves_the_kin
 
 
 def test_answers_are_the_options_that_one_would_type(folder):
-    assert options(folder, *FORM, *said()) == ["--kind", "linear-regression"]  # what init would choose by itself
+    assert options(folder, *FORM, *said()) == ["--kind", "linear-regression", "--features", "age,job,ill"]
     known = (("age", "18", "100", ""), ("job", "", "", "clerk,nurse"), ("pay", "0", "1e5", ""), ("ill", "", "", "x"))
     answers = said(*known, features=("age", "job"))
     more = [("person", "person_id"), ("records_per_person", "2"), ("hosts", "a,b,c"), ("missing", "refuse")]
@@ -128,7 +130,8 @@ def test_answers_are_the_options_that_one_would_type(folder):
     ]
     form = [*TABLES, ("target", "ill"), ("kind", "logistic-regression"), ("epsilon", "1"), ("write", "made")]
     told = options(folder, *form, *said(("ill", "", "", "no, yes"), features=("age", "job", "pay")))
-    assert told == ["--kind", "logistic-regression", "--categories", "ill=no, yes", "--positive", "yes"]
+    shown = ["--kind", "logistic-regression", "--features", "age,job,pay"]
+    assert told == [*shown, "--categories", "ill=no, yes", "--positive", "yes"]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +144,16 @@ def test_answers_are_the_options_that_one_would_type(folder):
             [*said(features=("age",)), ("target", "ill"), ("kind", "logistic-regression")],
             "ill: missing: the two names in ill",
         ),
+        *(
+            ([*said(("ill", "", "", names)), ("target", "ill"), ("kind", "logistic-regression")], words.NOT_TWO)
+            for names in ("yes", "no,yes,perhaps", "yes,yes")
+        ),
+        (said(("age", "1_8", "100", "")), "age, low: expected a number"),
         (said(features=()), "at least one to learn from"),
         ([("kind", "anything")], "what it is: expected one of"),
         ([("public", "north.csv")], "one of the owners'"),
+        ([("public", "./north.csv")], "one of the owners'"),
+        ([("public", "link.csv")], "one of the owners'"),
         ([("write", "../made")], "expected a file in the studio's folder"),
         ([("target", "")], "target: missing"),
     ],
@@ -179,3 +189,17 @@ def test_very_many_columns_are_shown_some_of_them(client, folder):
     assert page.count('name="column.') == MOST_COLUMNS
     assert "7 more columns are not shown" in page
     (folder / "wide.csv").unlink()
+
+
+@pytest.mark.parametrize("line", ["Alice Smith,HIV,42,1990-02-03", "age,2019,pay"])
+def test_a_first_line_that_may_be_a_record_is_neither_shown_nor_learned_from(client, folder, line):
+    for name in ("first", "second"):
+        (folder / f"{name}.csv").write_text(f"{line}\n" * 3)
+    tables = [("table", "first.csv"), ("table", "second.csv")]
+    page = asked(client, *tables)
+    assert "first.csv: its first line holds numbers" in page
+    assert not [cell for cell in line.split(",") if f'value="{cell}"' in page]
+    with pytest.raises(SettingError, match="its first line holds numbers"):
+        options(folder, *tables, *FORM[2:], ("column.0", "age"), ("feature.0", "on"))
+    for name in ("first", "second"):
+        (folder / f"{name}.csv").unlink()

@@ -1,6 +1,7 @@
 """Tables that are brought, plans, inside views and releases from the page: the command that one would type, and nothing
 without somebody's word."""
 
+import html
 import json
 import re
 import stat
@@ -124,8 +125,15 @@ def test_a_plan_is_the_command_beside_the_terms_as_written(client, folder, start
     assert started == [["plan", str(folder / "terms.toml"), "--write", str(folder / "planned.toml")]]
 
 
+def shown(client, **asked):
+    """What the first page of a release puts into its form."""
+    page = client.get("/train/release", params=asked).text
+    return asked | dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+
+
 def release(client, **form):
-    given = {"file": "terms.toml", "where": "here", "ledgers": "books", "lifetime": "3", "model": "model", **form}
+    given = {"file": "terms.toml", "where": "here", "ledgers": "books", "lifetime": "3"}
+    given = {**shown(client, **given), "model": "model", **form}
     return client.post("/train/release/start", data=given, headers=PROOF)
 
 
@@ -141,10 +149,74 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     assert started == []
     assert not (folder / "books").exists()
     assert "hx-redirect" in release(client, agreed="on").headers
-    books, model = str(folder / "books"), str(folder / "model.json")
-    assert started == [
-        ["train", str(folder / "terms.toml"), "--ledgers", books, "--lifetime", "3.0", "--save", model, "--json"]
-    ]
+    read = ["--expect", load_terms(folder / "terms.toml").hash]
+    books, model = ["--ledgers", str(folder / "books"), "--lifetime", "3.0"], ["--save", str(folder / "model.json")]
+    assert started == [["train", str(folder / "terms.toml"), *read, *books, *model, "--json"]]
+
+
+def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client, folder):
+    (folder / "books").mkdir()
+    (folder / "books" / "north.ledger").touch()  # a run was killed here
+    place = {"file": "terms.toml", "where": "here", "ledgers": "books", "lifetime_delta": "1e-6"}
+    normal = clinic_terms().replace('mechanism = "laplace"', 'mechanism = "gaussian"\ndelta = 1e-7')
+    (folder / "terms.toml").write_text(normal)
+    page = client.get("/train/release", params={**place, "lifetime": "3"}).text
+    assert "<td>400</td><td>1</td><td>1e-07</td>" in page
+    assert "promises next to nothing" not in page
+    made = "Ledgers will be made in books: north.ledger, south.ledger; with a lifetime budget of ε = 3, δ = 1e-06 each"
+    assert made in page
+    assert "need a lifetime" in client.get("/train/release", params={**place, "lifetime": "0.25"}).text
+    assert (folder / "books" / "north.ledger").read_bytes() == b""
+    assert not (folder / "books" / "south.ledger").exists()
+    (folder / "terms.toml").write_text(normal.replace("1e-7", "0.999"))
+    loud = client.get("/train/release", params={**place, "lifetime": "3", "lifetime_delta": "0.999"}).text
+    assert "A delta of 0.999 promises next to nothing" in loud
+
+
+def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(client, folder):
+    (folder / "terms.toml").write_text(clinic_terms(horizon=1))
+    words = ["train", str(folder / "terms.toml"), "--anyway", "--lifetime", "2", "--ledgers"]
+    first = CliRunner().invoke(parley, [*words, str(folder / "books")])
+    assert first.exit_code == 0, first.output
+    assert "same table" not in first.stderr
+    assert "Ledgers will be made" in first.stderr
+    page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
+    said = "books/north.ledger is a ledger for the same table as north's: ε = 1, δ = 0 is promised there, ε = 1 of it"
+    assert said in html.unescape(page)
+    assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
+    again = CliRunner().invoke(parley, [*words, str(folder / "fresh")])
+    assert "books/south.ledger is a ledger for the same table as south's: ε = 0.5" in " ".join(again.stderr.split())
+
+
+@pytest.mark.parametrize("anyway", [{}, {"anyway": "on"}])
+def test_other_terms_than_were_shown_are_not_spent_by(client, folder, started, anyway):
+    read = shown(client, file="terms.toml", where="here", ledgers="books", lifetime="3")
+    (folder / "terms.toml").write_text(clinic_terms().replace("epsilon = 1.0", "epsilon = 2.0"))
+    said = release(client, **read, agreed="on", **anyway).text
+    assert "were read: the file was changed meanwhile" in said
+    assert "were read" in client.get("/train/release/foreseen", params=read).text
+    assert "expect: missing" in release(client, agreed="on", expect="").text
+    assert started == []
+    again = shown(client, file="terms.toml", where="here", ledgers="books", lifetime="3")
+    assert "hx-redirect" in release(client, **again, agreed="on", **anyway).headers
+
+
+@pytest.mark.parametrize("command", ["train", "scales", "learner run"])
+def test_a_command_spends_nothing_by_other_terms_than_it_was_told_to_expect(folder, command):
+    file = folder / "first.toml"
+    file.write_text(SCALES if command == "scales" else clinic_terms())
+    place = ["--owners", "none.toml"] if command == "learner run" else ["--ledgers", str(folder / "books")]
+    for digits, said in (
+        ("0" * 64, "the file was changed meanwhile"),
+        ("0" * 7, "the first 8 to 64 digits"),
+        ("", "8"),
+    ):
+        done = CliRunner().invoke(parley, [*command.split(), str(file), *place, "--expect", digits])
+        assert (type(done.exception), said in str(done.exception)) == (SettingError, True), done.exception
+    assert not (folder / "books").exists()
+    done = CliRunner().invoke(parley, [*command.split(), str(file), *place, "--expect", load_terms(file).hash[:8]])
+    assert "--expect" not in str(done.exception)
+    assert "meanwhile" not in str(done.exception)
 
 
 DECLARED = "bounds = { x0 = [-4, 4], x1 = [-4, 4], x2 = [-4, 4], y = [-9, 9] }\n"
@@ -155,12 +227,15 @@ intercept = true
 
 
 def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, started):
-    page, asked = "/train/release/foreseen", {"file": "terms.toml", "where": "here", "ledgers": "books"}
-    assert "/train/release/foreseen" in client.get(f"/train/release?{urlencode(asked)}&lifetime=3").text
-    assert "Not forecast" in client.get(page, params=asked).text  # of bounds alone nobody can tell
+    page, asked = (
+        "/train/release/foreseen",
+        {"file": "terms.toml", "where": "here", "ledgers": "books", "lifetime": "3"},
+    )
+    assert page in client.get(f"/train/release?{urlencode(asked)}").text
+    assert "Not forecast" in client.get(page, params=shown(client, **asked)).text  # of bounds alone nobody can tell
     ranges = re.sub("bounds = .*\n", DECLARED + STATED, clinic_terms())
     (folder / "terms.toml").write_text(ranges)
-    said = client.get(page, params=asked).text
+    said = client.get(page, params=shown(client, **asked)).text
     assert "not worth a budget" in said, said
     assert 'name="anyway"' in said
     assert not (folder / "books").exists()
@@ -191,8 +266,8 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     page = client.get("/train/release", params={**place, "lifetime": "9"}).text
     assert "Scales first by first.toml" in page
     assert "A bin is read from" in page
-    assert page.count("<td>4</td><td>5</td>") == 2
-    form = {**place, "lifetime": "9", "ready": "ready"}
+    assert len(re.findall("<td>4</td><td>[^<]*</td><td>5</td>", page)) == 2
+    form = {**shown(client, **place, lifetime="9"), "ready": "ready"}
     assert "agree" in client.post("/train/release/start", data=form, headers=PROOF).text
     assert not (folder / "books").exists()
     address = client.post("/train/release/start", data={**form, "agreed": "on"}, headers=PROOF).headers["hx-redirect"]
@@ -209,13 +284,15 @@ def test_owners_elsewhere_are_asked_by_their_addresses(folder, client):
     (folder / "addresses.toml").write_text("")
     assert 'value="elsewhere"' in client.get("/train").text
     form = {"agreed": "on", "where": "elsewhere", "file": "terms.toml", "addresses": "addresses.toml", "model": "m"}
+    form |= {"expect": load_terms(folder / "terms.toml").hash}
     command = release_command(studio_at(folder), form | {"resume": "on"})
     assert command[:2] == ["learner", "run"]
     assert "--resume" in command
     (folder / "first.toml").write_text(SCALES)
-    scales = release_command(studio_at(folder), form | {"file": "first.toml", "ready": "ready"})
-    assert (scales[0], scales[2], scales[4:]) == ("scales", "--owners", ["--write", str(folder / "ready.toml")])
-    with pytest.raises(SettingError):
+    first = form | {"file": "first.toml", "ready": "ready", "expect": load_terms(folder / "first.toml").hash}
+    scales = release_command(studio_at(folder), first)
+    assert (scales[0], scales[4], scales[6:]) == ("scales", "--owners", ["--write", str(folder / "ready.toml")])
+    with pytest.raises(SettingError, match="addresses"):
         release_command(studio_at(folder), form | {"addresses": "../addresses.toml"})
 
 

@@ -1,11 +1,14 @@
 """The studio's tabs: a slider moves the forecast, terms are saved, jobs run, stop and outlive the studio, books are
 shown."""
 
+import fcntl
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +23,8 @@ from typer.testing import CliRunner
 from parley.cli.app import app as parley
 from parley.decisions.forecasting import forecast
 from parley.decisions.forecasting.what_if import what_if
+from parley.errors import SettingError
+from parley.report.words.negotiation import SHARED
 from parley.studio.jobs import JobFolder
 from parley.studio.playground import Playground
 from parley.terms import load_terms
@@ -141,7 +146,7 @@ def test_a_wrong_number_is_one_sentence(client, fields):
 def test_terms_are_saved_to_a_new_file_and_nothing_is_overwritten(client, folder):
     changed(client, **{"epsilon.0": "0.75"})
     answer = client.post("/play/save", data={"save_as": "agreed"}, headers=PROOF)
-    assert "Written: agreed.toml" in answer.text
+    assert "Written: agreed.toml. Next: parley train agreed.toml" in answer.text
     assert float(load_terms(folder / "agreed.toml").owners[0].epsilon) == 0.75
     before = (folder / "terms.toml").read_bytes()
     for name in ("terms.toml", "agreed"):
@@ -171,7 +176,10 @@ def test_what_owners_state_changes_the_deal_and_not_the_forecast_and_is_saved(fo
     dear = changed(silent, **said | {"cost.0": "1e6", "cost.1": "1e6"}).text
     assert "Nobody joins" in silent.get(deal.search(dear).group(0)).text
     silent.post("/play/everyone", data={"all_value": "7", "all_cost": "0.5"}, headers=PROOF)
-    silent.post("/play/save", data={"save_as": "stated"}, headers=PROOF)
+    saved = silent.post("/play/save", data={"save_as": "stated"}, headers=PROOF).text
+    assert SHARED in saved
+    assert SHARED in (Path(__file__).parents[2] / "docs" / "studio.md").read_text()
+    assert load_terms(folder / "stated.toml").hash != load_terms(folder / "silent.toml").hash
     owners = load_terms(folder / "stated.toml").owners
     assert [(part.value, part.privacy_cost.kind, part.privacy_cost.weight) for part in owners] == [
         (7, "linear", 0.5)
@@ -179,6 +187,19 @@ def test_what_owners_state_changes_the_deal_and_not_the_forecast_and_is_saved(fo
     assert [part.records for part in owners] == [100, 100]
     changed(silent, **{"value.0": ""})
     assert [part.value for part in play.require().terms.owners] == [None, 7]
+
+
+def test_saved_terms_say_what_comes_first_and_nothing_of_stakes_that_nobody_stated(folder):
+    text = re.sub(r"(value|privacy_cost|public) = .*\n", "", TERMS)
+    text = re.sub("mechanism = .*", 'mechanism = "gaussian"\ndelta = 1e-6\nscale_epsilon = 0.1', text)
+    (folder / "unscaled.toml").write_text(text)
+    play = Playground()
+    play.load(folder / "unscaled.toml")
+    saved = (
+        enter(stranger_at(studio_at(folder, play))).post("/play/save", data={"save_as": "later"}, headers=PROOF).text
+    )
+    assert "Next: parley scales later.toml" in saved
+    assert SHARED not in saved
 
 
 def test_a_thousand_owners_are_shown_some_at_a_time(folder, base):
@@ -223,6 +244,27 @@ def test_a_training_is_a_job_whose_outcome_lies_over_the_forecast(client, folder
     events = client.get(f"/jobs/{job.id}/events").text
     assert "event: end" in events
     assert job.title in client.get("/jobs").text
+
+
+def test_a_name_that_a_job_writes_is_taken_from_its_start_on(client, folder):
+    jobs, file = JobFolder(folder / ".jobs", folder), str(folder / "wanted.toml")
+    at_work = jobs.folder / "20300101-000000-abc"
+    at_work.mkdir(parents=True)
+    (at_work / "command.json").write_text(json.dumps({"command": ["plan", "terms.toml", "--write", file]}))
+    with (at_work / "running").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for option in ("--write", "--save", "--out"):
+            with pytest.raises(SettingError, match="a job writes it"):
+                jobs.start(["train", option, file], "Release")
+        taken = client.post("/play/save", data={"save_as": "wanted"}, headers=PROOF).text
+        assert "a job that runs writes wanted.toml" in taken
+        assert not [job for job in jobs.listed("train") if file in job.command]
+    assert not jobs.will_write(file)  # the job ended, and wrote nothing
+    (folder / "wanted.toml").touch()
+    with pytest.raises(SettingError, match="exists"):
+        jobs.start(["plan", "--write", file], "Plan")
+    (folder / "wanted.toml").unlink()
+    shutil.rmtree(at_work)
 
 
 def test_a_job_can_be_stopped(client, folder):

@@ -4,6 +4,7 @@ import doctest
 import io
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from newcomer import typed
 
 from parley.cli.app import PARTS
 
-BLOCK = re.compile(r"(?:<!-- not run: (.+?) -->\n)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"(?:<!-- (not run|run by): (.+?) -->\n)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELLS = ("sh", "bash", "console")
 # A line that takes somebody else: it is read, not run.
 ELSEWHERE = re.compile(r"--owners addresses\.toml|owner serve|learner run|--uri |DIR\b|^parley studio")
@@ -22,20 +23,28 @@ ELSEWHERE = re.compile(r"--owners addresses\.toml|owner serve|learner run|--uri 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page: its language, its text, and why it is not run, where it is not."""
+    """A fenced block of a page: its language, its text, and why it is not run, or which test runs it instead."""
 
     page: str
     line: int
     language: str
     text: str
     reason: str | None
+    run_by: str | None
 
 
 def blocks(page: Path) -> list[Block]:
     """Every block of a page that names a language, in its order."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(page.name, text[: found.start()].count("\n") + 1, found[2], found[3], found[1])
+        Block(
+            page.name,
+            text[: found.start()].count("\n") + 1,
+            found[3],
+            found[4],
+            found[2] if found[1] == "not run" else None,
+            found[2] if found[1] == "run by" else None,
+        )
         for found in BLOCK.finditer(text)
     ]
 
@@ -53,21 +62,40 @@ def in_python(text: str, names: dict[str, object]) -> None:
     assert example.examples
 
 
-def in_shell(text: str) -> None:
-    """Type every line; one that takes somebody else is read."""
-    for line, answer, words in lines(text):
+def in_shell(text: str) -> int:
+    """Type every line; one that takes somebody else is read. How many were typed."""
+    count = 0
+    for line, answer, words in lines(text, "parley|cp"):
         if ELSEWHERE.search(line):
             understood(words)
+            continue
+        for word in words:
+            handed_over(word)
+        if re.search(r"\bcp ", line):
+            *files, folder = words
+            for file in files:
+                shutil.copy(file, folder)
             continue
         with mock.patch.object(sys, "stdin", io.StringIO(answer)):
             done = typed(*words)
         assert done.code == 0, f"{line}\n{done.said}"
+        count += 1
+    return count
 
 
-def lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(a line, what is typed into it, its words behind `parley`) for every command of ours, wherever it stands."""
+def handed_over(word: str) -> None:
+    """A file that lies in one folder here, and that somebody sends who types in another, comes along."""
+    if re.fullmatch(r"[\w-]+\.(crt|crl|csr)", word) and not Path(word).exists():
+        (found,) = Path().glob(f"*/{word}")
+        shutil.copy(found, word)
+
+
+def lines(text: str, programs: str = "parley") -> Iterator[tuple[str, str, list[str]]]:
+    """(a line, what is typed into it, its words behind the program) for every command of these, wherever it stands."""
     for line in text.replace("\\\n", " ").splitlines():
-        if found := re.search(r"^\s*(?:\w+\$\s+)?(?:echo (\w+) \| )?(?:[\w./-]*/)?parley (?=[\w-])(.*)$", line):
+        if found := re.search(
+            rf"^\s*(?:\w+\$\s+)?(?:echo (\w+) \| )?(?:[\w./-]*/)?(?:{programs}) (?=[\w-])(.*)$", line
+        ):
             yield line, f"{found[1]}\n" if found[1] else "", typed_words(found[2])
 
 

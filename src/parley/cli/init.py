@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parley.cli.acceptance import warn_of
 from parley.cli.forecast import show_plan
 from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, unsaid_columns, words
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
@@ -17,7 +18,7 @@ from parley.durable import require_folder
 from parley.errors import ParleyError, SettingError
 from parley.report.terminal import console, errors_console, print_json, progress_bar, warn
 from parley.report.words import interview as asked
-from parley.terms import write_terms
+from parley.terms import Terms, write_terms
 from parley.terms.catalogue import kinds_from_files
 from parley.terms.notes import NOTES
 from parley.validate import printable
@@ -150,13 +151,14 @@ def init_command(
     seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
 ) -> None:
-    """From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person
-    column).
+    """From files as they are to planned terms: reads names, kinds and row counts of private tables.
 
-    Ranges and names of categories come from --public or from what you declare, never from private rows; where
-    nobody says them, the terms set a part of epsilon aside to ask the owners with noise. What only people know is
-    asked, and without --public also the kind of model, ranges and names; --yes takes the usual answers. Then the
-    planner chooses how the budgets are spent best, and the terms are written with comments.
+    Whether a column holds numbers or names is read off its cells where neither you nor --public nor the file says it,
+    and of a --person column which rows belong together. Ranges and names of categories come from --public or from what
+    you declare, never from private rows; where nobody says them, the terms set a part of epsilon aside to ask the
+    owners with noise. What only people know is asked, and without --public also the kind of model, ranges and names;
+    --yes takes the usual answers. Then the planner chooses how the budgets are spent best, and the terms are written
+    with comments.
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
@@ -164,6 +166,7 @@ def init_command(
     from parley.decisions.forecasting.column_choice import wanted_columns
     from parley.decisions.forecasting.known_columns import Wishes
     from parley.decisions.forecasting.terms_from_files import planned, usual_delta
+    from parley.owner.warnings import budget_warning
     from parley.report.words.columns import columns_line
     from parley.report.words.noise import plan_beside
     from parley.report.words.terms_comments import PSI, head_lines, lifetime_line, next_steps, with_hosts
@@ -202,7 +205,8 @@ def init_command(
     delta = _asked(asked.DELTA, delta, usual_delta(rows), quiet)
     if person is None and not quiet:
         person = typer.prompt(asked.PERSON, "", err=True) or None
-        records_per_person = typer.prompt(asked.PERSON_ROWS, 3, err=True) if person else 1
+        if person and records_per_person == 1:
+            records_per_person = typer.prompt(asked.PERSON_ROWS, 3, err=True)
     if hosts is None and not quiet:
         hosts = typer.prompt(asked.HOSTS, "", err=True)
     if missing is None and not quiet:
@@ -222,6 +226,9 @@ def init_command(
     with progress_bar("planning") as progress:
         made = planned(drafted, seed, progress)
         plan = None if made.proposal is None else made.proposal.to_json()
+    loud = budget_warning(made.terms, [part.name for part in made.terms.owners])
+    if loud is not None:
+        warn_of(loud)
     made, pins = _pinned(made, write)
     write_terms(made.terms, write, head_lines(made), NOTES)
     if as_json:
@@ -294,11 +301,22 @@ def _drafted(files: Sequence[Path], wishes: "Wishes", quiet: bool, anyway: bool)
                 raise SettingError(
                     f"{refused} Say it of all of them, and nothing need be asked: --bounds COLUMN=LOW,HIGH or "
                     "--categories COLUMN=A,B,C; or leave columns out with --features, or give a larger --epsilon. No "
-                    "terms were written (--anyway writes them)"
+                    f"terms were written{' (--anyway writes them)' if _anyway_helps(drafted.terms) else ''}"
                 ) from None
             wishes = more
         else:
             return drafted
+
+
+def _anyway_helps(terms: Terms) -> bool:
+    """Whether `--anyway` would write terms that were refused."""
+    from parley.tasks.column_statistics.learnable import require_learnable
+
+    try:
+        require_learnable(terms, anyway=True)
+    except SettingError:
+        return False
+    return True
 
 
 def _pinned(made: "Draft", write: Path) -> "tuple[Draft, Path | None]":

@@ -40,6 +40,8 @@ def asked_kind(files: Sequence[Path], wishes: "Wishes") -> "Wishes":
         return wishes
     if predicts == "two classes":
         names = words(typer.prompt(said.TWO_NAMES.format(target=target), err=True))
+        if (len(names), len({*names})) != (2, 2):
+            raise SettingError(f"{target}: {said.NOT_TWO}")
         return replace(wishes, positive=names[-1], categories={**wishes.categories, target: names})
     return asked_columns([target], wishes)
 

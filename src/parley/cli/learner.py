@@ -14,7 +14,9 @@ from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, terminal_table, warn
 from parley.report.watching import watched
+from parley.tasks.asking_options import Expect
 from parley.terms import load_terms
+from parley.terms.expected import require_expected
 
 if TYPE_CHECKING:
     from parley.learning.outcome import Result
@@ -49,6 +51,7 @@ def run_command(
             help=ANYWAY[0].upper() + ANYWAY[1:],
         ),
     ] = False,
+    expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train one joint model by the terms: the same rounds as `parley train`, with each owner behind its own daemon.
@@ -60,6 +63,7 @@ def run_command(
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
+    require_expected(terms, expect)
     terms.require_shared_sample()
     for file in (save, save_own, checkpoint):
         require_folder(file)

@@ -13,7 +13,9 @@ from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
+from parley.tasks.asking_options import Expect, owners_here
 from parley.terms import Terms, load_terms
+from parley.terms.expected import require_expected
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting import Worth
@@ -82,6 +84,7 @@ def train_command(
             help=f"With --ledgers: {ANYWAY}",
         ),
     ] = False,
+    expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Train one joint model by the terms, on this machine.
@@ -94,7 +97,7 @@ def train_command(
     from parley.data.cluster import joined
     from parley.data.fitting import dropped_rows
     from parley.decisions.forecasting.coding import coding_cost
-    from parley.learning.owners import accepting_owners, open_owners, require_ledgers, spent_so_far
+    from parley.learning.owners import require_ledgers, spent_so_far
     from parley.learning.run_options import RunOptions
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
@@ -102,6 +105,7 @@ def train_command(
     from parley.report.words.released import release_lines
 
     terms = load_terms(terms_file)
+    require_expected(terms, expect)
     paces = read_paces(terms, speeds)
     for file in (save, plot, shapes, report):
         require_folder(file)
@@ -141,7 +145,7 @@ def train_command(
         expected = _worth(terms, asks, paces)
         begin()
         progress.says("reading tables")
-        owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        owners = owners_here(terms, RunOptions(ledgers, lifetime, lifetime_delta))
         progress.says("training")
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
     if ledgers is None:  # an owner that releases sees them when it accepts

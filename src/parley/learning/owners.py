@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
@@ -10,7 +10,7 @@ from typing import NoReturn
 from parley.data.sources import TableSource, held_table, same_table
 from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError, UnknownTerms
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.owner.ledger import Ledger
+from parley.owner.ledger import Ledger, begun
 from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Owner, reservation
 from parley.privacy.accounting.budget import exact
@@ -24,9 +24,15 @@ def open_owners(terms: Terms) -> list[Owner]:
     return [Owner(part.name, held_table(owner_table(part))) for part in terms.owners]
 
 
-def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+def accepting_owners(
+    terms: Terms,
+    folder: Path,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    first: Callable[[], None] = lambda: None,
+) -> list[Owner]:
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of
-    them."""
+    them. What is done `first` is done when all is known to be right, before a ledger is made or written to."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
@@ -34,6 +40,7 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
     agreements = [owner.prepare(terms) for owner in trial]
     require_as_good(agreements[0].setup)
     make_algorithm(agreements[0].setup)
+    first()
     folder.mkdir(parents=True, exist_ok=True)
     owners = []
     for part, table in zip(terms.owners, tables, strict=True):
@@ -58,7 +65,7 @@ def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime
     if lifetime_delta is not None and not 0 <= lifetime_delta < 1:
         raise LedgerError(f"--lifetime-delta {lifetime_delta:g}: expected a number from 0 up to, not including, 1")
     promised = {part.name: reservation(terms, part.name) for part in terms.owners}
-    missing = [name for name in promised if not _ledger_path(folder, name).exists()]
+    missing = missing_ledgers(terms, folder)
     if missing and lifetime is None:
         _ask_lifetime(_ledger_path(folder, missing[0]), [promised[name] for name in missing])
     for name, reserved in promised.items():  # of all of them before one is made: a ledger's budget is for ever
@@ -73,13 +80,18 @@ def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime
             ledger.close()
 
 
+def missing_ledgers(terms: Terms, folder: Path) -> list[str]:
+    """The owners whose ledgers a release would make, in this folder."""
+    return [part.name for part in terms.owners if not begun(_ledger_path(folder, part.name))]
+
+
 def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
     """What each owner that has answered by these very terms spent on it, by its ledger in this folder. Its answers are
     stored, so the same questions are free."""
     found = {}
     for part in terms.owners:
         path = _ledger_path(folder, part.name)
-        if not path.exists():
+        if not begun(path):
             continue
         ledger = Ledger(path)
         try:
@@ -130,7 +142,7 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifeti
 
 def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, first: str) -> None:
     """Refuse to make ledgers without room for what is asked first and for learning."""
-    missing = [part.name for part in terms.owners if not (folder / f"{part.name}.ledger").exists()]
+    missing = missing_ledgers(terms, folder)
     epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
     if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
         more = f" --lifetime-delta {delta:g}" if delta > 0 else ""

@@ -42,6 +42,7 @@ WIDE = 1000.0  # a range that spans this many times the table
 WEIGHT = 100.0  # how often a class may count more, or less, than once
 CLIP = 1e6  # how far the clip may lie from what records measure
 MOST_EPSILON = 20.0  # beyond, an epsilon is a number and no promise
+MOST_DELTA = 0.01
 OTHERS = 0.25  # share of rows whose name is none of the agreed
 COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
@@ -211,8 +212,15 @@ def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWar
 
 
 def budget_warning(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
-    """Budgets of these owners at which an epsilon promises next to nothing."""
+    """Budgets of these owners at which an epsilon, or else the delta, promises next to nothing."""
     loud = {name: terms.promised_epsilon(name) for name in names if not terms.promised_epsilon(name) <= MOST_EPSILON}
+    if not loud and terms.privacy.delta > MOST_DELTA:
+        delta = number(terms.privacy.delta)
+        return TermsWarning(
+            "privacy.delta",
+            f"A delta of {delta} promises next to nothing: with a probability of {delta} the answers may tell anything "
+            "about a person. Deltas that protect lie below one over the number of records, such as 1e-6.",
+        )
     if not loud:
         return None
     worst = max(loud, key=loud.__getitem__)

@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from parley.errors import SettingError
 from parley.studio.form import all_fields, decimal, field
-from parley.studio.interview_form import Given, asked, init_options, tables_of
+from parley.studio.interview_form import Given, asked, init_options, is_owners, tables_of
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
 
 UNIONS = 19  # of the demo's files: with the bank they are twenty owners, a page of the Play tab
@@ -51,7 +51,7 @@ def init_command(studio: Studio, given: Given) -> list[str]:
     form, tables = dict(given), tables_of(given)
     if len(tables) < 2:
         raise SettingError("tables: expected at least two, one for each owner")
-    if form.get("public") in tables:
+    if form.get("public") and is_owners(studio, given, form["public"]):
         raise SettingError("public sample: expected a table of nobody's; it is one of the owners' here")
     name, delta = field(form, "write"), form.get("delta", "").strip()
     write = studio.new(name if name.endswith(TERMS) else name + TERMS, "terms")

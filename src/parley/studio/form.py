@@ -49,7 +49,7 @@ def field(form: Mapping[str, str], name: str) -> str:
 def decimal(text: str, what: str) -> float:
     """A number."""
     try:
-        found = float(text)
+        found = float(text if text.isascii() and "_" not in text else "")  # not what only Python reads as a number
     except ValueError:
         raise SettingError(f"{what}: expected a number") from None
     if not math.isfinite(found):

@@ -4,7 +4,7 @@ Formal guarantee: of private tables the names and declared types of columns are 
 rows of the public sample alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,14 @@ class Shared:
     wrong: tuple[str, ...] = ()
 
 
-def is_number(name: str) -> bool:
-    """Whether what should be a column's name is a number: then the line of names is a record."""
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
+def require_names(columns: Iterable[object]) -> None:
+    """Refuse a table whose line of names holds a number: it is a record."""
+    for name in columns:
+        try:
+            float(str(name))
+        except ValueError:
+            continue
+        raise DataError("its first line holds numbers; expected the names of the columns there")
 
 
 def tables_of(given: Given) -> list[str]:
@@ -54,10 +55,17 @@ def tables_of(given: Given) -> list[str]:
     return [value for key, value in given if key == "table"]
 
 
-def public_of(given: Given) -> str:
-    """The public sample that a form names; none of the owners' tables."""
+def public_of(studio: Studio, given: Given) -> str:
+    """The public sample that a form names; none of the owners' tables, whatever it is called."""
     public = dict(given).get("public", "")
-    return "" if public in tables_of(given) else public
+    return "" if public and is_owners(studio, given, public) else public
+
+
+def is_owners(studio: Studio, given: Given, public: str) -> bool:
+    """Whether what is called a public sample is the table of an owner."""
+    sample = studio.within(public, "public sample")
+    tables = [studio.within(name, "tables") for name in tables_of(given)]
+    return any(table == sample or (table.exists() and sample.exists() and table.samefile(sample)) for table in tables)
 
 
 def answers_of(given: Given) -> dict[str, Answer]:
@@ -79,11 +87,12 @@ def shared_columns(studio: Studio, given: Given) -> Shared:
 
     found: list[dict[str, str]] = []
     wrong: list[str] = []
-    public = public_of(given)
+    public = public_of(studio, given)
     for name in tables_of(given):
         path = studio.inside(name, "tables")
         try:
             example = find_source(path).example
+            require_names(example.columns)
         except DataError as error:
             wrong.append(_without_place(error, path, name))
             continue
@@ -91,7 +100,7 @@ def shared_columns(studio: Studio, given: Given) -> Shared:
         typed = {str(each): KINDS["names" if is_text(example[each]) else "number"] for each in example.columns}
         found.append({each: kind if declared else UNDECLARED for each, kind in typed.items()})
     columns = [each for each in found[0] if all(each in other for other in found)] if found else []
-    kinds = {each: found[0][each] for each in columns if not is_number(each)}
+    kinds = {each: found[0][each] for each in columns}
     if public and kinds:
         path = studio.inside(public, "public sample")
         try:
@@ -119,7 +128,7 @@ def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]
 
 def asked(studio: Studio, given: Given) -> dict[str, Any]:
     """What the form asks about the tables chosen so far, with what was answered already."""
-    form, tables, public = dict(given), tables_of(given), public_of(given)
+    form, tables, public = dict(given), tables_of(given), public_of(studio, given)
     shared = shared_columns(studio, given) if tables else Shared()
     columns, said = list(shared.kinds), answers_of(given)
     predicts = MODELS[form["kind"]].predicts if form.get("kind", "") in MODELS else ""
@@ -149,7 +158,7 @@ def asked(studio: Studio, given: Given) -> dict[str, Any]:
 
 def init_options(studio: Studio, given: Given) -> list[str]:
     """The answers as options of `parley init`."""
-    form, public = dict(given), public_of(given)
+    form, public = dict(given), public_of(studio, given)
     kind, person = form.get("kind", ""), form.get("person", "")
     if kind and kind not in words.kinds_in_words():
         raise SettingError(f"what it is: expected one of {', '.join(words.kinds_in_words())}")
@@ -178,16 +187,21 @@ def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
     if not features:
         raise SettingError("columns: expected at least one to learn from")
     options: list[str] = []
-    if {*features} != {*usual_features(list(shared_columns(studio, given).kinds), form)}:
-        if any("," in column for column in features):
-            raise SettingError("columns: a name with a comma cannot be chosen among others; rename the column")
+    shared = shared_columns(studio, given)
+    if shared.wrong:
+        raise SettingError(shared.wrong[0])
+    if not any("," in column for column in features):
         options += ["--features", ",".join(features)]
+    elif {*features} != {*usual_features(list(shared.kinds), form)}:
+        raise SettingError("columns: a name with a comma cannot be chosen among others; rename the column")
     for column in (*features, *(each for each in (target, form.get("exposure", "")) if each in said)):
         options += _spread(column, said[column], predicts if column == target else "")
     names = [each.strip() for each in said[target].names.split(",") if each.strip()] if target in said else []
-    if predicts == "two classes" and not names and not public_of(given):
+    if predicts == "two classes" and not names and not public_of(studio, given):
         asked_for = words.TWO_NAMES.format(target=target)
         raise SettingError(f"{target}: missing: {asked_for[0].lower()}{asked_for[1:]}")
+    if predicts == "two classes" and names and (len(names), len({*names})) != (2, 2):
+        raise SettingError(f"{target}: {words.NOT_TWO}")
     return options + (["--positive", names[-1]] if names and predicts == "two classes" else [])
 
 

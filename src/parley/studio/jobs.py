@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,8 +35,14 @@ WORDS: dict[State, str] = {
     "lost": "ended without a word: killed, or with the machine",
 }
 LOG = 20_000  # characters of a log that are shown
-REPORT, RUNNING, STOPPED = "report.html", "running", "stopped"
+REPORT, RUNNING, STOPPED, STARTING = "report.html", "running", "stopped", ".starting"
+WRITTEN = ("--write", "--save", "--out")  # options that name what a command writes
 MOST = 200  # jobs that are listed
+
+
+def outputs(command: Sequence[str]) -> list[str]:
+    """What a command writes, by its options."""
+    return [value for key, value in pairwise(command) if key in WRITTEN]
 
 
 @dataclass(frozen=True)
@@ -178,6 +185,19 @@ class JobFolder:
     ) -> Job:
         """Run a command of `parley` in a process of its own, which outlives the studio; with a `report` in its
         folder, of commands that write one. The `form` that it was started by is kept, to be changed."""
+        make_folder(self.folder)
+        with (self.folder / STARTING).open("w", encoding="utf-8") as one:  # at a time, so that no name is given twice
+            fcntl.flock(one, fcntl.LOCK_EX)
+            self._require_new(outputs(command))
+            return self._started(command, title, report, form)
+
+    def _require_new(self, files: Sequence[str]) -> None:
+        """Refuse to write what is there, or what a job that runs will write."""
+        for file in files:
+            if self.will_write(file) or Path(file).exists():
+                raise SettingError(f"{Path(file).name} exists, or a job writes it; choose another name")
+
+    def _started(self, command: Sequence[str], title: str, report: bool, form: Sequence[tuple[str, str]]) -> Job:
         name = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
         folder = self.folder / name
         make_folder(folder)
@@ -204,6 +224,10 @@ class JobFolder:
             lock.write(str(process.pid))
         threading.Thread(target=process.wait, daemon=True).start()  # so that it leaves no zombie behind
         return Job(folder)
+
+    def will_write(self, file: str) -> bool:
+        """Whether a job that runs writes this file."""
+        return any(file in outputs(job.command) and job.running for job in self.listed())
 
     def find(self, name: str) -> Job:
         """The job of this name."""

@@ -14,9 +14,8 @@ from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.report.words.ledgers import BOOKS, agreement_rows, books_row, chain_line, lifetime_line
 from parley.studio.form import field, fields
-from parley.studio.pages import TERMS, Studio, page, studio_of
+from parley.studio.pages import LEDGER, TERMS, Studio, page, studio_of
 
-LEDGER = ".ledger"
 MOST = 40  # ledgers whose chains are recomputed for one page
 
 

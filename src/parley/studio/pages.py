@@ -27,7 +27,7 @@ TABS = {
     "/audit": "Audit",
     "/jobs": "Jobs",
 }
-TABLES, TERMS = (".csv", ".parquet"), ".toml"
+TABLES, TERMS, LEDGER = (".csv", ".parquet"), ".toml", ".ledger"
 MOST_FILES = 500
 
 _templates = Environment(
@@ -80,6 +80,8 @@ class Studio:
         path = self.within(name, what)
         if path.exists():
             raise SettingError(f"{what}: {path.name} exists; choose another name, nothing is overwritten")
+        if self.jobs.will_write(str(path)):
+            raise SettingError(f"{what}: a job that runs writes {path.name}; choose another name")
         if not path.parent.is_dir():
             raise SettingError(f"{what}: expected a folder that exists")
         return path

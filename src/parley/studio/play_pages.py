@@ -15,7 +15,7 @@ from parley.errors import SettingError
 from parley.studio.form import decimal, field, fields, whole
 from parley.studio.pages import TERMS, first_scales, page, studio_of
 from parley.studio.playground import PAGE, Played, Playground, Tab
-from parley.terms import OwnerTerms
+from parley.terms import OwnerTerms, Terms
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting.what_if import WhatIf
@@ -225,7 +225,16 @@ async def save(request: Request) -> Response:
     name = field(form, "save_as")
     path = studio.new(name if name.endswith(TERMS) else name + TERMS, "file")
     studio.play.save(path, _tab(form))
-    return page(request, "said.html", sentences=[f"Written: {path.name}. Next: parley train {path.name}"])
+    return page(request, "said.html", sentences=_saved(path.name, studio.play.require().terms))
+
+
+def _saved(name: str, terms: Terms) -> list[str]:
+    """That terms were written, what comes next, and what others read in them."""
+    from parley.report.words.negotiation import SHARED
+
+    stated = any(part.value is not None or part.privacy_cost is not None for part in terms.owners)
+    step = "train" if terms.privacy.scale_epsilon is None else "scales"
+    return [f"Written: {name}. Next: parley {step} {name}", *([SHARED] if stated else [])]
 
 
 def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ that set a part of every epsilon aside for them, scales first.
 """
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 from starlette.requests import Request
@@ -15,8 +16,9 @@ from starlette.routing import Route
 from parley.errors import BelowBaselineError, ParleyError, SettingError
 from parley.numerals import number
 from parley.studio.form import decimal, field, fields
-from parley.studio.pages import TERMS, Studio, page, studio_of
+from parley.studio.pages import LEDGER, TERMS, Studio, page, studio_of
 from parley.terms import Terms, load_terms
+from parley.terms.expected import require_expected
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL = ".json"
@@ -25,6 +27,8 @@ BEGUN = "This release began before: its stored answers are free, and it goes on 
 
 def review(request: Request) -> Response:
     """What a release by these terms would spend, and whether the owners' side allows it."""
+    from parley.owner.warnings import budget_warning  # with libraries that take their time
+
     studio, asked = studio_of(request), dict(request.query_params)
     terms, where = load_terms(studio.inside(field(asked, "file"), "terms")), _where(asked)
     refused, scales = None, _asks_scales(terms)
@@ -35,25 +39,48 @@ def review(request: Request) -> Response:
     stem = Path(field(asked, "file")).with_suffix("")
     shown = {"scales": scales, "rows": _scale_rows(terms) if scales else _model_rows(terms), "refused": refused}
     shown |= {"seen": _seen(terms) if scales and refused is None else None}
+    loud = budget_warning(terms, [part.name for part in terms.owners])
+    books = _books(studio, terms, asked) if where == HERE and refused is None else []
+    shown |= {"notes": [*([] if loud is None else [loud.sentence]), *books]}
     shown |= {"model": f"{stem.name}-model{MODEL}", "ready": f"{stem}-ready{TERMS}"}
-    return page(request, "release.html", asked=asked, where=where, **shown)
+    return page(request, "release.html", asked={**asked, "expect": terms.hash}, where=where, **shown)
+
+
+def _books(studio: Studio, terms: Terms, asked: Mapping[str, str]) -> list[str]:
+    """Which ledgers a release makes, for ever, and which others of the folder its tables have."""
+    from parley.learning.other_books import other_books
+    from parley.learning.owners import missing_ledgers
+    from parley.report.words.ledgers import made_words, other_books_words
+
+    folder, lifetime = _ledgers(studio, asked), _number(asked, "lifetime")
+    missing, said = missing_ledgers(terms, folder), []
+    if missing and lifetime is not None:
+        said.append(made_words(missing, asked["ledgers"], lifetime, _number(asked, "lifetime_delta") or 0.0))
+    for each in other_books(terms, folder, (studio.folder / name for name in studio.files(LEDGER))):
+        name = studio.name_of(each.ledger) or each.ledger.name
+        said.append(other_books_words(each.owner, name, each.reserved, each.spent))
+    return said
 
 
 def _model_rows(terms: Terms) -> list[list[str]]:
-    spent = {part.name: number(float(terms.promised_epsilon(part.name)), side="above") for part in terms.owners}
-    return [
-        ["owner", "records", "ε that it spends"],
-        *([part.name, f"{part.records:,}", spent[part.name]] for part in terms.owners),
-    ]
+    rows = [["owner", "records", "ε that it spends", "δ that it spends"]]
+    return rows + [[part.name, f"{part.records:,}", *_spent(terms, part.name)] for part in terms.owners]
 
 
 def _scale_rows(terms: Terms) -> list[list[str]]:
-    spent = number(float(terms.scale_epsilon), side="above")
-    left = {part.name: float(terms.promised_epsilon(part.name) - terms.scale_epsilon) for part in terms.owners}
-    return [
-        ["owner", "records", "ε that it spends", "ε that is left to learn with"],
-        *([part.name, f"{part.records:,}", spent, number(left[part.name], side="below")] for part in terms.owners),
-    ]
+    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+
+    asked, rows = column_statistics_agreement(terms), [["owner", "records", "ε that it spends", "δ that it spends"]]
+    rows[0].append("ε that is left to learn with")
+    for part in terms.owners:
+        left = number(terms.promised_epsilon(part.name) - terms.scale_epsilon, side="below")
+        rows.append([part.name, f"{part.records:,}", *_spent(asked, part.name), left])
+    return rows
+
+
+def _spent(terms: Terms, name: str) -> list[str]:
+    """(ε, δ) that an owner's ledger is debited for these terms."""
+    return [number(each, side="above") for each in (terms.promised_epsilon(name), Fraction(str(terms.privacy.delta)))]
 
 
 def _seen(terms: Terms) -> str:
@@ -77,7 +104,7 @@ def foreseen(request: Request) -> Response:
     from parley.report.words.released import gaining_words, unforeseen
 
     studio, asked = studio_of(request), dict(request.query_params)
-    terms, said, refused = load_terms(studio.inside(field(asked, "file"), "terms")), "", None
+    (_, terms), said, refused = _read(studio, asked), "", None
     if _where(asked) == HERE and spent_so_far(terms, _ledgers(studio, asked)):
         return page(request, "foreseen.html", said=BEGUN, refused=None)
     try:
@@ -106,18 +133,25 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     """What somebody would type behind `parley`, once they agreed to what it spends."""
     if form.get("agreed") != "on":
         raise SettingError("release: read what it spends, and say that you agree")
-    file = studio.inside(field(form, "file"), "terms")
-    terms = load_terms(file)
+    file, terms = _read(studio, form)
     require_allowed(studio, terms, form)
-    scales = _asks_scales(terms)
+    scales, expect = _asks_scales(terms), ["--expect", terms.hash]
     if _where(form) == ELSEWHERE:
         again = ["--resume"] if form.get("resume") == "on" else []
         begun = ["scales", str(file)] if scales else ["learner", "run", str(file)]
-        return [*begun, "--owners", str(_addresses(studio, form)), *again, *_written(studio, form, scales)]
+        return [*begun, *expect, "--owners", str(_addresses(studio, form)), *again, *_written(studio, form, scales)]
     made = [(f"--{key.replace('_', '-')}", _number(form, key)) for key in ("lifetime", "lifetime_delta")]
     given = [str(each) for pair in made if pair[1] is not None for each in pair]
-    begun = ["scales" if scales else "train", str(file), "--ledgers", str(_ledgers(studio, form))]
+    begun = ["scales" if scales else "train", str(file), *expect, "--ledgers", str(_ledgers(studio, form))]
     return [*begun, *given, *_written(studio, form, scales)]
+
+
+def _read(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:
+    """The file and the terms in it, which are those that the page showed."""
+    file = studio.inside(field(form, "file"), "terms")
+    terms = load_terms(file)
+    require_expected(terms, field(form, "expect"))
+    return file, terms
 
 
 def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]:

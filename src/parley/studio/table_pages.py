@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from parley.durable import PRIVATE, explained
 from parley.errors import DataError, SettingError
-from parley.studio.interview_form import is_number
+from parley.studio.interview_form import require_names
 from parley.studio.pages import TABLES, page, studio_of
 
 LARGEST = 2 << 30  # bytes of a table that is brought by a browser; larger ones are put into the folder
@@ -68,10 +68,9 @@ def _words(path: Path, name: str) -> str:
 
     try:
         header = read_header(path)
+        require_names(header.columns)
     except DataError as error:
         raise SettingError(f"{name}: {str(error).removeprefix(str(path)).lstrip(': ')}") from None
-    if any(map(is_number, header.columns)):
-        raise SettingError(f"{name}: its first line holds numbers; expected the names of the columns there")
     return f"{name}: {header.rows:,} rows, {len(header.columns)} columns."
 
 

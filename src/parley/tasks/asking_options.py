@@ -11,7 +11,7 @@ from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
-from parley.report.terminal import console, warn
+from parley.report.terminal import console, errors_console, warn
 from parley.terms import Terms, write_terms
 from parley.validate import printable
 
@@ -48,6 +48,12 @@ Addresses = Annotated[
         metavar="ADDRESSES", help="Ask owners that are elsewhere, addresses.toml; they accepted the agreement."
     ),
 ]
+Expect = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HASH", help="Only if the terms' hash begins with these digits, 8 or more: those that were read."
+    ),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")]
 Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late in a round.")]
 Seed = Annotated[int | None, typer.Option(help="Of a simulation's noise.")]
@@ -72,13 +78,29 @@ def only_agreement(asked: Terms, file: Path | None) -> bool:
     return file is not None
 
 
+def say_books(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
+    """Before a release: which ledgers it makes, for ever, and which others its tables have nearby."""
+    from parley.learning.other_books import nearby, other_books
+    from parley.learning.owners import missing_ledgers
+    from parley.report.words.ledgers import made_words, other_books_words
+
+    missing = missing_ledgers(terms, ledgers)
+    if missing and lifetime is not None:
+        errors_console.print(
+            made_words(missing, str(ledgers), lifetime, lifetime_delta or 0.0), markup=False, soft_wrap=True
+        )
+    for each in other_books(terms, ledgers, nearby(ledgers)):
+        warn(other_books_words(each.owner, str(each.ledger), each.reserved, each.spent))
+
+
 def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
     """The owners on this machine: for a simulation, or with the ledgers that a release debits."""
     from parley.learning.owners import accepting_owners, open_owners
 
     if options.ledgers is None:
         return open_owners(terms)
-    return accepting_owners(terms, options.ledgers, options.lifetime, options.lifetime_delta)
+    books = options.ledgers, options.lifetime, options.lifetime_delta
+    return accepting_owners(terms, *books, lambda: say_books(terms, *books))
 
 
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":

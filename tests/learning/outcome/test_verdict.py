@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pandas as pd
@@ -128,7 +128,11 @@ def test_trees_are_no_credit_to_joining_and_no_reproach(kind, one_size):
     assert abs(verdict.personal_gain.mean) < 0.15 * (linear - verdict.cost_alone)
     refined = score(terms, owner, refine(model_of(agreement, useless), terms, owner)[0])
     assert refined.costs["personal"] == verdict.costs["personal"]
-    assert (refined.costs["alone"], refined.personal_gain) == (verdict.costs["alone"], verdict.personal_gain)
+    for one, other in (
+        (refined.costs["alone"], verdict.costs["alone"]),
+        (refined.personal_gain, verdict.personal_gain),
+    ):
+        assert astuple(one) == pytest.approx(astuple(other), rel=1e-9)
 
 
 def test_an_owner_with_trees_gains_by_a_joint_model_that_knows_the_line_and_loses_nothing_by_a_useless_one(one_size):
@@ -176,5 +180,9 @@ def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use()
     mean = np.mean((tables.held_out.y - tables.train.in_memory().y.mean()) ** 2)
     assert verdict.same_for_all.mean == pytest.approx(float(mean), rel=1e-4)
     assert "to everybody, so of no use here: together" in " ".join(words.explained(verdict))
+    assert words.SAME_PEOPLE not in words.explained(verdict)
+    several = replace(verdict, rows_per_person=3)
+    assert words.SAME_PEOPLE in words.explained(several)
+    assert words.SAME_PEOPLE in words.owners_sentence([verdict, several])
     worse = replace(verdict, personal_gain=Estimate(-0.2, -0.3, -0.1))
     assert "costs it 0.2 a row with the personal model (90 %: 0.1 to 0.3)." in words.headline(worse)

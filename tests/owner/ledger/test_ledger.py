@@ -8,7 +8,8 @@ import pytest
 from bookkeeping import COST, costing, filled, forget, never, query, reserve, value
 
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError
-from parley.owner.ledger import Ledger
+from parley.owner.ledger import Ledger, begun
+from parley.owner.ledger.connections import PRAGMAS
 
 
 def test_terms_reserve_from_one_lifetime_budget(tmp_path):
@@ -173,3 +174,37 @@ def test_a_ledger_that_cannot_be_written_releases_nothing(tmp_path, monkeypatch)
         ledger.answer(query(1), costing(COST), {}, value())
     ledger._writer._opened().execute("PRAGMA query_only=OFF")
     assert ledger.account("t").spent == 0
+
+
+@pytest.mark.parametrize("pragmas", [None, (), PRAGMAS])
+def test_a_file_whose_making_was_cut_short_is_no_ledger_and_whoever_looks_leaves_it_so(tmp_path, pragmas):
+    path = tmp_path / "a.ledger"
+    assert not begun(path)
+    path.touch()
+    if pragmas is not None:  # killed before the first row was committed
+        db = sqlite3.connect(path, isolation_level=None)
+        for pragma in pragmas:
+            db.execute(f"PRAGMA {pragma}")
+        db.execute("BEGIN IMMEDIATE")
+        db.close()
+    before = path.read_bytes()
+    assert not begun(path)
+    assert path.read_bytes() == before
+    Ledger(path, lifetime=3.0).close()
+    assert begun(path)
+
+
+def test_a_ledger_that_was_emptied_is_not_one_to_be_made(tmp_path):
+    path = tmp_path / "a.ledger"
+    Ledger(path, lifetime=3.0).close()
+    path.write_bytes(b"")
+    assert begun(path)
+    for lifetime in (None, 3.0):
+        with pytest.raises(BrokenChainError, match="rolled back"):
+            Ledger(path, lifetime=lifetime)
+    path.unlink()
+    path.with_name("a.ledger.verified").unlink()
+    path.write_bytes(b"junk" * 2000)
+    assert begun(path)
+    with pytest.raises(LedgerError):
+        Ledger(path, lifetime=3.0)

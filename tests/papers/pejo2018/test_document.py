@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from measured import measured_gains
 from typer.testing import CliRunner
 
 from parley.cli.app import app
@@ -49,39 +50,9 @@ def test_what_does_not_go_together_is_refused(words, monkeypatch):
     assert "expected" in str(run.exception)
 
 
-def five(gain=lambda own, other: 2.0 - own - other):
-    """What --figure 5 --json prints, with gains by hand."""
-    levels = (0.0, 0.2, 0.4, 0.6)
-    points = []
-    for own in levels:
-        for other in levels:
-            gains = [gain(own, other) + 0.01 * split for split in range(3)]
-            points.append(
-                {
-                    "mechanism": "bounded",
-                    "hides": "a rating's value",
-                    "p": own,
-                    "p_other": other,
-                    "player": 1,
-                    "ratio": "1:1",
-                    "epsilon": 1 / own - 1 if own else None,
-                    "epsilon_named": 1 / own - 1 if own else None,
-                    "baseline": 1.0,
-                    "alone": 0.9,
-                    "together": 0.88,
-                    "together_walked": 0.88,
-                    "together_solved": 0.88,
-                    "improvement": gains[1],
-                    "error": 0.006,
-                    "improvements": gains,
-                }
-            )
-    return {"figure": 5, "splits": 3, "counts": {"ratings": 10, "users": 4, "items": 5}, "points": points}
-
-
 @pytest.fixture
 def measured(tmp_path):
-    (tmp_path / "five.json").write_text(json.dumps(five()))
+    (tmp_path / "five.json").write_text(json.dumps(measured_gains()))
     return str(tmp_path / "five.json")
 
 

@@ -5,8 +5,8 @@ Released scales say how each column is spread and nothing of how columns go toge
 that have nothing in common to columns that follow one quantity, and the relation to the target too: from one that
 explains next to nothing to one that explains nearly all.
 A declared range says even less: values may fill it or lie together in a corner of it, where the column hardly differs
-from a constant and much noise comes into the model. So which part is filled is drawn as well. The interval is the hull
-of all of them.
+from a constant and much noise comes into the model. So which part is filled is drawn as well, for all columns alike or
+for each its own. The interval is the hull of all of them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ from parley.validate import Floats
 
 STRENGTHS = (0.02, 0.1, 0.3, 0.6, 0.9)  # shares of the target's variance that the columns may explain
 USUAL = 0.3
-SPREADS = (0.25, 1.0)  # of columns of which the range alone is known, in quarters of that range
+SPREADS = (0.1, 1.0)  # of columns of which the range alone is known, in quarters of that range
 USUAL_SPREAD = 0.5
 HALF_RANGE = 2.0  # in the same unit
 CORRELATED = 0.9  # largest correlation between columns of numbers
@@ -39,14 +39,19 @@ SENTENCE = (
     "there is no public sample: columns are drawn from the {drawn}, and nobody knows how they go together or how "
     f"strong the relation to the target is; laws are invented with correlations up to {CORRELATED:g} and relations "
     f"that explain {STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}: the interval covers all of them, the forecast is of the "
-    "one nearest to their mean"
+    "one in the middle"
 )
 RANGES = (
-    "of {columns} the declared range alone is known: in the invented laws values spread over all of it or a quarter; "
+    "of {columns} the declared range alone is known: in the invented laws values spread over all of it, a tenth, or "
+    "between; "
     "the wider a range beside the values in it, the worse the model, so declare what is usual, simulate (parley "
     "train), or ask for scales (parley scales)"
 )
 NAMED = 3
+
+
+class ConstantError(DataError):
+    """No column of invented rows varies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +85,21 @@ class AssumedSample(Sample):
         return [SENTENCE.format(drawn=drawn), *said]
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
-        """Every strength, with columns at both ends of what they may be: the worst, the best, and between. Few of them
-        take the ends in turns, so that a mean over them leans to none."""
+        """Every strength, with columns at both ends of what they may be, the worst and the best, and each somewhere
+        between. Few of them take these in turns, so that a mean over them leans to none."""
         low, high = SPREADS
-        ends = [(low, CORRELATED), (high, 0.0), (low, 0.0), (high, CORRELATED)]
+        ends = [(low, CORRELATED), (high, 0.0), (None, 0.0), (None, CORRELATED)]
         few = max(1, min(count // len(STRENGTHS), len(ends)))
         seeds = rng.integers(2**31, size=len(ends)).tolist()
         turns = [(strength, (k + j) % len(ends)) for k, strength in enumerate(STRENGTHS) for j in range(few)]
-        drawn = [_draw(self.preparation, strength, seeds[turn], *ends[turn]) for strength, turn in turns]
-        return [AssumedSample(design.for_studies(), preparation=self.preparation) for design in drawn]
+        found: list[Source] = []
+        for strength, turn in turns:
+            try:
+                design = _draw(self.preparation, strength, seeds[turn], *ends[turn])
+            except ConstantError:  # in so small a part of the ranges no column varies: that law says nothing
+                continue
+            found.append(AssumedSample(design.for_studies(), preparation=self.preparation))
+        return found
 
 
 def range_alone(model: Model, column: str) -> bool:
@@ -100,15 +111,17 @@ def range_alone(model: Model, column: str) -> bool:
     return bool(np.allclose((model.centres.get(column, 0.0), model.scales[column]), of_range, rtol=1e-5))
 
 
-def _spread(model: Model, column: str, spread: float, rng: np.random.Generator) -> tuple[float, float]:
-    """(centre, deviation) of a scaled column, in units of its scale."""
+def _spread(model: Model, column: str, spread: float | None, rng: np.random.Generator) -> tuple[float, float]:
+    """(centre, deviation) of a scaled column, in units of its scale; without a spread for all it has one of its own."""
     if not range_alone(model, column):
         return 0.0, 1.0
+    if spread is None:
+        spread = float(np.exp(rng.uniform(*np.log(SPREADS))))
     return float(rng.uniform(-1, 1)) * HALF_RANGE * (1 - spread), spread
 
 
 def _draw(
-    preparation: Preparation, strength: float, seed: int, spread: float = USUAL_SPREAD, correlated: float = 0.0
+    preparation: Preparation, strength: float, seed: int, spread: float | None = USUAL_SPREAD, correlated: float = 0.0
 ) -> Design:
     """Prepared rows: numbers of mean 0 and deviation 1 as their scales make them, or somewhere in their range, so
     spread; names as often as each other."""
@@ -120,7 +133,7 @@ def _draw(
     varies = deviations > 0
     standard = away[:, varies] / deviations[varies]
     if not standard.size:
-        raise DataError("a forecast without a public sample needs a column that varies within its bounds")
+        raise ConstantError("a forecast without a public sample needs a column that varies within its bounds")
     explained, rest = np.sqrt(strength), np.sqrt(1 - strength)
 
     def relation() -> Floats:
@@ -169,7 +182,7 @@ def _lifetimes(periods: int, relation: Floats, rng: np.random.Generator) -> Floa
 
 
 def _features(
-    preparation: Preparation, rows: int, spread: float, correlated: float, rng: np.random.Generator
+    preparation: Preparation, rows: int, spread: float | None, correlated: float, rng: np.random.Generator
 ) -> Floats:
     columns: list[Floats] = []
     low, high = preparation.prepared_bounds

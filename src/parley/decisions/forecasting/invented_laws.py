@@ -1,7 +1,7 @@
 """The laws that a forecast without a public sample invents, each with what training would give if it were the truth.
 
 None of them is known to be the true one. So a figure's interval is the hull over all of them, and the forecast is of
-the law whose relative fitness comes nearest to their mean: one law, so that its figures go together.
+the law whose relative fitness comes nearest to their mean, counted up to 1: one law, so that its figures go together.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.validate import Floats
 
+USELESS = 1.0  # relative fitness of a model that adds as much as the best one costs; beyond it no worse
 LAWS = 20  # every strength of the relation, with columns at each end of what they may be
 RUNS = 12  # of each law
 
@@ -52,8 +53,8 @@ def invented_laws(expected: Expectation, seed: int, count: int, progress: Progre
 
 
 def middle_law(laws: Sequence[Law]) -> Expectation:
-    """What is expected by the law nearest to the mean of all."""
-    mean = float(np.mean([law.fitness for law in laws]))
+    """What is expected by the law nearest to the mean of all, in which a law counts no more than a useless model."""
+    mean = float(np.mean([min(law.fitness, USELESS) for law in laws]))
     nearest = min(laws, key=lambda law: abs(law.fitness - mean))
     return expect(nearest.expected.pilot)
 

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -45,6 +45,15 @@ class Place:
         except FileNotFoundError:
             return None
         return about.st_dev, about.st_ino
+
+
+@contextmanager
+def looking(path: Path) -> Iterator[sqlite3.Connection]:
+    """For who only looks: nothing is changed, and no file made (`sqlite3.Error` where there is none)."""
+    place = f"{path.resolve().as_uri()}?mode=rw"  # so that what waits in a -wal file is seen
+    with closing(sqlite3.connect(place, uri=True, timeout=5, isolation_level=None)) as db:
+        db.execute("PRAGMA query_only=ON")
+        yield db
 
 
 class FileConnection:

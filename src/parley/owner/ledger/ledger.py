@@ -19,7 +19,7 @@ from parley.errors import BrokenChainError, LedgerError
 from parley.owner.ledger import schema, transactions
 from parley.owner.ledger.account import Account, Head, Reservation
 from parley.owner.ledger.chain import COLUMNS, START, append, head
-from parley.owner.ledger.connections import Drawing, FileConnection, Place
+from parley.owner.ledger.connections import Drawing, FileConnection, Place, looking
 from parley.owner.ledger.interface import RULES, Budget, Cost, Facts, Release, Rule
 from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.owner.ledger.zcdp import largest_rho
@@ -306,11 +306,11 @@ class Ledger:
                     Verification().follow(lambda: nullcontext(db), self.path, upgraded=head(db).entries + 1)
                     schema.mark(db)
                 elif found is None:
+                    self._require_known(db)
                     if lifetime is None:
                         raise LedgerError(
                             f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)"
                         )
-                    self._require_known(db)
                     schema.make(db, rule or "simple")
                     transactions.begin(db, (lifetime, lifetime_delta or Fraction(0)), rule or "simple")
         known = self.lifetime
@@ -381,6 +381,20 @@ def _look(
 def _hash_at(db: sqlite3.Connection, entries: int) -> str | None:
     row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def begun(path: Path) -> bool:
+    """Whether a ledger lies there; nothing is written. A file that holds nothing yet, whose making was cut short, is
+    none, unless what lies beside it knows of rows; what cannot be read as a ledger is left to `Ledger` to refuse."""
+    if not path.exists() or any(beside(path, what).exists() for what in ("verified", "drawing")):
+        return path.exists()
+    if path.is_file() and path.stat().st_size == 0:
+        return False
+    try:
+        with looking(path) as db:
+            return schema.version(db, path) is not None
+    except (sqlite3.Error, LedgerError):
+        return True
 
 
 def beside(ledger: Path, what: str) -> Path:

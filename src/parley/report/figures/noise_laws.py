@@ -33,7 +33,7 @@ def quantiles_by_law(panels: Mapping[str, Sequence[tuple[str, Floats]]], title: 
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_xticks(range(len(laws)), [lettered(law) for law, _ in laws], fontsize=8)
+        axes.set_xticks(range(len(laws)), ["\n".join(map(lettered, law.splitlines())) for law, _ in laws], fontsize=8)
         axes.set_xlim(-0.6, len(laws) - 0.4)
         headed(axes, lettered(name))
     drawn[0].set_ylabel(up)

@@ -16,6 +16,7 @@ MISSING = (
 )
 SPREAD = "LOW,HIGH or its names A,B,C (nothing: ask with noise)"  # of a column
 TWO_NAMES = "The two names in {target}, the one that counts as 1 last, such as no,yes"
+NOT_TWO = "expected two different names, the one that counts as 1 last, such as no,yes"
 EVENT = "The column that says whether it happened (1) or not (0)"
 PERIODS = "The ends of the periods, such as 30,90,365"
 EXPOSURE = "The column that says in what counts were counted, such as years (nothing: all alike)"

@@ -1,12 +1,14 @@
 """An owner's books as a table and a line, a host's as a table, from what `serving.statement` and `hosting.statement`
 say of them."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from parley.numerals import number
 from parley.validate import printable
 
+FEW = 6  # ledgers that are named
 BOOKS = ["owner", "spent", "left", "by whom", "chain", "table's digest"]
 
 
@@ -45,6 +47,27 @@ def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
     digests = ", ".join(digest[:16] + "…" for digest in tables) or "–"
     spent = f"ε = {number(content['epsilon_spent'], side='above')}"
     return [content["owner"], spent, said, learners, f"{_rows(content)}, unbroken", digests]
+
+
+def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delta: float) -> str:
+    """Which ledgers a release makes, and what of them never changes."""
+    named = ", ".join(f"{printable(name)}.ledger" for name in names[:FEW])
+    more = f", and {len(names) - FEW} more" if len(names) > FEW else ""
+    what, each = ("Ledgers", " each") if len(names) > 1 else ("A ledger", "")
+    return (
+        f"{what} will be made in {printable(folder)}: {named}{more}; with a lifetime budget of ε = "
+        f"{number(lifetime, 8)}, δ = {number(lifetime_delta, 8)}{each}, for ever."
+    )
+
+
+def other_books_words(owner: str, ledger: str, reserved: tuple[Fraction, Fraction], spent: Fraction) -> str:
+    """That a table has another ledger, so that what is promised of it adds up."""
+    promised, delta = (number(each, side="above") for each in reserved)
+    return (
+        f"{printable(ledger)} is a ledger for the same table as {printable(owner)}'s: ε = {promised}, δ = {delta} is "
+        f"promised there, ε = {number(spent, side='above')} of it spent, and this release comes on top of that. A "
+        "table has one ledger: release by that one, or say the sum to those whose records these are."
+    )
 
 
 def chain_line(content: dict[str, Any]) -> str:

@@ -23,6 +23,10 @@ STATED = (
     "Value: what one unit of test cost is worth to an owner, in money. Privacy cost: what each unit of its ε costs it, "
     "in the same money. Only they know."
 )
+SHARED = (
+    "Value and privacy cost are part of the terms: everybody who gets the file reads them, and terms that state others "
+    "are another agreement, whose release is debited anew."
+)
 UNSTATED = "Not every owner has stated its value and its privacy cost yet."
 BREAK_EVEN = "If all join, at the terms' own budgets"
 
@@ -111,8 +115,8 @@ def break_even_line(found: Sequence[BreakEven]) -> str:
     pays = [each.value for each in found if each.value is not None]
     if not pays:
         return (
-            "At these budgets joining saves nobody anything, so no value makes it pay: larger ε, one noise for all "
-            "(hosts), or more owners."
+            "At these budgets joining saves nobody anything, so no value makes it pay. parley forecast says which "
+            "terms would change that, if any do."
         )
     least = f"{min(pays):.2g}"
     return (

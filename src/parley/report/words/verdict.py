@@ -40,6 +40,12 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
     return rows
 
 
+SAME_PEOPLE = (
+    "A person may have several rows, and rows are held out one by one: people who are scored are learned from, too. "
+    "That flatters every model, those of own rows most; for people nobody has seen, joining may save more than this."
+)
+
+
 def explained(verdict: Verdict) -> list[str]:
     """What the table does not say of itself: how its models are made, what models that are of no use are beside, what a
     figure means, what was cut."""
@@ -56,6 +62,8 @@ def explained(verdict: Verdict) -> list[str]:
     if verdict.target_range is not None:
         low, high = (number(end) for end in verdict.target_range)
         said.append(f"Targets beyond {low} to {high} (model.bounds) are cut to that, here as in training.")
+    if verdict.rows_per_person > 1:
+        said.append(SAME_PEOPLE)
     return said
 
 
@@ -104,10 +112,10 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     joint = sum(v.gain > 0 for v in verdicts)
     few = sum(v.rows < FEW for v in verdicts)
     rests = f" {few} of the verdicts rest on fewer than {FEW} rows." if few else ""
+    rests += f" {SAME_PEOPLE}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
-        f"Joining pays for {better} of {len(verdicts)} owners on their own rows with personal models ({surely} beyond "
-        f"chance; "
-        f"{worse} lose beyond chance); the joint model as it is for {joint}.{rests}"
+        f"On their own rows, with personal models, joining pays for {surely or 'none'} of {len(verdicts)} owners "
+        f"beyond chance (for {better} on average; {worse} lose beyond chance); the joint model as it is for {joint}.{rests}"
     )
 
 

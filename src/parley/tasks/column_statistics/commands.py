@@ -13,6 +13,7 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 from parley.tasks import asking_options as asking
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.terms import Terms, load_terms, write_terms
+from parley.terms.expected import require_expected
 from parley.terms.file import head_of
 from parley.terms.notes import NOTES
 from parley.validate import printable
@@ -39,6 +40,7 @@ def column_statistics_command(
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
     seed: asking.Seed = None,
+    expect: asking.Expect = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Ask even where a bin needs more than a tenth of all rows to be read.")
     ] = False,
@@ -64,6 +66,7 @@ def column_statistics_command(
     )
 
     terms = load_terms(terms_file)
+    require_expected(terms, expect)
     asked = column_statistics_agreement(terms)
     for file in (write, agreement):
         require_folder(file)
@@ -83,7 +86,14 @@ def column_statistics_command(
         parties = (
             open_owners(asked)
             if ledgers is None
-            else accepting_column_statistics(terms, ledgers, lifetime, lifetime_delta, anyway)
+            else accepting_column_statistics(
+                terms,
+                ledgers,
+                lifetime,
+                lifetime_delta,
+                anyway,
+                lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+            )
         )
         if ledgers is None:
             require_learnable_here(terms, parties, anyway=True)  # it costs nothing to try

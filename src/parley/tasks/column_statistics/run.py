@@ -1,7 +1,7 @@
 """Asking owners for the statistics of their columns, on this machine or elsewhere: what came out, and the terms that
 follow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,14 +60,19 @@ class ColumnStatisticsResult:
 
 
 def accepting_column_statistics(
-    terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, anyway: bool = False
+    terms: Terms,
+    folder: Path,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    anyway: bool = False,
+    first: Callable[[], None] = lambda: None,
 ) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about column statistics; a ledger that is made has
     room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "scales")
     require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
     require_learnable_here(terms, open_owners(terms), anyway)
-    return accepting_owners(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
+    return accepting_owners(column_statistics_agreement(terms), folder, lifetime, lifetime_delta, first)
 
 
 def require_learnable_here(terms: Terms, owners: Sequence[Owner], anyway: bool = False) -> None:

@@ -72,7 +72,15 @@ def heterogeneity_command(
         result, unheard = heterogeneity_result(terms, heard), list(heard.unheard)
     else:
         parties = (
-            open_owners(asked) if ledgers is None else accepting_heterogeneity(terms, ledgers, lifetime, lifetime_delta)
+            open_owners(asked)
+            if ledgers is None
+            else accepting_heterogeneity(
+                terms,
+                ledgers,
+                lifetime,
+                lifetime_delta,
+                lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+            )
         )
         with progress_bar("asking") as progress:
             result, unheard = ask_heterogeneity(terms, parties, seed, progress), []

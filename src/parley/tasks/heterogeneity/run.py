@@ -1,7 +1,7 @@
 """Asking owners how much they differ, on this machine or elsewhere: one gradient of each at the public sample's best
 fit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -88,12 +88,16 @@ class HeterogeneityResult:
 
 
 def accepting_heterogeneity(
-    terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None
+    terms: Terms,
+    folder: Path,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    first: Callable[[], None] = lambda: None,
 ) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement; a ledger that is made has room for all of
     `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "this answer")
-    return accepting_owners(heterogeneity_agreement(terms), folder, lifetime, lifetime_delta)
+    return accepting_owners(heterogeneity_agreement(terms), folder, lifetime, lifetime_delta, first)
 
 
 def ask_heterogeneity(
