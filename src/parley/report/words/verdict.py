@@ -12,7 +12,13 @@ OF_OWN_ROWS = {
     "linear and trees": "a linear model and trees",
     "boosted trees": "boosted trees",
 }
-WAYS = {"joint": "the joint model", "ridge": "a ridge towards it", "trees": "trees on top", "own": "trees alone"}
+WAYS = {
+    "joint": "the joint model",
+    "ridge": "a ridge towards it",
+    "trees": "trees on top",
+    "own": "trees alone",
+    "alone": "the model alone",
+}
 
 COMPARED = "Alone and personal are made by one procedure, that of parley refine: alone without the joint model."
 
@@ -133,10 +139,11 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
         f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
     )
     ridge = f"its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
-    kept = {way.name: way.share for way in how.ways}
+    kept = how.kept
     trees = " and trees of its own rows on top" if kept.get("trees", 0.0) > 0 else ""
-    own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if how.chosen == "own" else ""
-    return f"{owner}'s personal model: {ridge}{trees}{own}; cost {number(unit * how.loss)} in cross-validation."
+    own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if kept.get("own", 0.0) > 0 else ""
+    back = f", {kept['alone']:.0%} of the way to its model alone" if kept.get("alone", 0.0) > 0 else ""
+    return f"{owner}'s personal model: {ridge}{trees}{own}{back}; cost {number(unit * how.loss)} in cross-validation."
 
 
 def _interval(estimate: Estimate) -> str:
