@@ -227,7 +227,8 @@ def finished(job, seconds=60):
 
 
 def test_a_training_is_a_job_whose_outcome_lies_over_the_forecast(client, folder):
-    answer = client.post("/train/start", data={"file": "terms.toml", "replicates": "5", "seed": "1"}, headers=PROOF)
+    (folder / "held.toml").write_text(TERMS.replace("[learning]", "holdout = 0.2\n[learning]"))
+    answer = client.post("/train/start", data={"file": "held.toml", "replicates": "5", "seed": "1"}, headers=PROOF)
     address = answer.headers["hx-redirect"]
     jobs = JobFolder(folder / ".jobs", folder)  # as after a restart
     job = finished(jobs.find(address.rpartition("/")[2]))
@@ -235,6 +236,8 @@ def test_a_training_is_a_job_whose_outcome_lies_over_the_forecast(client, folder
     assert job.result["replicates"] == 5
     page = client.get(address).text
     assert "Relative fitness came out at" in page
+    assert re.search("Held-out r2 [-0-9.]+, 0[.0-9]+ without privacy", page)
+    assert "Held-out r2" in client.get(f"/jobs/{job.id}").text
     chart = json.loads(re.search(r'data-chart="([^"]+)"', page).group(1).replace("&#34;", '"'))
     assert len(chart["forecast"]) == 5
     assert chart["outcome"][1] <= chart["outcome"][0] <= chart["outcome"][2]
