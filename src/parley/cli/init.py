@@ -207,7 +207,7 @@ def init_command(
     if person is None and not quiet:
         person = typer.prompt(asked.PERSON, "", err=True) or None
         if person and records_per_person == 1:
-            records_per_person = typer.prompt(asked.PERSON_ROWS, 3, err=True)
+            records_per_person = typer.prompt(f"{asked.PERSON_ROWS} {asked.FIRST_ROWS}", 3, err=True)
     if hosts is None and not quiet:
         hosts = typer.prompt(asked.HOSTS, "", err=True)
     if missing is None and not quiet:

@@ -116,7 +116,7 @@ def foreseen(request: Request) -> Response:
         refused = f"{error}."
     except ParleyError as error:
         said = unforeseen(error)
-    return page(request, "foreseen.html", said=said, refused=refused, anyway=ANYWAY)
+    return page(request, "foreseen.html", said=said, refused=refused, anyway=ANYWAY, file=field(asked, "file"))
 
 
 async def start(request: Request) -> Response:

@@ -11,6 +11,7 @@ EPSILON = "epsilon of every owner: what all answers may tell about a person (0.1
 DELTA = "delta: how likely the promise may fail; 0 forbids Gaussian noise"
 PERSON = "May a person have several rows? The column that tells people apart (nothing: no)"
 PERSON_ROWS = "How many rows of a person count?"
+FIRST_ROWS = "The first so many of each person, in the file's order. The larger, the more noise for the same ε."
 HOSTS = (
     "Hosts draw one noise for all, which none of them knows, so that there is less of it. Three names, A,B,C (nothing: "
     "each owner draws its own)"

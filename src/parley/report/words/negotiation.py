@@ -1,16 +1,13 @@
 """A negotiation as a table, in words, and as a figure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from parley.decisions.games.break_even import BreakEven
 from parley.decisions.games.budget_game import EXACT_UP_TO
 from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
-
-if TYPE_CHECKING:
-    pass
+from parley.terms import Terms
 
 CAVEAT = (
     "Assumes that the owners' data follow one law and that they state their values truthfully. Test cost: the mean "
@@ -110,13 +107,14 @@ def break_even_rows(found: Sequence[BreakEven]) -> list[list[str]]:
     return rows
 
 
-def break_even_line(found: Sequence[BreakEven]) -> str:
+def break_even_line(found: Sequence[BreakEven], terms: Terms) -> str:
     """How to choose a value, in one sentence."""
     pays = [each.value for each in found if each.value is not None]
     if not pays:
+        ways = ["larger ε", *([] if terms.noise.common else ["one noise for all (hosts)"])]
         return (
-            "At these budgets joining saves nobody anything, so no value makes it pay: larger ε, one noise for all "
-            "(hosts), or more owners."
+            "At these budgets joining saves nobody anything, so no value makes it pay. What may help: "
+            f"{', '.join(ways)} or more owners."
         )
     least = f"{min(pays):.2g}"
     return (
