@@ -153,9 +153,9 @@ def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> 
     agreement = owner.prepare(terms)
     setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
     ridge, none = Ridge(setup.risk, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
-    pulled = ridge.average(centres(setup, joint, none))
+    alone_pulled, pulled = ridge.averages([[none], centres(setup, joint, none)])
     columns, new_columns = plain_columns(owner, agreement)
-    (linear,) = corrected(ridge, [pulled], joint[None], None)
+    _, linear = corrected(ridge, [alone_pulled, pulled], np.array([np.zeros_like(joint), joint]), None)
     alone, (personal,) = compared(agreement, joint[None], columns)
     losses = {
         name: ridge.plain.record_losses(held_out, theta)
@@ -181,7 +181,7 @@ def line(found: list[Outcome]) -> list[str]:
 
     hurt = sum(each.costs["personal"] - each.costs["joint"] > 2 * each.error for each in found)
     kept = Counter(each.chosen for each in found)
-    chosen = " ".join(f"{name} {kept[name]}" for name in ("joint", "ridge", "trees", "own"))
+    chosen = " ".join(f"{name} {kept[name]}" for name in ("joint", "ridge", "trees", "own", "alone"))
     models = [apart(model) for model in ("alone", "pulled", "linear", "personal")]
     return [found[0].table, found[0].law, f"{joint:.4g}", *models, chosen, f"{hurt} of {len(found)}"]
 

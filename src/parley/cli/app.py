@@ -59,8 +59,7 @@ PARTS = {
     "init": Part(
         "cli.init",
         "init_command",
-        "From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person "
-        "column).",
+        "From files as they are to planned terms: reads names, kinds and row counts of private tables.",
     ),
     "plan": Part(
         "cli.plan",
@@ -135,7 +134,7 @@ PARTS = {
     "refine": Part(
         "cli.refine",
         "refine_command",
-        "Make the joint model your own: correct it as far as your own rows bear it out that your customers differ.",
+        "Make the joint model your own: correct it as far as your own rows bear it out that your people differ.",
         reads_terms=True,
     ),
     "identify": Part(

@@ -53,7 +53,7 @@ def forecast_command(
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="For an owner's own eyes: its table. What would joining add for its own customers? Nothing leaves. "
+            help="For an owner's own eyes: its table. What would joining add for its own rows? Nothing leaves. "
             "Needs --owner.",
         ),
     ] = None,

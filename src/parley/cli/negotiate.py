@@ -137,7 +137,7 @@ def _show_break_even(terms: Terms, pilot: str | None) -> None:
     with progress_bar("what joining saves"):
         found = break_even(terms, pilot)
     console.print(terminal_table(said.break_even_rows(found), said.BREAK_EVEN))
-    console.print(f"\n{said.break_even_line(found, terms)}", markup=False, soft_wrap=True)
+    console.print(f"\n{said.break_even_line(found)}", markup=False, soft_wrap=True)
 
 
 def show(result: "Negotiation") -> None:

@@ -72,5 +72,7 @@ def predict_command(
         low, high = (number(end) for end in ends)
         console.print(f"Predictions are cut to the declared range of the target, {low} to {high}.", style="dim")
     if not content["released"]:
-        console.print("The model comes from a simulation, whose noise protects nobody.", style="dim")
+        console.print(
+            "No release: a simulation's or a personal model, which protects nobody. Keep it inside.", style="dim"
+        )
     console.print(INSIDE, style="dim")

@@ -217,7 +217,7 @@ def deal(request: Request) -> Response:
     if isinstance(result, tuple):
         shown |= {"headline": negotiation_words.UNSTATED, "title": negotiation_words.BREAK_EVEN}
         rows = negotiation_words.break_even_rows(result)
-        line = negotiation_words.break_even_line(result, play.require().terms)
+        line = negotiation_words.break_even_line(result)
         return page(request, "deal.html", **shown, rows=rows, sentences=[line])
     joined = bool(result.deal.members.any())
     rows = negotiation_words.owner_rows(result) if joined else negotiation_words.wish_rows(result)

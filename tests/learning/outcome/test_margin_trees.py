@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from parley.data.cut_points import quantile_cuts
 from parley.data.forest import Forest
-from parley.learning.outcome.margin_trees import BINS, RATE, BinnedColumns, boosted_from, forest_of
+from parley.learning.outcome.margin_trees import BINS, PENALTY, RATE, SMALLEST, BinnedColumns, boosted_from, forest_of
 from parley.losses.class_loss import EachClass
 from parley.losses.hinge import Hinge
 from parley.losses.logistic import Logistic
@@ -27,8 +26,8 @@ def rows(seed: int, classes: bool, count: int = 500):
 
 def grown(loss, X, y, weight, start, depth, count):
     """(trees, raw predictions [n]) after each tree, of one replicate."""
-    steps = boosted_from(loss, BinnedColumns.of(X), y, weight[None], start[None, None], depth, range(count))
-    return [(trees, raw[0, 0]) for trees, raw in steps]
+    steps = boosted_from(loss, BinnedColumns.of(X), y, weight[None], start[None, None, None], depth, range(count))
+    return [(trees, raw[0, 0, 0]) for trees, raw in steps]
 
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic()])
@@ -36,25 +35,59 @@ def test_the_forest_says_of_cells_what_the_trees_said_of_codes(loss):
     X, y, start = rows(0, isinstance(loss, Logistic))
     binned = BinnedColumns.of(X)
     made = grown(loss, X, y, np.ones(len(y)), start, 3, 15)
-    forest = forest_of([(tree, 1.0) for tree, _ in made], binned)
+    forest = forest_of([(tree, 0, 1.0) for tree, _ in made], binned)
     np.testing.assert_allclose(start + forest.added(X.T)[0], made[-1][1], atol=1e-12)
-    np.testing.assert_allclose(forest_of([(tree, 0.25) for tree, _ in made], binned).added(X.T), forest.added(X.T) / 4)
+    np.testing.assert_allclose(
+        forest_of([(tree, 0, 0.25) for tree, _ in made], binned).added(X.T), forest.added(X.T) / 4
+    )
     again = Forest.of_arrays(forest.arrays, X.shape[1], 1)
     np.testing.assert_array_equal(again.added(X.T), forest.added(X.T))
 
 
-def test_columns_of_many_common_values_have_no_more_bins_than_there_is_room_for():
-    """Half of all values are one of fifteen: by quantiles of as many parts this column has more cut points."""
+def test_values_beside_a_common_one_are_told_apart():
+    """Nine of ten cells are 0; what the others do hangs on where they lie among themselves. By plain quantiles a few
+    cut points would be left for them."""
     rng = np.random.default_rng(5)
-    crowded = np.where(rng.random(3000) < 0.5, rng.integers(0, 15, 3000) * 4.0, rng.normal(30, 20, 3000))
-    assert len(quantile_cuts(crowded, BINS)) >= BINS
-    X = np.column_stack([crowded, rng.integers(0, 2, 3000)])
-    y = np.sin(crowded) + X[:, 1]
+    crowded = np.where(rng.random(6000) < 0.9, 0.0, rng.uniform(1, 2, 6000))
+    X = np.column_stack([crowded, rng.integers(0, 2, 6000)])
     binned = BinnedColumns.of(X)
+    assert len(binned.cuts[0]) > BINS / 2
     assert binned.codes.max() < BINS
-    made = grown(Squared(), X, y, np.ones(3000), np.zeros(3000), 4, 10)
-    forest = forest_of([(tree, 1.0) for tree, _ in made], binned)
+    y = np.where(crowded > 0, np.sin(40 * crowded), 0.0) + X[:, 1]
+    made = grown(Squared(), X, y, np.ones(6000), np.zeros(6000), 4, 60)
+    assert np.mean((made[-1][1] - y) ** 2) < 0.01
+    forest = forest_of([(tree, 0, 1.0) for tree, _ in made], binned)
     np.testing.assert_allclose(forest.added(X.T)[0], made[-1][1], atol=1e-12)
+
+
+def test_a_tree_splits_where_the_gradients_of_its_part_say():
+    """Sums from unusual cells alone are those of all cells: the best of all cuts, each tried by itself."""
+    X, y, start = rows(6, classes=False)
+    binned = BinnedColumns.of(X)
+    (trees, _), *_ = boosted_from(Squared(), binned, y, np.ones((1, len(y))), start[None, None, None], 1, range(1))
+    part = binned.parts[0].rows
+    slope, gains = (start - y)[part], {}
+    for column, cuts in enumerate(binned.cuts):
+        for code in range(len(cuts)):
+            left = binned.codes[column, part] <= code
+            if min(left.sum(), (~left).sum()) >= SMALLEST:
+                gains[column, code] = sum(slope[side].sum() ** 2 / (side.sum() + PENALTY) for side in (left, ~left))
+    assert max(gains, key=gains.get) == (trees.column[0, 0, 0], trees.code[0, 0, 0])
+
+
+def test_other_starts_have_leaves_of_their_own_in_the_trees_of_the_first():
+    X, y, start = rows(7, classes=True)
+    binned, ones = BinnedColumns.of(X), np.ones((1, len(y)))
+    raw = np.array([start, -start, start])[:, None, None]
+    made = list(boosted_from(Logistic(), binned, y, ones, raw, 3, range(30)))
+    alone = list(boosted_from(Logistic(), binned, y, ones, raw[:1], 3, range(30)))
+    np.testing.assert_array_equal(made[-1][1][:1], alone[-1][1])
+    np.testing.assert_array_equal(made[-1][1][2], made[-1][1][0])
+    forest = forest_of([(trees, 1, 1.0) for trees, _ in made], binned)
+    np.testing.assert_allclose(-start + forest.added(X.T)[0], made[-1][1][1, 0, 0], atol=1e-12)
+    borrowed = -start + forest_of([(trees, 0, 1.0) for trees, _ in made], binned).added(X.T)[0]
+    costs = [Logistic().loss(each, y).mean() for each in (made[-1][1][1, 0, 0], borrowed, -start)]
+    assert costs[0] < costs[1] < costs[2]
 
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic()])
@@ -99,13 +132,13 @@ def test_replicates_say_what_each_says_by_itself_and_trees_that_stopped_go_on():
     X, y, start = rows(4, classes=True)
     binned, rng = BinnedColumns.of(X), np.random.default_rng(0)
     weight = (np.arange(len(y)) % 5 != np.arange(5)[:, None]).astype(float)  # as folds have it
-    starts = start + rng.normal(size=(5, 1, len(y)))
+    starts = start + rng.normal(size=(1, 5, 1, len(y)))
     together = [raw for _, raw in boosted_from(Logistic(), binned, y, weight, starts, 3, range(12))][-1]
     for place in range(5):
         one = slice(place, place + 1)
-        half = [raw for _, raw in boosted_from(Logistic(), binned, y, weight[one], starts[one], 3, range(5))][-1]
+        half = [raw for _, raw in boosted_from(Logistic(), binned, y, weight[one], starts[:, one], 3, range(5))][-1]
         whole = [raw for _, raw in boosted_from(Logistic(), binned, y, weight[one], half, 3, range(5, 12))][-1]
-        np.testing.assert_allclose(whole[0], together[place], atol=1e-12)
+        np.testing.assert_allclose(whole[0, 0], together[0, place], atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [Multinomial(), EachClass(Hinge(), own=1.0, other=-1.0)])
@@ -113,8 +146,8 @@ def test_several_classes_have_a_tree_each_and_the_forest_says_the_same(loss):
     X, _, _ = rows(5, classes=False)
     y = np.where(X[:, 0] * X[:, 1] > 0, 2.0, np.where(X[:, 2] > 0, 1.0, 0.0))
     binned, ones = BinnedColumns.of(X), np.ones((1, len(y)))
-    made = list(boosted_from(loss, binned, y, ones, np.zeros((1, 3, len(y))), 3, range(40)))
-    forest = forest_of([(trees, 1.0) for trees, _ in made], binned)
-    np.testing.assert_allclose(forest.added(X.T), made[-1][1][0], atol=1e-12)
-    assert np.mean(made[-1][1][0].argmax(axis=0) == y) > 0.9
+    made = list(boosted_from(loss, binned, y, ones, np.zeros((1, 1, 3, len(y))), 3, range(40)))
+    forest = forest_of([(trees, 0, 1.0) for trees, _ in made], binned)
+    np.testing.assert_allclose(forest.added(X.T), made[-1][1][0, 0], atol=1e-12)
+    assert np.mean(made[-1][1][0, 0].argmax(axis=0) == y) > 0.9
     Forest.of_arrays(forest.arrays, X.shape[1], 3)

@@ -90,7 +90,7 @@ def test_scales_and_then_a_model_between_organisations(consortium):
     again = json.loads(typed(*ask, "--resume"))  # a finished run asks nobody
     assert again["columns"] == result["columns"]
     accept(consortium, "ready.toml")
-    learned = consortium.learn(file="ready.toml")
+    learned = consortium.learn("--anyway", file="ready.toml")
     assert [owner["epsilon_spent"] for owner in learned["owners"]] == [10.0] * 3
     for name in "abc":
         ledger = consortium.ledger(name)

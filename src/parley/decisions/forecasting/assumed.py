@@ -50,6 +50,10 @@ RANGES = (
 NAMED = 3
 
 
+class ConstantError(DataError):
+    """No column of invented rows varies."""
+
+
 @dataclass(frozen=True, eq=False)
 class AssumedSample(Sample):
     """Rows of independent columns with a relation of some strength, drawn by a seed."""
@@ -88,8 +92,14 @@ class AssumedSample(Sample):
         few = max(1, min(count // len(STRENGTHS), len(ends)))
         seeds = rng.integers(2**31, size=len(ends)).tolist()
         turns = [(strength, (k + j) % len(ends)) for k, strength in enumerate(STRENGTHS) for j in range(few)]
-        drawn = [_draw(self.preparation, strength, seeds[turn], *ends[turn]) for strength, turn in turns]
-        return [AssumedSample(design.for_studies(), preparation=self.preparation) for design in drawn]
+        found: list[Source] = []
+        for strength, turn in turns:
+            try:
+                design = _draw(self.preparation, strength, seeds[turn], *ends[turn])
+            except ConstantError:  # in so small a part of the ranges no column varies: that law says nothing
+                continue
+            found.append(AssumedSample(design.for_studies(), preparation=self.preparation))
+        return found
 
 
 def range_alone(model: Model, column: str) -> bool:
@@ -123,7 +133,7 @@ def _draw(
     varies = deviations > 0
     standard = away[:, varies] / deviations[varies]
     if not standard.size:
-        raise DataError("a forecast without a public sample needs a column that varies within its bounds")
+        raise ConstantError("a forecast without a public sample needs a column that varies within its bounds")
     explained, rest = np.sqrt(strength), np.sqrt(1 - strength)
 
     def relation() -> Floats:

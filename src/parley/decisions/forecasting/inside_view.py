@@ -47,7 +47,7 @@ LEVEL = 0.05  # of the test: how often owners whose rows do follow the public la
 NORMAL = float(ndtri((1 + CONFIDENCE) / 2))  # standard errors to an end of an interval
 # standard errors from which advice is given: it is then right with 69 % or more, as far as the estimate is normal
 SURE = 0.5
-NOTICED = 1e-6  # share of the cost alone: what is smaller is rounding, not a gain
+NOTICED = 1e-4  # share of the cost alone: what is smaller is no gain that anybody notices
 MOST = 16_000  # rows times joint models that are looked at; of many rows a few joint models say as much
 
 

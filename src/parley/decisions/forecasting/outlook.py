@@ -49,7 +49,7 @@ def outlook(
     if not expected.pilot.source.invented:
         return Outlook(expected, *expected.outcome(seed, progress=progress))
     found, failed = invented_laws(expected, seed, LAWS if laws is None else laws, progress)
-    if failed > len(found):
+    if not found or failed > len(found):
         raise DataError(NO_OPTIMUM)
     middle = middle_law(found)
     return Outlook(middle, *middle.outcome(seed, REPLICATES), tuple(found), failed)

@@ -1,9 +1,10 @@
 """From the joint model to an owner's own: a correction, as much of it as the owner's own rows bear out.
 
 A personal model says what the joint model says, and adds a correction: nothing; a ridge of own rows that is pulled
-towards the joint model (`ridge`); on top of what that leaves, boosted trees of own rows (`tree_study`); and a way from
-there to trees of own rows that know no joint model, for where that one has the wrong shape. Each is judged on rows
-that it was not made of, beside what it corrects. They say which length of it, from 0 to 1, is best; if it is then z
+towards the joint model (`ridge`); on top of what that leaves, boosted trees of own rows (`tree_study`); a way from
+there to trees of own rows that know no joint model, for where that one has the wrong shape; and last a way to the model
+alone, which all of this makes of no joint model, so that joining can hardly hurt. Each is judged on rows that it was
+not made of, beside what it corrects. They say which length of it, from 0 to 1, is best; if it is then z
 standard errors of the rows' own differences better, 1 - 1/z^2 of that is kept, and none where z is 1 or less: the
 one-standard-error rule towards the joint model, without a jump, as the positive part of James and Stein's estimate
 shrinks. So owners of one law stay at the joint model or near it. That model has seen these rows too, through noise and
@@ -13,7 +14,7 @@ Formal guarantee: none. Everything here is a function of private rows without no
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -24,13 +25,15 @@ from parley.learning.outcome.boosting import lead
 from parley.learning.outcome.margin_trees import BinnedColumns, Trees, boosted_from, forest_of
 from parley.learning.outcome.ridge import JudgedModel, Places, Ridge, RidgeModel, judged_rows
 from parley.learning.outcome.tree_study import (
+    DEPTH,
     LENGTHS,
-    KeptTrees,
+    KeptWay,
     TreeStudy,
-    TriedTrees,
     WayName,
+    WayStudy,
     bearable,
     kept_share,
+    own_depth,
     share_of_others,
 )
 from parley.losses import EmpiricalRisk
@@ -74,6 +77,7 @@ class PersonalModel(JudgedModel):
 
     trees: Forest | None
     ways: tuple[Way, ...]
+    alone: "PersonalModel | None" = None  # to which its last way leads
 
     @property
     def chosen(self) -> WayName:
@@ -81,18 +85,23 @@ class PersonalModel(JudgedModel):
         return [way.name for way in self.ways if way.share > 0][-1]
 
     @property
-    def has_trees(self) -> bool:
-        """Whether trees of own rows are kept."""
-        return self.chosen in ("trees", "own")
+    def kept(self) -> dict[WayName, float]:
+        """The share that is kept of every way."""
+        return {way.name: way.share for way in self.ways}
 
     @property
     def made_of(self) -> MadeOf:
         """What it is, in a word."""
-        kept = {way.name: way.share for way in self.ways}
-        if kept.get("own", 0.0) >= NEARLY:
+        if self.alone is not None and self.kept["alone"] >= NEARLY:
+            return self.alone.made_of
+        if self.kept.get("own", 0.0) >= NEARLY:
             return "boosted trees"
-        linear: MadeOf = "linear" if kept["ridge"] > 0 else "the joint model"
-        return "linear and trees" if self.has_trees else linear
+        beside = self.alone is not None and self.kept["alone"] > 0
+        if any(self.kept.get(name, 0.0) > 0 for name in ("trees", "own")):
+            return "linear and trees"
+        if beside and self.alone is not None and self.alone.made_of != "linear":
+            return "linear and trees"
+        return "linear" if beside or self.kept["ridge"] > 0 else "the joint model"
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "chosen": self.chosen, "ways": [way.to_json() for way in self.ways]}
@@ -116,33 +125,52 @@ def raw_predictions(objective: EmpiricalRisk, rows: Design, theta: Floats) -> Fl
 def corrected(
     ridge: Ridge, pulled: Sequence[RidgeModel], joints: Floats, columns: Floats | None, grown: bool = True
 ) -> list[PersonalModel]:
-    """Each of these joint models [k, P] with the correction that the rows bear out. `pulled` are their ridges towards
-    each, `columns` [n, columns] is what trees may look at (None: no trees), and `grown` whether trees of all rows are
-    wanted, too, or only what they would cost. A joint model of zeros is none: there is nothing to stay near, and its
-    ridge is kept as it is."""
+    """Each of these joint models [k, P] with the correction that the rows bear out. The first has to be zeros, which
+    are no joint model: there is nothing to stay near, its ridge is kept as it is, and what comes out is the model
+    alone. `pulled` are ridges towards each, `columns` [n, columns] is what trees may look at (None: no trees), and
+    `grown` whether trees of all rows are wanted, too, or only what they would cost."""
     judged = [_Judged.of(ridge, joint) for joint in joints]
     linear = [each.shrunk(model) for each, model in zip(judged, pulled, strict=True)]
-    found = [list[KeptTrees]() for _ in judged] if columns is None else _trees(ridge, linear, columns)
-    forests = _Forests(ridge, None if columns is None or not grown else BinnedColumns.of(columns))
-    return [_personal(forests, *each) for each in zip(judged, pulled, linear, found, strict=True)]
+    found = _ways(ridge, linear, columns)
+    thetas = np.array(
+        [e.start + way.share * (p.theta - e.start) for e, way, p in zip(judged, linear, pulled, strict=True)]
+    )
+    mixes = [_Mix.of(place, theta, ways) for place, (theta, ways) in enumerate(zip(thetas, found, strict=True))]
+    mixes = [
+        mixes[0],
+        *(each.towards(mixes[0], ways[-1].share) for each, ways in zip(mixes[1:], found[1:], strict=True)),
+    ]
+    forests = _forests(ridge, thetas, mixes, columns) if grown and columns is not None else [None] * len(mixes)
+    made = list[PersonalModel]()
+    for e, p, line, ways, mix, forest in zip(judged, pulled, linear, found, mixes, forests, strict=True):
+        made.append(_personal(e, p, line, ways, mix, forest, made[0] if made else None))
+    return made
 
 
 def _personal(
-    forests: "_Forests", judged: "_Judged", pulled: RidgeModel, linear: "_Linear", found: list[KeptTrees]
+    judged: "_Judged",
+    pulled: RidgeModel,
+    linear: "_Linear",
+    found: list[KeptWay],
+    mix: "_Mix",
+    trees: Forest | None,
+    alone: PersonalModel | None,
 ) -> PersonalModel:
-    """What is kept of one ridge and its trees."""
+    """What is kept of one ridge and of all ways behind it."""
     ways = [
         Way.of("joint", judged.joint, 1.0, judged.joint, judged.joint),
         Way.of("ridge", pulled.losses, linear.share, linear.losses, judged.joint),
+        *(Way.of(each.name, each.full, each.share, each.kept, judged.joint) for each in found),
     ]
-    theta = judged.start + linear.share * (pulled.theta - judged.start)
     shares = {name: linear.share * share for name, share in pulled.shares.items()}
     shares[JOINT] = shares.get(JOINT, 0.0) + 1 - linear.share
-    losses, own = linear.losses, 0.0
-    for trees in found:
-        ways.append(Way.of(trees.name, trees.full, trees.share, trees.kept, judged.joint))
-        losses, own = trees.kept, trees.share if trees.name == "own" else 0.0
-    return PersonalModel((1 - own) * theta, shares, losses, forests.of(found, theta, own), tuple(ways))
+    if alone is not None and ways[-1].share > 0:
+        back = ways[-1].share
+        shares = {
+            n: (1 - back) * shares.get(n, 0.0) + back * alone.shares.get(n, 0.0) for n in {**shares, **alone.shares}
+        }
+    losses = found[-1].kept if found else linear.losses
+    return PersonalModel(mix.theta, shares, losses, trees, tuple(ways), alone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,33 +183,58 @@ class _Linear:
 
 
 @dataclass(frozen=True, eq=False)
-class _Forests:
-    """Trees of all rows, whose columns are `binned`; None: none are wanted. Those that know no joint model are grown
-    once."""
+class _Mix:
+    """A linear model, and shares of trees: on top of the start at a place, or of those that know no joint model, and
+    how many of them."""
 
-    ridge: Ridge
-    binned: BinnedColumns | None
-    own: dict[tuple[int, int], list[Trees]] = field(default_factory=dict)
+    theta: Floats
+    trees: tuple[tuple[float, int | None, int], ...]
 
-    def of(self, found: Sequence[KeptTrees], theta: Floats, own: float) -> Forest | None:
-        """All of which something is kept, each with its share; `own` is that of those that know no joint model."""
-        if self.binned is None:
-            return None
-        made, start = list[tuple[Trees, float]](), raw_predictions(self.ridge.objective, self.ridge.rows, theta)
-        for trees in found:
-            share = own if trees.name == "own" else (1 - own) * trees.share
-            if share > 0 and trees.name == "own" and trees.size not in self.own:
-                self.own[trees.size] = self._grown(self.binned, np.zeros_like(start), trees.size)
-            if share > 0:
-                known = self.own[trees.size] if trees.name == "own" else self._grown(self.binned, start, trees.size)
-                made += [(each, share) for each in known]
-        return forest_of(made, self.binned) if made else None
+    @classmethod
+    def of(cls, place: int, theta: Floats, ways: Sequence[KeptWay]) -> "_Mix":
+        kept = {way.name: way for way in ways}
+        own = kept["own"].share if "own" in kept else 0.0
+        trees: list[tuple[float, int | None, int]] = []
+        trees += [((1 - own) * kept["trees"].share, place, kept["trees"].trees)] if "trees" in kept else []
+        trees += [(own, None, kept["own"].trees)] if "own" in kept else []
+        return cls((1 - own) * theta, tuple(each for each in trees if each[0] > 0))
 
-    def _grown(self, binned: BinnedColumns, start: Floats, size: tuple[int, int]) -> list[Trees]:
-        """Trees that go on from raw predictions [outcomes, n]."""
-        rows, loss, (depth, count) = self.ridge.rows, self.ridge.objective.loss, size
-        grown = boosted_from(loss, binned, rows.y, rows.weight[None], start[None], depth, range(count))
-        return [trees for trees, _ in grown]
+    def towards(self, other: "_Mix", share: float) -> "_Mix":
+        """This and so much of another."""
+        if share == 0:
+            return self
+        both = ((1 - share, self), (share, other))
+        trees = tuple((part * each, place, count) for part, mix in both for each, place, count in mix.trees)
+        return _Mix((1 - share) * self.theta + share * other.theta, trees)
+
+
+def _forests(ridge: Ridge, thetas: Floats, mixes: Sequence[_Mix], columns: Floats) -> list[Forest | None]:
+    """The trees of each mix, grown of all rows; each kind is grown once."""
+    asked = [tree for mix in mixes for tree in mix.trees]
+    if not asked:
+        return [None] * len(mixes)
+    binned, rows = BinnedColumns.of(columns), ridge.rows
+    starts = raw_predictions(ridge.objective, rows, thetas)
+
+    def grown(begin: Floats, depth: int, count: int) -> list[Trees]:
+        steps = boosted_from(
+            ridge.objective.loss, binned, rows.y, rows.weight[None], begin[:, None], depth, range(count)
+        )
+        return [trees for trees, _ in steps]
+
+    on_top = grown(starts, DEPTH, max((count for _, place, count in asked if place is not None), default=0))
+    counts = [count for _, place, count in asked if place is None]
+    own = grown(np.zeros_like(starts[:1]), own_depth(len(judged_rows(len(rows))[0])), max(counts, default=0))
+
+    def forest(mix: _Mix) -> Forest | None:
+        made = [
+            (trees, place or 0, share)
+            for share, place, count in mix.trees
+            for trees in (own if place is None else on_top)[:count]
+        ]
+        return forest_of(made, binned) if made else None
+
+    return [forest(mix) for mix in mixes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,26 +270,29 @@ class _Judged:
         return self.ridge.plain.record_losses(self.ridge.rows.where(self.places[self.fold == k]), theta)
 
 
-def _trees(ridge: Ridge, linear: Sequence[_Linear], columns: Floats) -> list[list[KeptTrees]]:
+def _ways(ridge: Ridge, linear: Sequence[_Linear], columns: Floats | None) -> list[list[KeptWay]]:
     """For each linear model trees on top of it, then trees without it, which are the same for all; none where rows are
-    too few, the loss is none that trees can follow, or trees are plainly worse."""
+    too few, the loss is none that trees can follow, or trees are plainly worse. Last, but for the first, the way to
+    what the first has come to."""
     places, fold = judged_rows(len(ridge.rows))
-    rows, found = ridge.rows.where(places), [list[KeptTrees]() for _ in linear]
-    binned = BinnedColumns.of(columns[places]) if bearable(ridge.preparation, rows) else None
-    if binned is None or not binned.places.size:
-        return found
-    study = TreeStudy(ridge.objective, binned, rows, fold)
+    rows, found = ridge.rows.where(places), [list[KeptWay]() for _ in linear]
     begin = np.array([raw_predictions(ridge.objective, rows, each.without) for each in linear])
     there = [each[fold, :, np.arange(len(rows))].T for each in begin]  # of [folds, outcomes, n]
 
-    def keep(name: WayName, model: int, tried: TriedTrees) -> None:
-        found[model].append(made := study.kept(name, there[model], tried))
-        there[model] = made.raw
+    def keep(model: int, way: KeptWay) -> None:
+        found[model].append(way)
+        there[model] = way.raw
 
-    for model, tried in enumerate(study.on_top(begin, there)):
-        keep("trees", model, tried)
-    own = study.from_nothing(np.zeros_like(begin[0]), there)
-    for model in range(len(linear)):
-        if own is not None and not study.behind(own, there[model]):
-            keep("own", model, own)
+    binned = BinnedColumns.of(columns[places]) if columns is not None and bearable(ridge.preparation, rows) else None
+    if binned is not None and binned.places.size:
+        study = TreeStudy(ridge.objective, rows, fold, binned)
+        for model, tried in enumerate(study.on_top(begin, there)):
+            keep(model, study.kept_trees("trees", there[model], tried))
+        own = study.from_nothing(np.zeros_like(begin[0]), there)
+        for model in range(len(linear)):
+            if own is not None and not study.behind(own, there[model]):
+                keep(model, study.kept_trees("own", there[model], own))
+    judge = WayStudy(ridge.objective, rows, fold)
+    for model in range(1, len(linear)):
+        keep(model, judge.kept("alone", there[model], there[0]))
     return found

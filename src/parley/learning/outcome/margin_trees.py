@@ -1,10 +1,12 @@
-"""Boosted trees that go on from another model: raw predictions of rows are given, and each tree is a Newton step of the
-loss from where those before it arrived. Replicates, such as folds and joint models to start from, are an axis: they
-take little more time than one.
+"""Boosted trees that go on from other models: raw predictions of rows are given, and each tree is a Newton step of the
+loss from where those before it arrived. Replicates, such as folds, are an axis. So are starts, the models to go on
+from: trees split where the first start asks for it, and leaves say for each start what it lacks. What a line cannot say
+is much the same whichever line it is, and splits are what takes time.
 
-Columns are cut at quantiles, so that a split is found by adding up (histograms). A tree looks for splits among half as
-many rows, up to a thousand, drawn with a fixed seed, and its leaves take their values from all rows. What comes out is
-numbers (`data.forest`).
+Columns are cut at quantiles, so that a split is found by adding up (histograms): only cells that are not their column's
+usual ones, for the others are what is left of the total. Where rows are many, a tree looks for splits among a part of
+them, the next tree among the next part, and its leaves take their values from all rows. What comes out is numbers
+(`data.forest`).
 
 Formal guarantee: none. Everything is a function of the rows without noise.
 """
@@ -17,17 +19,16 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data.cut_points import quantile_cuts
 from parley.data.forest import Forest
 from parley.losses.class_loss import ClassLoss
 from parley.losses.loss import Loss
 from parley.validate import Floats
 
-BINS = 32  # of a column, at most
-RATE = 0.3
-SHARE = 0.5  # as many draws of rows as this, among which a tree looks for splits
-MOST_LOOKED_AT = 1000  # of them
-SMALLEST = 20  # average rows' curvature that a leaf has at least, of large tables
+BINS = 128  # of a column, at most
+FEW_BINS, ROWS_OF_BIN = 16, 30  # where rows are few: so many bins, or one for so many rows
+RATE = 0.2
+LOOKED_AT = 3000  # rows among which a tree looks for splits, at most
+SMALLEST = 5  # average rows' curvature that a leaf has at least, of large tables
 PENALTY = 5.0  # average rows' curvature by which a leaf's value is pulled to zero
 
 Places = NDArray[np.intp]
@@ -57,10 +58,24 @@ class BinnedColumns:
         """The column of each bin."""
         return np.repeat(np.arange(len(self.cuts)), [len(each) + 1 for each in self.cuts])
 
+    @cached_property
+    def parts(self) -> tuple["_Part", ...]:
+        """All rows, dealt to as few parts as have `LOOKED_AT` rows at most; their number alone decides how."""
+        n = self.codes.shape[1]
+        count = max(1, -(-n // LOOKED_AT))
+        part = np.random.default_rng(0).permutation(n) % count
+        return tuple(_Part.of(self, np.flatnonzero(part == k)) for k in range(count))
+
+    @cached_property
+    def usual(self) -> Places:
+        """The most common code of each column."""
+        return np.array([np.bincount(each).argmax() for each in self.codes], dtype=np.intp)
+
     @classmethod
     def of(cls, columns: Floats) -> "BinnedColumns":
         """Those of a table [n, columns]."""
-        cuts = [_cuts(column) for column in columns.T]
+        bins = int(np.clip(len(columns) // ROWS_OF_BIN, FEW_BINS, BINS))
+        cuts = [_cuts(column, bins) for column in columns.T]
         places = np.array([place for place, each in enumerate(cuts) if each.size], dtype=np.intp)
         codes = np.empty((len(places), len(columns)), dtype=np.uint8)
         for row, place in zip(codes, places, strict=True):
@@ -69,21 +84,39 @@ class BinnedColumns:
 
 
 @dataclass(frozen=True, eq=False)
+class _Part:
+    """Some rows, and those of their cells that are not usual: which of these rows each is of, and its bin."""
+
+    rows: Places
+    row: Places
+    bin: Places
+
+    @classmethod
+    def of(cls, binned: BinnedColumns, rows: Places) -> "_Part":
+        codes = binned.codes[:, rows]
+        column, row = np.nonzero(codes != binned.usual[:, None])
+        return cls(rows, row, binned.firsts[column] + codes[column, row])
+
+
+@dataclass(frozen=True, eq=False)
 class Trees:
     """A tree for every replicate and outcome, of binned columns, nodes by levels [replicates, outcomes, nodes]: node k
     goes on at 2 k + 1 where the code of `column[k]` is at most `code[k]`, else at 2 k + 2; `column[k]` is -1 in a leaf,
-    which adds `value[k]`."""
+    which adds `value[k]` to each start [starts, replicates, outcomes, nodes]."""
 
     column: Places
     code: Places
     value: Floats
 
 
-def _cuts(column: Floats) -> Floats:
-    """Its cut points, fewer than BINS: common values have bins of their own, so that there may be more than asked
-    for."""
-    found = (np.array(quantile_cuts(column, count)) for count in range(BINS, 0, -1))
-    return next(cuts for cuts in found if len(cuts) < BINS)
+def _cuts(column: Floats, bins: int) -> Floats:
+    """Its cut points, fewer than `bins`: quantiles of its values, where one that is common counts for the root of how
+    often it is there. So values beside a common one are told apart, too."""
+    present, often = np.unique(column, return_counts=True)
+    up_to = np.cumsum(np.sqrt(often))
+    after = np.unique(np.searchsorted(up_to, up_to[-1:] * np.arange(1, bins) / bins))
+    after = after[after < len(present) - 1]
+    return np.asarray(present[after] / 2 + present[after + 1] / 2)
 
 
 def boosted_from(
@@ -96,34 +129,32 @@ def boosted_from(
     trees: range,
 ) -> Iterator[tuple[Trees, Floats]]:
     """These trees of this depth, the first of all being number 0, and after each the raw predictions of all rows
-    [replicates, outcomes, n], which began at `raw`.
+    [starts, replicates, outcomes, n], which began at `raw`.
 
     Rows whose weight [replicates, n] is 0 teach nothing and are told what the others say. Which rows a tree looks at
-    hangs on its number alone, so what stops may go on, and replicates say what each would by itself if equally many
-    rows teach them.
+    hangs on its number alone, so what stops may go on, and replicates say what each would by itself.
     """
-    replicates, outcomes, n = raw.shape
-    teaching = weight > 0
-    count = int(teaching.sum(axis=1).min())
-    active = np.argsort(~teaching, axis=1, kind="stable")[:, :count].repeat(outcomes, axis=0)
-    many = int(min(np.ceil(SHARE * count), MOST_LOOKED_AT))
+    starts, replicates, outcomes, n = raw.shape
+    least = np.clip((weight > 0).sum(axis=1) // 20, 4, SMALLEST).repeat(outcomes)
     for number in trees:
-        slopes = (each * weight[:, None] for each in _slopes(loss, raw, y))
-        gradient, curvature = (each.reshape(-1, n) for each in slopes)
-        some = active[:, np.random.default_rng([0, number]).integers(max(count, 1), size=many)]
-        column, code, value, at = _grown(binned, gradient, curvature, some, depth)
-        raw = raw + np.take_along_axis(value, at, axis=1).reshape(raw.shape)
+        slopes = (each.reshape(raw.shape) * weight[:, None] for each in _slopes(loss, raw.reshape(-1, outcomes, n), y))
+        gradient, curvature = (each.reshape(starts, -1, n) for each in slopes)
+        part = binned.parts[number % len(binned.parts)]
+        column, code, at = _grown(binned, gradient[0], curvature[0], part, depth, least)
+        value = np.array([_leaves(at, *each, column.shape[1]) for each in zip(gradient, curvature, strict=True)])
+        raw = raw + np.take_along_axis(value, at[None], axis=2).reshape(raw.shape)
         shape = replicates, outcomes, -1
-        yield Trees(column.reshape(shape), code.reshape(shape), value.reshape(shape)), raw
+        yield Trees(column.reshape(shape), code.reshape(shape), value.reshape(starts, *shape)), raw
 
 
-def forest_of(trees: Sequence[tuple[Trees, float]], binned: BinnedColumns) -> Forest:
-    """The trees of one replicate as numbers that compare cells, each with its share of what its leaves add."""
+def forest_of(trees: Sequence[tuple[Trees, int, float]], binned: BinnedColumns) -> Forest:
+    """The trees of one replicate as numbers that compare cells, each with the start that its leaves speak to, and its
+    share of what they add."""
     column, left, right, roots = list[int](), list[int](), list[int](), list[int]()
     threshold, values = list[float](), list[tuple[int, float]]()
     outcomes = trees[0][0].column.shape[1]
-    for (made, share), outcome in product(trees, range(outcomes)):
-        asked, code, value = (each[0, outcome] for each in (made.column, made.code, made.value))
+    for (made, start, share), outcome in product(trees, range(outcomes)):
+        asked, code, value = (each[0, outcome] for each in (made.column, made.code, made.value[start]))
         used = _used(asked)
         number = {node: len(column) + place for place, node in enumerate(used)}
         roots.append(len(column))
@@ -167,49 +198,61 @@ def _slopes(loss: Loss | ClassLoss, raw: Floats, y: Floats) -> tuple[Floats, Flo
 
 
 def _grown(
-    binned: BinnedColumns, gradient: Floats, curvature: Floats, some: Places, depth: int
-) -> tuple[Places, Places, Floats, Places]:
-    """(column, code, value) [trees, nodes] of trees that are Newton steps, and the node of every row [trees, n] where
-    it ends; `some` [trees, rows]: those among which each looks for splits."""
-    (trees, n), columns, nodes = gradient.shape, len(binned.codes), 2 ** (depth + 1) - 1
+    binned: BinnedColumns, gradient: Floats, curvature: Floats, part: _Part, depth: int, least: Places
+) -> tuple[Places, Places, Places]:
+    """(column, code) [trees, nodes] of trees that are Newton steps, and the node of every row [trees, n] where it
+    ends; `part`: the rows among which each looks for splits that leave both sides the `least` average rows
+    [trees]."""
+    (trees, n), nodes = gradient.shape, 2 ** (depth + 1) - 1
     unit = curvature.sum(axis=1) / np.maximum((curvature > 0).sum(axis=1), 1)
-    least = unit * float(np.clip(some.shape[1] // 20, 4, SMALLEST))
-    looked_at = binned.codes[:, some] + binned.firsts[:, None, None]
-    here = some + n * np.arange(trees)[:, None]  # places in what is flat
-    sides = [np.tile(each.ravel()[here].ravel(), columns) for each in (gradient, curvature)]
+    looked_at = [each[:, part.rows] for each in (gradient, curvature)]
+    cells = [each[:, part.row].ravel() for each in looked_at]
     column, code = np.full((trees, nodes), -1), np.zeros((trees, nodes), dtype=np.intp)
     at, root, every = np.zeros((trees, n), dtype=np.intp), nodes * np.arange(trees)[:, None], np.arange(n)
     for level in range(depth):
         first, last = 2**level - 1, 2 ** (level + 1) - 1
-        sums = _sums(looked_at, at.ravel()[here] - first, sides, 2**level, binned)
-        bin_, helps = _splits(*sums, least, PENALTY * unit, binned.lasts)
+        sums = _sums(binned, part, at[:, part.rows] - first, looked_at, cells, 2**level)
+        bin_, helps = _splits(*sums, unit * least, PENALTY * unit, binned.lasts)
         asked = binned.column_of[bin_]
         column[:, first:last], code[:, first:last] = np.where(helps, asked, -1), bin_ - binned.firsts[asked]
         node = at + root
         asked = column.ravel()[node]
         below = 2 * at + 1 + (binned.codes[asked, every] > code.ravel()[node])
         at = np.where((asked >= 0) & (at >= first), below, at)
-    place = (at + root).ravel()
+    return column, code, at
+
+
+def _leaves(at: Places, gradient: Floats, curvature: Floats, nodes: int) -> Floats:
+    """What the nodes add [trees, nodes] where rows end `at` [trees, n]: Newton steps."""
+    trees, unit = len(at), curvature.sum(axis=1) / np.maximum((curvature > 0).sum(axis=1), 1)
+    place = (at + nodes * np.arange(trees)[:, None]).ravel()
     slope, curve = (
         np.bincount(place, each.ravel(), trees * nodes).reshape(trees, nodes) for each in (gradient, curvature)
     )
-    return column, code, -RATE * slope / (curve + PENALTY * unit[:, None] + 1e-300), at
+    return np.asarray(-RATE * slope / (curve + PENALTY * unit[:, None] + 1e-300))
 
 
 def _sums(
-    bins: Places, node: Places, sides: Sequence[Floats], nodes: int, binned: BinnedColumns
+    binned: BinnedColumns,
+    part: _Part,
+    node: Places,
+    looked_at: Sequence[Floats],
+    cells: Sequence[Floats],
+    nodes: int,
 ) -> tuple[Floats, Floats]:
-    """Gradients and curvatures of rows up to each bin of its column [trees, nodes, bins]; rows whose node is below 0
-    are in a leaf already, and are added up beside."""
+    """Gradients and curvatures of the part's rows up to each bin of its column [trees, nodes, bins], from those of rows
+    [trees, rows] and of unusual cells; rows whose node is below 0 are in a leaf already, and are added up beside."""
     trees, count = len(node), len(binned.column_of)
     home = (nodes + 1) * np.arange(trees)[:, None] + np.where(node < 0, nodes, node)
-    key = (bins + count * home).ravel()
-    slope, curve = (
-        np.bincount(key, each, trees * (nodes + 1) * count).reshape(trees, nodes + 1, count)[:, :nodes].cumsum(axis=2)
-        for each in sides
-    )
-    for each in (slope, curve):  # every column has all of the node's rows, those before it too
-        each -= each[..., binned.lasts[:1]] * binned.column_of
+    key, usual = ((count * home)[:, part.row] + part.bin).ravel(), binned.firsts + binned.usual
+
+    def up_to(rows: Floats, each: Floats) -> Floats:
+        total = np.bincount(home.ravel(), rows.ravel(), trees * (nodes + 1)).reshape(trees, nodes + 1)[:, :nodes]
+        found = np.bincount(key, each, trees * (nodes + 1) * count).reshape(trees, nodes + 1, count)[:, :nodes]
+        found[..., usual] = total[..., None] - np.add.reduceat(found, binned.firsts, axis=2)
+        return np.asarray(found.cumsum(axis=2) - total[..., None] * binned.column_of)
+
+    slope, curve = (up_to(rows, each) for rows, each in zip(looked_at, cells, strict=True))
     return slope, curve
 
 

@@ -38,8 +38,11 @@ def compared(
     to it. `columns` [n, columns] are those of the training rows at which trees look (`plain_columns`; None: no trees),
     and `grown` whether models are wanted, or only what they cost.
     """
-    none = np.zeros(agreement.setup.parameters)
-    alone, *personal = _corrected(agreement, np.array([none, *joints]), columns, grown, progress)
+    setup, rows = agreement.setup, agreement.tables.train.in_memory().targeted()
+    ridge, none = Ridge(setup.risk, setup.preparation, rows), nothing(setup)
+    starts = np.array([np.zeros(setup.parameters), *joints])
+    pulled = ridge.averages([centres(setup, start, none) for start in starts], progress)
+    alone, *personal = corrected(ridge, pulled, starts, columns, grown)
     return alone, personal
 
 
@@ -47,27 +50,14 @@ def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None =
     """The joint model [P], corrected by the owner's own training rows as far as they bear it out (`correction`):
     ridges towards the joint model, weighed by cross-validation, the intercept with it or free, since owners differ most
     in how common things are, or towards none; then trees, which look at `columns` [n, columns] of the training rows
-    (`plain_columns`); None: no trees."""
-    return _corrected(agreement, joint[None], columns)[0]
-
-
-def _corrected(
-    agreement: Agreement,
-    joints: Floats,
-    columns: Floats | None,
-    grown: bool = True,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[PersonalModel]:
-    setup, rows = agreement.setup, agreement.tables.train.in_memory().targeted()
-    ridge, none = Ridge(setup.risk, setup.preparation, rows), nothing(setup)
-    pulled = ridge.averages([centres(setup, joint, none) for joint in joints], progress)
-    return corrected(ridge, pulled, joints, columns, grown)
+    (`plain_columns`), None: no trees; and last towards the model alone."""
+    return compared(agreement, joint[None], columns)[1][0]
 
 
 def own_model(agreement: Agreement) -> PersonalModel:
     """What the owner gets without the others and without trees: its own training rows, pulled towards no model as
     cross-validation says, no noise."""
-    return personal_model(agreement, np.zeros(agreement.setup.parameters))
+    return compared(agreement, np.empty((0, agreement.setup.parameters)), None)[0]
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:

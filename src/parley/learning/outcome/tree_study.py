@@ -1,8 +1,9 @@
 """Which boosted trees of own rows, and how much of them: tried on rows that they were not made of.
 
 Trees go on from linear models, each of which was made without one fold of the rows; so are the trees, and every row is
-judged by what knows nothing of it. All folds and all models to start from are grown at once (`margin_trees`). Trees are
-added as long as the last ones helped: for each fold, the others say so.
+judged by what knows nothing of it. All folds and all models to start from are grown at once (`margin_trees`): the first
+is the model alone, by which trees are split. Trees are added as long as the last ones helped: for each fold, the others
+say so.
 
 Formal guarantee: none. Everything here is a function of private rows without noise.
 """
@@ -23,56 +24,56 @@ from parley.losses.loss import Loss
 from parley.validate import Floats
 
 LENGTHS = np.linspace(0.0, 1.0, 11)  # of a correction
-DEPTHS = (3,)
-ITERATIONS = (10, 30, 80)
+DEPTH, DEEPER = 3, 5  # of a tree, and of those that begin at nothing where rows are many
+MANY_ROWS = 2000
+ITERATIONS = (10, 25, 50, 100)
 SURE = 2  # of them are tried of trees that begin at nothing, whatever they bring
 LEAST_ROWS = 200  # fewer have no trees
 LEAST_OF_CLASS = 20
-AT_ONCE = 200_000  # cells of all trees that are grown together: what is larger is not quicker
+AT_ONCE = 400_000  # cells of all trees that are grown together: what is larger is not quicker
 
-WayName = Literal["joint", "ridge", "trees", "own"]
+WayName = Literal["joint", "ridge", "trees", "own", "alone"]
 
 
 @dataclass(frozen=True, eq=False)
-class KeptTrees:
-    """Trees of a size (depth, iterations), each row's loss with all of them (`full`), the share of the way to them that
-    is kept, and each row's loss (`kept`) and raw predictions [outcomes, n] with that."""
+class KeptWay:
+    """Each row's loss at the end of a way (`full`), the share of it that is kept, each row's loss (`kept`) and raw
+    predictions [outcomes, n] with that, and how many trees it takes."""
 
     name: WayName
-    size: tuple[int, int]
     full: Floats
     share: float
     kept: Floats
     raw: Floats
+    trees: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class TriedTrees:
-    """Raw predictions [settings, outcomes, n] of every row by trees without its fold, of each depth after so many
-    `ITERATIONS`, and its losses [settings, n]: infinite where so many were not made. `start` [n]: its losses before any
-    tree, infinite where trees begin at nothing."""
+    """Raw predictions [iterations, outcomes, n] of every row by trees without its fold, after so many `ITERATIONS`, and
+    its losses [iterations, n]: infinite where so many were not made. `start` [n]: its losses before any tree, infinite
+    where trees begin at nothing."""
 
     raw: Floats
     losses: Floats
     start: Floats
 
     def best(self, rows: NDArray[np.bool_] | slice = slice(None)) -> int:
-        """The setting of the least mean loss of these rows, of those at which one arrives: trees are added as long as
-        the last ones helped."""
-        means = self.losses[:, rows].mean(axis=1).reshape(-1, len(ITERATIONS))
-        before = np.broadcast_to(self.start[rows].mean(), len(means))
-        for stage in range(1, len(ITERATIONS)):
-            stopped = ~(means[:, stage - 1] < (means[:, stage - 2] if stage > 1 else before))
-            means[stopped, stage:] = np.inf
+        """The stage of the least mean loss of these rows, of those at which one arrives: trees are added as long as the
+        last ones helped."""
+        means = self.losses[:, rows].mean(axis=1)
+        before = self.start[rows].mean()
+        for stage in range(1, len(means)):
+            if not means[stage - 1] < (means[stage - 2] if stage > 1 else before):
+                means[stage:] = np.inf
         return int(means.argmin())
 
 
 @dataclass(frozen=True, eq=False)
-class TreeStudy:
-    """Rows that trees are made of and judged on, with their folds."""
+class WayStudy:
+    """Rows on which ways are judged, with their folds."""
 
     objective: EmpiricalRisk
-    binned: BinnedColumns
     rows: Design
     fold: Places
 
@@ -82,33 +83,55 @@ class TreeStudy:
         found = loss.loss(raw[..., 0, :], y) if isinstance(loss, Loss) else loss.loss(raw, y)
         return np.asarray(found * self.rows.weight)
 
+    def kept(self, name: WayName, start: Floats, end: Floats, trees: int = 0) -> KeptWay:
+        """As much of the way from raw predictions [outcomes, n] to others as is kept; for each fold the others choose
+        the share."""
+        shares, along = np.empty(len(self.rows)), self.losses(start + LENGTHS[:, None, None] * (end - start))
+        for held in self.helds:
+            shares[held] = share_of_others(along, held)
+        raw = start + shares * (end - start)
+        return KeptWay(name, along[-1], kept_share(along), self.losses(raw), raw, trees)
+
+    @property
+    def helds(self) -> list[NDArray[np.bool_]]:
+        """The rows of each fold."""
+        return [self.fold == k for k in range(int(self.fold.max()) + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeStudy(WayStudy):
+    """Rows that trees are made of, too."""
+
+    binned: BinnedColumns
+
     def on_top(self, starts: Floats, there: Sequence[Floats]) -> list[TriedTrees]:
         """Trees that go on from raw predictions by models without each fold [starts, folds, outcomes, n], which say
         `there` [outcomes, n] of each row without its own."""
-        growing = _Growing.of(self, starts, np.array([self.losses(each) for each in there]))
-        growing.advance(range(len(starts)), range(starts.shape[1]), 0)
+        growing = _Growing.of(self, DEPTH, starts, np.array([self.losses(each) for each in there]))
+        growing.advance(range(starts.shape[1]), 0)
         return self._all(growing, 1)
 
     def from_nothing(self, start: Floats, beside: Sequence[Floats]) -> TriedTrees | None:
         """Trees that begin at these raw predictions [folds, outcomes, n], whatever they may be; None where in the first
         fold they are `behind` all that stands `beside` [outcomes, n]."""
-        growing, folds = _Growing.of(self, start[None], np.full((1, len(self.rows)), np.inf)), range(len(start))
+        depth, nothing = own_depth(len(self.rows)), np.full((1, len(self.rows)), np.inf)
+        growing, folds = _Growing.of(self, depth, start[None], nothing), range(len(start))
         sure = min(SURE, len(ITERATIONS))
         for stage in range(sure):
-            growing.advance([0], folds[:1], stage)
+            growing.advance(folds[:1], stage)
         if all(self.behind(growing.found(0), each) for each in beside):
             return None
         for stage in range(sure):
-            growing.advance([0], folds[1:], stage)
+            growing.advance(folds[1:], stage)
         return self._all(growing, sure)[0]
 
     def _all(self, growing: "_Growing", stage: int) -> list[TriedTrees]:
-        """Whatever is tried from this stage on: more trees where the last ones helped."""
-        starts, folds = range(growing.raw.shape[1]), range(growing.raw.shape[2])
+        """Whatever is tried from this stage on: more trees where for some start the last ones helped."""
+        starts, folds = range(len(growing.raw)), range(growing.raw.shape[1])
         for later in range(stage, len(ITERATIONS)):
-            for depth in range(len(DEPTHS)):
-                further = [start for start in starts if self._helped(growing.found(start), depth, later)]
-                growing.advance(further, folds, later, (depth,))
+            if not any(self._helped(growing.found(start), later) for start in starts):
+                break
+            growing.advance(folds, later)
         return [growing.found(start) for start in starts]
 
     def behind(self, tried: TriedTrees, beside: Floats) -> bool:
@@ -118,75 +141,64 @@ class TreeStudy:
         mean, error = lead(there, here[int(here.mean(axis=1).argmin())])
         return mean < -BEHIND * error
 
-    def kept(self, name: WayName, start: Floats, tried: TriedTrees) -> KeptTrees:
-        """As much of the way from raw predictions [outcomes, n] to those of trees as is kept; settings and shares are
-        chosen for each fold by the others."""
-        chosen, shares = np.empty_like(start), np.empty(len(self.rows))
-        for held in self._helds:
+    def kept_trees(self, name: WayName, start: Floats, tried: TriedTrees) -> KeptWay:
+        """As much of the way from raw predictions [outcomes, n] to those of trees as is kept; how many trees is chosen
+        for each fold by the others, too."""
+        chosen = np.empty_like(start)
+        for held in self.helds:
             chosen[:, held] = tried.raw[tried.best(~held)][:, held]
-        along = self.losses(start + LENGTHS[:, None, None] * (chosen - start))
-        for held in self._helds:
-            shares[held] = share_of_others(along, held)
-        depth, iterations = divmod(tried.best(), len(ITERATIONS))
-        raw, size = start + shares * (chosen - start), (DEPTHS[depth], ITERATIONS[iterations])
-        return KeptTrees(name, size, along[-1], kept_share(along), self.losses(raw), raw)
+        return self.kept(name, start, chosen, ITERATIONS[tried.best()])
 
-    @property
-    def _helds(self) -> list[NDArray[np.bool_]]:
-        return [self.fold == k for k in range(int(self.fold.max()) + 1)]
-
-    def _helped(self, tried: TriedTrees, depth: int, stage: int) -> bool:
-        """Whether the last trees of this depth lowered the cost of all rows, or of all without some fold."""
-        place = depth * len(ITERATIONS) + stage
-        last, before = tried.losses[place - 1], tried.losses[place - 2] if stage > 1 else tried.start
-        kept = [np.ones(len(last), dtype=bool), *(~held for held in self._helds)]
+    def _helped(self, tried: TriedTrees, stage: int) -> bool:
+        """Whether the last trees lowered the cost of all rows, or of all without some fold."""
+        last, before = tried.losses[stage - 1], tried.losses[stage - 2] if stage > 1 else tried.start
+        kept = [np.ones(len(last), dtype=bool), *(~held for held in self.helds)]
         return any(last[rows].mean() < before[rows].mean() for rows in kept if rows.any())
 
 
 @dataclass(frozen=True, eq=False)
 class _Growing:
-    """Trees of all starts and folds so far: raw predictions of all rows [depths, starts, folds, outcomes, n], and of
-    each row by those without its fold [starts, depths, iterations, outcomes, n]."""
+    """Trees of all starts and folds so far: raw predictions of all rows [starts, folds, outcomes, n], and of each row
+    by those without its fold [starts, iterations, outcomes, n]."""
 
     study: TreeStudy
+    depth: int
     raw: Floats
     judged: Floats
     start: Floats  # losses [starts, n] before any tree
 
     @classmethod
-    def of(cls, study: TreeStudy, starts: Floats, losses: Floats) -> "_Growing":
-        made = np.full((len(starts), len(DEPTHS), len(ITERATIONS), *starts.shape[2:]), np.nan)
-        return cls(study, np.repeat(starts[None], len(DEPTHS), axis=0), made, losses)
+    def of(cls, study: TreeStudy, depth: int, starts: Floats, losses: Floats) -> "_Growing":
+        made = np.full((len(starts), len(ITERATIONS), *starts.shape[2:]), np.nan)
+        return cls(study, depth, starts.copy(), made, losses)
 
-    def advance(
-        self, starts: Sequence[int], folds: Sequence[int], stage: int, depths: Sequence[int] | None = None
-    ) -> None:
-        """As many more trees as it takes to the next of `ITERATIONS`, of these starts without these folds."""
+    def advance(self, folds: Sequence[int], stage: int) -> None:
+        """As many more trees as it takes to the next of `ITERATIONS`, without these folds."""
         study, first = self.study, 0 if stage == 0 else ITERATIONS[stage - 1]
-        pairs = [(start, k) for start in starts for k in folds]
-        cells = self.raw.shape[-2] * max(study.binned.codes.size, 1)
-        most = max(1, AT_ONCE // cells)
-        for depth in range(len(DEPTHS)) if depths is None else depths:
-            for begin in range(0, len(pairs), most):
-                which, without = (np.array(each) for each in zip(*pairs[begin : begin + most], strict=True))
-                taught = np.where(study.fold == without[:, None], 0.0, study.rows.weight)
-                raw = self.raw[depth, which, without]
-                trees = range(first, ITERATIONS[stage])
-                for _, now in boosted_from(
-                    study.objective.loss, study.binned, study.rows.y, taught, raw, DEPTHS[depth], trees
-                ):
-                    raw = now
-                self.raw[depth, which, without] = raw
-                for start, k, each in zip(which, without, raw, strict=True):
-                    held = study.fold == k
-                    self.judged[start, depth, stage][:, held] = each[:, held]
+        most = max(1, AT_ONCE // (self.raw.shape[-2] * max(study.binned.codes.size, 1)))
+        for begin in range(0, len(folds), most):
+            without = np.array(folds[begin : begin + most])
+            taught = np.where(study.fold == without[:, None], 0.0, study.rows.weight)
+            raw, trees = self.raw[:, without], range(first, ITERATIONS[stage])
+            asked = study.objective.loss, study.binned, study.rows.y, taught, raw, self.depth, trees
+            for _, now in boosted_from(*asked):
+                raw = now
+            self.raw[:, without] = raw
+            for place, k in enumerate(without):
+                held = study.fold == k
+                self.judged[:, stage][..., held] = raw[:, place][..., held]
 
     def found(self, start: int) -> TriedTrees:
         """All that is known of one start."""
-        raw = self.judged[start].reshape(-1, *self.judged.shape[-2:])
+        raw = self.judged[start]
         made = ~np.isnan(raw[:, 0])
         losses = np.where(made, self.study.losses(np.where(made[:, None], raw, 0.0)), np.inf)
         return TriedTrees(raw, losses, self.start[start])
+
+
+def own_depth(rows: int) -> int:
+    """How deep trees of so many rows are that begin at nothing."""
+    return DEEPER if rows >= MANY_ROWS else DEPTH
 
 
 def kept_share(along: Floats) -> float:

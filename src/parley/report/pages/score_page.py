@@ -10,7 +10,7 @@ from parley.report.figures.model_costs import model_costs
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
 from parley.report.figures.picture import Picture
 from parley.report.pages.page import Section, page
-from parley.report.words.verdict import headline, owners_rows, owners_sentence, verdict_rows
+from parley.report.words.verdict import explained, headline, owners_rows, owners_sentence, verdict_rows
 from parley.terms import Terms
 
 KEEP = "Who may see this?"
@@ -18,7 +18,7 @@ KEEP = "Who may see this?"
 
 def verdict_page(verdict: Verdict, terms: Terms) -> str:
     """The HTML page of one owner's verdict."""
-    words = [] if verdict.target_words is None else [verdict.target_words]
+    words = [*explained(verdict), *([] if verdict.target_words is None else [verdict.target_words])]
     drawn = picture.svg(model_costs(verdict))
     sections = [Section("On its own held-out rows", words, verdict_rows(verdict), drawn), Section(KEEP, [INSIDE])]
     title = f"Is the joint model better for {verdict.owner}?"

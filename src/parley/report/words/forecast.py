@@ -85,7 +85,7 @@ def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
 def owner_title(result: Forecast) -> str:
     """The title of the table of owners."""
     adjacency = Adjacency.of_unit(result.terms.privacy.unit)
-    return f"Together or alone: expected test costs for each owner's own customers (ε: {adjacency})"
+    return f"Together or alone: expected test costs for each owner's own rows (ε: {adjacency})"
 
 
 def owner_rows(result: Forecast) -> list[list[str]]:
@@ -155,7 +155,7 @@ def assumption(result: Forecast) -> str:
         "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
     )
     apart = (
-        f" Together costs own customers more than the {number(result.worth.together, 5)} above, by what owners differ."
+        f" Together costs own rows more than the {number(result.worth.together, 5)} above, by what owners differ."
         if any(number(owner.together, 5) != number(result.worth.together, 5) for owner in result.owners)
         else ""
     )
@@ -263,7 +263,7 @@ def unjudged_lines(proposal: Proposal) -> list[str]:
 
 
 def inside_rows(view: "InsideView") -> list[list[str]]:
-    """What three models would cost one owner's customers."""
+    """What three models would cost one owner's rows."""
     rows = [[f"{view.rows:,} own rows of {view.owner}, each judged by models it is not in", "expected cost", "90 %"]]
     words = {
         "alone": f"alone ({view.alone_model})",
@@ -277,7 +277,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
 
 
 def inside_sentences(view: "InsideView") -> list[str]:
-    """The advice, what it rests on, and whether own customers are like the public sample's."""
+    """The advice, what it rests on, and whether own rows are like the public sample's."""
     from parley.decisions.forecasting.inside_view import LEVEL
 
     gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"

@@ -7,7 +7,6 @@ from parley.decisions.games.budget_game import EXACT_UP_TO
 from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
-from parley.terms import Terms
 
 CAVEAT = (
     "Assumes that the owners' data follow one law and that they state their values truthfully. Test cost: the mean "
@@ -107,14 +106,13 @@ def break_even_rows(found: Sequence[BreakEven]) -> list[list[str]]:
     return rows
 
 
-def break_even_line(found: Sequence[BreakEven], terms: Terms) -> str:
+def break_even_line(found: Sequence[BreakEven]) -> str:
     """How to choose a value, in one sentence."""
     pays = [each.value for each in found if each.value is not None]
     if not pays:
-        ways = ["larger ε", *([] if terms.noise.common else ["one noise for all (hosts)"])]
         return (
-            "At these budgets joining saves nobody anything, so no value makes it pay. What may help: "
-            f"{', '.join(ways)} or more owners."
+            "At these budgets joining saves nobody anything, so no value makes it pay. parley forecast says which "
+            "terms would change that, if any do."
         )
     least = f"{min(pays):.2g}"
     return (

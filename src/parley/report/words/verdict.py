@@ -12,7 +12,13 @@ OF_OWN_ROWS = {
     "linear and trees": "a linear model and trees",
     "boosted trees": "boosted trees",
 }
-WAYS = {"joint": "the joint model", "ridge": "a ridge towards it", "trees": "trees on top", "own": "trees alone"}
+WAYS = {
+    "joint": "the joint model",
+    "ridge": "a ridge towards it",
+    "trees": "trees on top",
+    "own": "trees alone",
+    "alone": "the model alone",
+}
 
 COMPARED = "Alone and personal are made by one procedure, that of parley refine: alone without the joint model."
 
@@ -34,6 +40,12 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
     return rows
 
 
+SAME_PEOPLE = (
+    "A person may have several rows, and rows are held out one by one: people who are scored are learned from, too. "
+    "That flatters every model, those of own rows most; for people nobody has seen, joining may save more than this."
+)
+
+
 def explained(verdict: Verdict) -> list[str]:
     """What the table does not say of itself: how its models are made, what models that are of no use are beside, what a
     figure means, what was cut."""
@@ -50,6 +62,8 @@ def explained(verdict: Verdict) -> list[str]:
     if verdict.target_range is not None:
         low, high = (number(end) for end in verdict.target_range)
         said.append(f"Targets beyond {low} to {high} (model.bounds) are cut to that, here as in training.")
+    if verdict.rows_per_person > 1:
+        said.append(SAME_PEOPLE)
     return said
 
 
@@ -98,10 +112,11 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     joint = sum(v.gain > 0 for v in verdicts)
     few = sum(v.rows < FEW for v in verdicts)
     rests = f" {few} of the verdicts rest on fewer than {FEW} rows." if few else ""
+    rests += f" {SAME_PEOPLE}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
-        f"Joining pays for {better} of {len(verdicts)} owners on their own rows with personal models ({surely} beyond "
-        f"chance; "
-        f"{worse} lose beyond chance); the joint model as it is for {joint}.{rests}"
+        f"On their own rows, with personal models, joining pays for {surely or 'none'} of {len(verdicts)} owners "
+        f"beyond chance (for {better} on average; {worse} lose beyond chance); the joint model as it is for {joint}."
+        f"{rests}"
     )
 
 
@@ -124,10 +139,11 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
         f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
     )
     ridge = f"its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
-    kept = {way.name: way.share for way in how.ways}
+    kept = how.kept
     trees = " and trees of its own rows on top" if kept.get("trees", 0.0) > 0 else ""
-    own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if how.chosen == "own" else ""
-    return f"{owner}'s personal model: {ridge}{trees}{own}; cost {number(unit * how.loss)} in cross-validation."
+    own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if kept.get("own", 0.0) > 0 else ""
+    back = f", {kept['alone']:.0%} of the way to its model alone" if kept.get("alone", 0.0) > 0 else ""
+    return f"{owner}'s personal model: {ridge}{trees}{own}{back}; cost {number(unit * how.loss)} in cross-validation."
 
 
 def _interval(estimate: Estimate) -> str:
