@@ -1,6 +1,7 @@
 """The From files tab: what `parley init` asks is asked there in its sentences, and the answers are the command that one
 would type."""
 
+import html
 import json
 import re
 import shutil
@@ -79,7 +80,7 @@ def test_the_page_asks_what_the_terminal_asks_in_the_same_sentences(client, fold
     page = client.get("/files").text + asked(client, *TABLES, ("target", "pay"), ("person", "person_id"))
     for sentence in (words.EPSILON, words.DELTA, words.PERSON, words.PERSON_ROWS, words.HOSTS, words.MISSING):
         assert sentence in page
-    assert words.SPREAD in page
+    assert words.SPREAD in html.unescape(page)
     assert {*words.kinds_in_words()} == {*kinds_from_files()}
     for kind, sentence in words.kinds_in_words().items():
         assert f'<option value="{kind}">{sentence} ({kind})</option>' in page
@@ -134,9 +135,20 @@ def test_answers_are_the_options_that_one_would_type(folder):
     assert told == [*shown, "--categories", "ill=no, yes", "--positive", "yes"]
 
 
+def test_a_name_with_a_comma_stays_one_name(client, folder):
+    typed = '"Professional, Technical", Clerical,5" nails'
+    assert words.listed(typed) == ("Professional, Technical", "Clerical", '5" nails')
+    assert words.listed(words.as_list(words.listed(typed))) == words.listed(typed)
+    assert words.listed(" a, ,b ") == ("a", "b")
+    told = options(folder, *FORM, *said(("job", "", "", typed), features=("age", "job")))
+    assert told[-2:] == ["--categories", f"job={typed}"]
+    assert "Professional, Technical" in html.unescape(asked(client, *TABLES, ("target", "pay")))
+
+
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
+        (said(("job", "", "", '"clerk,nurse')), "job.*expected names between commas"),
         (said(("age", "18", "", "")), "age, high: expected a number"),
         (said(("age", "100", "18", "")), "expected a low end below"),
         (said(("age", "1", "2", "a,b")), "a range or names, not both"),

@@ -239,7 +239,10 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
     assert "not worth a budget" in said, said
     assert 'name="anyway"' in said
     assert not (folder / "books").exists()
-    release(client, agreed="on", anyway="on")
+    assert 'name="foreseen" value="refused"' in said
+    assert "Release it anyway" in html.unescape(release(client, agreed="on", foreseen="refused").text)
+    assert started == []
+    release(client, agreed="on", foreseen="refused", anyway="on")
     release(client, agreed="on")
     assert ["--anyway" in command for command in started] == [True, False]
 
@@ -303,7 +306,7 @@ def finished(job):
     return job
 
 
-def test_a_release_debits_ledgers_and_is_told_from_a_simulation(client, folder):
+def test_a_release_debits_ledgers_is_told_from_a_simulation_and_leads_on_to_scores(client, folder, monkeypatch):
     address = release(client, agreed="on").headers["hx-redirect"]
     job = finished(Job(folder / ".jobs" / address.rpartition("/")[2]))
     page = client.get(address).text
@@ -314,6 +317,21 @@ def test_a_release_debits_ledgers_and_is_told_from_a_simulation(client, folder):
     assert "Simulation" not in page
     assert (folder / "books" / "north.ledger").exists()
     assert json.loads((folder / "model.json").read_text())
+    assert "Next: parley score model.json terms.toml --owner north" in page
+    assert "Next: parley score" in client.get(f"/jobs/{job.id}").text
+    (then,) = re.findall('hx-post="(/train/[^"]+/score)"', page)
+    commands = []
+
+    def start(self, command, title, report=False):
+        commands.append((list(command), report))
+        return job
+
+    monkeypatch.setattr("parley.studio.jobs.JobFolder.start", start)
+    assert "hx-redirect" in client.post(then, headers=PROOF).headers
+    assert commands == [(["score", str(folder / "model.json"), str(folder / "terms.toml"), "--all"], True)]
+    (folder / "terms.toml").write_text(clinic_terms(title="Others"))
+    assert "changed meanwhile" in client.post(then, headers=PROOF).text
+    assert len(commands) == 1
 
 
 def test_an_inside_view_is_of_the_owners_own_table(client, folder, started):

@@ -133,6 +133,51 @@ def test_one_noise_for_all_is_a_switch(client):
     shared = changed(client, noise="shared", **{"epsilon.0": "0.5"}).text
     own = changed(client, noise="each_owner", **{"epsilon.0": "0.5"}).text
     assert fitness(shared) != fitness(own)
+    assert "this is the range of 2ε" in shared  # hosts need a delta, so the same epsilon bounds beliefs less
+    assert "2ε" not in own
+
+
+def worthwhile(folder):
+    """Terms by which large budgets help both owners, who have stated nothing."""
+    noisy = regression_table(200, seed=3)
+    noisy.assign(y=noisy["y"] + np.random.default_rng(1).normal(0, 1, 200)).to_csv(folder / "noisy.csv", index=False)
+    text = re.sub(r"(value|privacy_cost|algorithm) = .*\n", "", TERMS.replace("clip = 1000.0", "clip = 5.0"))
+    text = text.replace("horizon = 5\nstep = 0.3", "horizon = 60\nstep = 0.5").replace("public.csv", "noisy.csv")
+    text = re.sub("records = .*", "records = 100", text.replace('"laplace"', '"gaussian"\ndelta = 1e-6'))
+    (folder / "silent.toml").write_text(text)
+    play = Playground()
+    play.load(folder / "silent.toml")
+    return play
+
+
+def test_one_noise_for_all_is_saved_with_hosts_that_were_named_or_says_that_they_are_placeholders(client, folder):
+    changed(client, noise="shared")
+    assert "host-1,host-2,host-3" in client.get("/play").text
+    saved = client.post("/play/save", data={"save_as": "unnamed", "hosts": ""}, headers=PROOF).text
+    assert "host-1, host-2, host-3, which are nobody" in saved
+    assert "δ = 1e-09" in saved or "δ = 1e-9" in saved
+    named = client.post("/play/save", data={"save_as": "named", "hosts": "a, b,c"}, headers=PROOF).text
+    assert "nobody" not in named
+    assert [host.name for host in load_terms(folder / "named.toml").hosts] == ["a", "b", "c"]
+    client.post("/play/save", data={"save_as": "wrong", "hosts": "a,a,b"}, headers=PROOF)
+    assert not (folder / "wrong.toml").exists()
+    changed(client, noise="each_owner")
+
+
+def test_where_nobody_is_expected_to_gain_the_page_says_so_first_and_no_more_of_whom_to_ask(folder):
+    visitor = enter(stranger_at(studio_at(folder, worthwhile(folder))))
+    poor = changed(visitor, **{"epsilon.0": "0.001", "epsilon.1": "0.001"}).text
+    assert poor.startswith('<p class="verdict">No at these terms: none of 2')
+    assert "the joint model is better with it" not in poor
+    assert "Asking all is best" not in poor
+    assert "<strong>2</strong> do not gain" in poor
+    rich = changed(visitor, **{"records.0": "50", "records.1": "50", "epsilon.0": "100", "epsilon.1": "100"}).text
+    assert "2 of 2 owners are expected to gain by joining, none for sure" in rich.splitlines()[0]
+    assert "<strong>2</strong> cannot say; 2 of them expected to gain" in rich
+    assert "the joint model is better with it" in rich
+    assert "whether or not each gains" in rich
+    whole = visitor.get(re.search(r"/play/whole\?turn=\d+", rich).group(0)).text
+    assert whole.index('class="verdict"') < whole.index('class="headline"')
 
 
 @pytest.mark.parametrize("fields", [{"epsilon.0": "x"}, {"records.0": "1.5"}, {"records.9": "5"}, {"epsilon.0": "-1"}])
@@ -155,14 +200,7 @@ def test_terms_are_saved_to_a_new_file_and_nothing_is_overwritten(client, folder
 
 
 def test_what_owners_state_changes_the_deal_and_not_the_forecast_and_is_saved(folder):
-    noisy = regression_table(200, seed=3)
-    noisy.assign(y=noisy["y"] + np.random.default_rng(1).normal(0, 1, 200)).to_csv(folder / "noisy.csv", index=False)
-    text = re.sub(r"(value|privacy_cost|algorithm) = .*\n", "", TERMS.replace("clip = 1000.0", "clip = 5.0"))
-    text = text.replace("horizon = 5\nstep = 0.3", "horizon = 60\nstep = 0.5").replace("public.csv", "noisy.csv")
-    text = re.sub("records = .*", "records = 100", text.replace('"laplace"', '"gaussian"\ndelta = 1e-6'))
-    (folder / "silent.toml").write_text(text)
-    play = Playground()
-    play.load(folder / "silent.toml")
+    play = worthwhile(folder)
     silent = enter(stranger_at(studio_at(folder, play)))
     whole = silent.get(f"/play/whole?turn={play.require().turn}").text
     deal = re.compile(r"/play/deal\?turn=\d+")
@@ -227,7 +265,8 @@ def finished(job, seconds=60):
 
 
 def test_a_training_is_a_job_whose_outcome_lies_over_the_forecast(client, folder):
-    answer = client.post("/train/start", data={"file": "terms.toml", "replicates": "5", "seed": "1"}, headers=PROOF)
+    (folder / "held.toml").write_text(TERMS.replace("[learning]", "holdout = 0.2\n[learning]"))
+    answer = client.post("/train/start", data={"file": "held.toml", "replicates": "5", "seed": "1"}, headers=PROOF)
     address = answer.headers["hx-redirect"]
     jobs = JobFolder(folder / ".jobs", folder)  # as after a restart
     job = finished(jobs.find(address.rpartition("/")[2]))
@@ -235,6 +274,8 @@ def test_a_training_is_a_job_whose_outcome_lies_over_the_forecast(client, folder
     assert job.result["replicates"] == 5
     page = client.get(address).text
     assert "Relative fitness came out at" in page
+    assert re.search("Held-out r2 [-0-9.]+, 0[.0-9]+ without privacy", page)
+    assert "Held-out r2" in client.get(f"/jobs/{job.id}").text
     chart = json.loads(re.search(r'data-chart="([^"]+)"', page).group(1).replace("&#34;", '"'))
     assert len(chart["forecast"]) == 5
     assert chart["outcome"][1] <= chart["outcome"][0] <= chart["outcome"][2]

@@ -11,7 +11,7 @@ import typer
 
 from parley.cli.acceptance import warn_of
 from parley.cli.forecast import show_plan
-from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, unsaid_columns, words
+from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, unsaid_columns
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
 from parley.durable import require_folder
@@ -103,7 +103,8 @@ def init_command(
         list[str] | None,
         typer.Option(
             metavar="COLUMN=A,B,C",
-            help="The names of a category; COLUMN alone: those of the public sample. May be repeated.",
+            help="The names of a category; COLUMN alone: those of the public sample. May be repeated. A name with a "
+            "comma in double quotes: --categories 'job=\"Professional, Technical\",Clerical'.",
         ),
     ] = None,
     features: Annotated[
@@ -191,7 +192,7 @@ def init_command(
         exposure=exposure,
         event=event,
         periods=moments(periods),
-        features=words(features) or None,
+        features=asked.listed(features) or None,
         bounds=dict(_ends(each) for each in bounds or ()),
         categories=dict(_names(each) for each in categories or ()),
         positive=positive,
@@ -206,7 +207,7 @@ def init_command(
     if person is None and not quiet:
         person = typer.prompt(asked.PERSON, "", err=True) or None
         if person and records_per_person == 1:
-            records_per_person = typer.prompt(asked.PERSON_ROWS, 3, err=True)
+            records_per_person = typer.prompt(f"{asked.PERSON_ROWS} {asked.FIRST_ROWS}", 3, err=True)
     if hosts is None and not quiet:
         hosts = typer.prompt(asked.HOSTS, "", err=True)
     if missing is None and not quiet:
@@ -217,7 +218,7 @@ def init_command(
         delta=delta,
         person=person,
         records_per_person=records_per_person,
-        hosts=words(hosts),
+        hosts=asked.listed(hosts),
         missing=missing or "fill",
     )
     wishes = wishes if quiet else asked_columns(columns_to_ask(files, wishes), wishes)
@@ -339,7 +340,7 @@ def _asked(question: str, given: float | None, usual: float, quiet: bool) -> flo
 
 def _names(text: str) -> tuple[str, tuple[str, ...]]:
     column, _, listed = text.partition("=")
-    return column.strip(), words(listed)
+    return column.strip(), asked.listed(listed, f"--categories {column}")
 
 
 def _ends(text: str) -> tuple[str, Any]:

@@ -39,7 +39,7 @@ def asked_kind(files: Sequence[Path], wishes: "Wishes") -> "Wishes":
     if wishes.positive or target in wishes.bounds or target in wishes.categories or predicts == "survival":
         return wishes
     if predicts == "two classes":
-        names = words(typer.prompt(said.TWO_NAMES.format(target=target), err=True))
+        names = said.listed(typer.prompt(said.TWO_NAMES.format(target=target), err=True))
         if (len(names), len({*names})) != (2, 2):
             raise SettingError(f"{target}: {said.NOT_TWO}")
         return replace(wishes, positive=names[-1], categories={**wishes.categories, target: names})
@@ -87,7 +87,7 @@ def asked_columns(columns: Sequence[str], wishes: "Wishes") -> "Wishes":
     """The wishes with ranges and names that a person says of these columns; what it leaves open stays open."""
     bounds, categories = dict(wishes.bounds), dict(wishes.categories)
     for column in columns:
-        answer = words(typer.prompt(f"{column}: {said.SPREAD}", "", err=True))
+        answer = said.listed(typer.prompt(f"{column}: {said.SPREAD}", "", err=True))
         ends = _ends(answer)
         if ends is not None:
             bounds[column] = ends
@@ -96,15 +96,10 @@ def asked_columns(columns: Sequence[str], wishes: "Wishes") -> "Wishes":
     return replace(wishes, bounds=bounds, categories=categories)
 
 
-def words(text: str | None) -> tuple[str, ...]:
-    """What stands between commas."""
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
-
-
 def moments(text: str | None) -> tuple[float, ...]:
     """Numbers between commas."""
     try:
-        return tuple(float(word) for word in words(text))
+        return tuple(float(word) for word in said.listed(text))
     except ValueError:
         raise SettingError(f"--periods {text}: expected numbers, such as 30,90,365") from None
 

@@ -60,7 +60,7 @@ def backup_command(
     ledger = Ledger(load_owner(settings_file).ledger)
     head = back_up(ledger, file)
     ledger.close()
-    console.print(f"{file}  {head.entries} rows, chain unbroken, head {head.hash}", soft_wrap=True)
+    console.print(f"{file}  {head.entries} entries, chain unbroken, head {head.hash}", soft_wrap=True)
 
 
 def restore_command(
@@ -100,7 +100,7 @@ def restore_command(
             head, aside = restore(file, settings.ledger, settings.name, lost, everything)
     else:
         head, aside = restore(file, settings.ledger, settings.name, lost, everything)
-    console.print(f"{settings.ledger}  {head.entries} rows, chain unbroken, head {head.hash}", soft_wrap=True)
+    console.print(f"{settings.ledger}  {head.entries} entries, chain unbroken, head {head.hash}", soft_wrap=True)
     if aside is not None:
         console.print(f"{aside}  the ledger that was in place", soft_wrap=True)
 

@@ -103,6 +103,7 @@ def train_command(
     from parley.owner.warnings import budget_warning, name_warnings, target_words
     from parley.protocol.task import task_of
     from parley.report.words.released import release_lines
+    from parley.report.words.training import quality_lines
 
     terms = load_terms(terms_file)
     require_expected(terms, expect)
@@ -148,9 +149,11 @@ def train_command(
         owners = owners_here(terms, RunOptions(ledgers, lifetime, lifetime_delta))
         progress.says("training")
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
-    if ledgers is None:  # an owner that releases sees them when it accepts
-        for warning in (each for owner in owners for each in name_warnings(owner, owner.prepare(terms))):
-            warn_of(warning)
+    misnamed = (
+        [] if ledgers is not None else [each for owner in owners for each in name_warnings(owner, owner.prepare(terms))]
+    )
+    for warning in misnamed:  # an owner that releases sees them when it accepts
+        warn_of(warning)
     if (dropped := dropped_rows(terms.model)) is not None:
         warn(dropped)
     for owner in owners:
@@ -171,7 +174,7 @@ def train_command(
     if report is not None:
         from parley.report.pages.run_page import run_page
 
-        report.write_text(run_page(result, expected), encoding="utf-8")
+        report.write_text(run_page(result, expected, [each.sentence for each in misnamed]), encoding="utf-8")
     if track is not None:
         from parley.report.run_store import write_run
         from parley.report.tracking import tracked_training
@@ -179,12 +182,15 @@ def train_command(
         ends = {owner.name: owner.ledger.account(terms.hash).head for owner in owners} if result.released else {}
         write_run(tracked_training(result, "parley train", expected, ends, seed), track)
     repeated = before is not None and before == spent_so_far(terms, ledgers or Path())
+    files = [file for file in (save, report, shapes) if file is not None]
+    left = [] if ledgers is None else release_lines(result, owners, terms_file, ledgers, files, save, repeated)
     if as_json:
         coding = coding_cost(terms)
         beside = {
             "coding": None if coding is None else vars(coding),
             "baselines": None if expected is None else expected.to_json(),
             "repeated": repeated,
+            "said": [*quality_lines(result), *(each.sentence for each in misnamed), *left],
         }
         print_json(result.to_json() | beside, inside=not result.released)
     else:
@@ -192,10 +198,8 @@ def train_command(
         coding = coding_cost(terms)
         if coding is not None:
             console.print(coding.words(), style="dim", markup=False)
-        if ledgers is not None:
-            files = [file for file in (save, report, shapes) if file is not None]
-            for line in release_lines(result, owners, terms_file, ledgers, files, save, repeated):
-                console.print(line, markup=False, soft_wrap=True)
+        for line in left:
+            console.print(line, markup=False, soft_wrap=True)
     if plot is not None and drawn is None:  # said last: the rest was done
         raise SettingError(
             f"--plot: nothing was drawn, relative fitness is not defined here: {result.relative_fitness_undefined}"
@@ -236,6 +240,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
         stable_line,
         stable_rows,
         undefined_line,
+        useless_line,
     )
 
     console.print(kind_of_run(result), style="italic")
@@ -251,6 +256,8 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
             console.print(why, style="yellow", markup=False, soft_wrap=True)
         else:
             console.print(PSI, style="dim", markup=False)
+        if (useless := useless_line(result)) is not None:
+            console.print(useless, style="yellow", markup=False, soft_wrap=True)
         console.print()
     if (stable := stable_line(result)) is not None:
         console.print(terminal_table(stable_rows(result), "What stable noise costs"))

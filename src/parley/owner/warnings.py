@@ -277,7 +277,7 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
             found.append(
                 TermsWarning(
                     f"model.categories.{column}",
-                    f"{said}. Are they written so there: capitals, spaces, another language?",
+                    f"{said}. Are they written so there: capitals, spaces, a comma, another language?",
                 )
             )
     return found

@@ -190,13 +190,10 @@ def _column_options(studio: Studio, given: Given, predicts: str) -> list[str]:
     shared = shared_columns(studio, given)
     if shared.wrong:
         raise SettingError(shared.wrong[0])
-    if not any("," in column for column in features):
-        options += ["--features", ",".join(features)]
-    elif {*features} != {*usual_features(list(shared.kinds), form)}:
-        raise SettingError("columns: a name with a comma cannot be chosen among others; rename the column")
+    options += ["--features", words.as_list(features)]
     for column in (*features, *(each for each in (target, form.get("exposure", "")) if each in said)):
         options += _spread(column, said[column], predicts if column == target else "")
-    names = [each.strip() for each in said[target].names.split(",") if each.strip()] if target in said else []
+    names = words.listed(said[target].names, target) if target in said else ()
     if predicts == "two classes" and not names and not public_of(studio, given):
         asked_for = words.TWO_NAMES.format(target=target)
         raise SettingError(f"{target}: missing: {asked_for[0].lower()}{asked_for[1:]}")
@@ -214,6 +211,7 @@ def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
     if ranged and named:
         raise SettingError(f"{column}: expected a range or names, not both")
     if named:
+        words.listed(answer.names, column)  # refused here, where it can be typed again
         return ["--categories", f"{column}={answer.names}"]
     if not ranged:
         return []

@@ -5,6 +5,7 @@ import json
 import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
@@ -30,7 +31,11 @@ def job(request: Request) -> Response:
     """One job: its command, how it stands, and what it said."""
     found = studio_of(request).jobs.find(request.path_params["name"])
     state, written = found.state, found.written
-    seen = {"state": state, "has_report": found.report is not None, "said": found.result.get("said", [])}
+    seen: dict[str, Any] = {
+        "state": state,
+        "has_report": found.report is not None,
+        "said": studio_of(request).named(found.result.get("said", [])),
+    }
     name = None if written is None or state != "done" else studio_of(request).name_of(written)
     seen |= {"written": name, "first": None if name is None or written is None else _first(name, written)}
     return page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)

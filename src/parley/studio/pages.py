@@ -1,5 +1,6 @@
 """How the studio's pages are put together: templates of the package, filled and sent; nothing comes from elsewhere."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,10 @@ class Studio:
         """A file of the folder by the name that pages have for it; None: it lies elsewhere."""
         here, there = self.folder.resolve(), path.resolve()
         return str(there.relative_to(here)) if there.is_relative_to(here) else None
+
+    def named(self, sentences: Iterable[str]) -> list[str]:
+        """What a command said, with files of the folder by the names that pages have for them."""
+        return [each.replace(f"{self.folder.resolve()}/", "") for each in sentences]
 
     def inside(self, name: str, what: str = "file") -> Path:
         """The path of a file that the folder has; refused where it leads out of it."""

@@ -12,10 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.errors import SettingError
+from parley.report.words.interview import as_list, listed
 from parley.studio.form import decimal, field, fields, whole
 from parley.studio.pages import TERMS, first_scales, page, studio_of
 from parley.studio.playground import PAGE, Played, Playground, Tab
 from parley.terms import OwnerTerms, Terms
+from parley.terms.catalogue import HOST_DELTAS, UNNAMED_HOSTS
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting.what_if import WhatIf
@@ -33,7 +35,13 @@ def show(request: Request) -> Response:
     name = studio.name_of(played.file)
     files = {"files": studio.files(TERMS), "file": name}
     shown = {"view": view, "rows": [_row(played, place) for place in view.places], "count": len(played.terms.owners)}
-    how = {"noise": played.terms.noise, "personal": played.personal, "target": played.target}
+    how = {
+        "hosts": as_list([host.name for host in played.terms.hosts]),
+        "delta": float(played.terms.privacy.delta),
+        "least_delta": f"{HOST_DELTAS[0]:g}",
+    }
+    how |= {"placeholders": as_list(UNNAMED_HOSTS)}
+    how |= {"noise": played.terms.noise, "personal": played.personal, "target": played.target}
     how |= {"tab": secrets.token_hex(8), "loaded": played.turn, "first": first_scales(name, played.terms)}
     return page(request, "play.html", title=played.terms.title, **files, **shown, **how)
 
@@ -182,6 +190,7 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
         "details": lambda: [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
         "verdicts": lambda: forecast_words.verdict_lines(result, file),
         "for_whom": lambda: forecast_words.for_whom(result, file),
+        "no": lambda: result.verdict.kind == "no",
         "assumption": lambda: forecast_words.assumption(result),
         "warnings": lambda: result.warnings,
         "caveat": lambda: forecast_words.CAVEAT,
@@ -208,7 +217,8 @@ def deal(request: Request) -> Response:
     if isinstance(result, tuple):
         shown |= {"headline": negotiation_words.UNSTATED, "title": negotiation_words.BREAK_EVEN}
         rows = negotiation_words.break_even_rows(result)
-        return page(request, "deal.html", **shown, rows=rows, sentences=[negotiation_words.break_even_line(result)])
+        line = negotiation_words.break_even_line(result)
+        return page(request, "deal.html", **shown, rows=rows, sentences=[line])
     joined = bool(result.deal.members.any())
     rows = negotiation_words.owner_rows(result) if joined else negotiation_words.wish_rows(result)
     title = negotiation_words.title(result) if joined else negotiation_words.wishes_title(result)
@@ -224,17 +234,20 @@ async def save(request: Request) -> Response:
     form = await fields(request)
     name = field(form, "save_as")
     path = studio.new(name if name.endswith(TERMS) else name + TERMS, "file")
-    studio.play.save(path, _tab(form))
-    return page(request, "said.html", sentences=_saved(path.name, studio.play.require().terms))
+    terms = studio.play.save(path, _tab(form), listed(form.get("hosts"), "hosts"))
+    return page(request, "said.html", sentences=_saved(path.name, terms))
 
 
 def _saved(name: str, terms: Terms) -> list[str]:
     """That terms were written, what comes next, and what others read in them."""
     from parley.report.words.negotiation import SHARED
+    from parley.report.words.noise import invented_line
 
     stated = any(part.value is not None or part.privacy_cost is not None for part in terms.owners)
     step = "train" if terms.privacy.scale_epsilon is None else "scales"
-    return [f"Written: {name}. Next: parley {step} {name}", *([SHARED] if stated else [])]
+    invented = invented_line(terms)
+    said = [f"Written: {name}. Next: parley {step} {name}", *([SHARED] if stated else [])]
+    return said if invented is None else [*said, invented]
 
 
 def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
@@ -244,6 +257,9 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
     found, played = play.at_once(), play.require()
     view, delta = _view(played, asked), float(found.terms.privacy.delta)
     return {
+        "verdict": words.verdict_line(found),
+        "personal": played.personal,
+        "nobody": not any(owner.expected for owner in found.owners),
         "headline": words.headline(found, play.coverage()),
         "tally": words.tally(found),
         "sentences": words.sentences(found),

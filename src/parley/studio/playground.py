@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -148,18 +148,22 @@ class Playground:
             except ParleyError as error:
                 return str(error)
 
-    def save(self, path: Path, tab: Tab | None = None) -> None:
-        """Write the terms as they stand to a new file: whole, or not at all."""
+    def save(self, path: Path, tab: Tab | None = None, hosts: Sequence[str] = ()) -> Terms:
+        """Write the terms as they stand to a new file: whole, or not at all; with these hosts, where they draw one
+        noise for all."""
         fresh = path.with_name(f".{path.name}.new")
         with self._changing:
             self._require_current(tab)
+            terms = self.require().terms
+            terms = terms.changed(hosts=tuple(hosts)) if hosts and terms.noise.summed else terms
             try:
-                write_terms(self.require().terms, fresh)
+                write_terms(terms, fresh)
                 os.link(fresh, path)
             except FileExistsError:
                 raise SettingError(f"{path.name} exists; choose another name, nothing is overwritten") from None
             finally:
                 fresh.unlink(missing_ok=True)
+            return terms
 
     def _require_current(self, tab: Tab | None) -> None:
         """Refuse a page that does not show the terms as they are."""

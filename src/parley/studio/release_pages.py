@@ -22,6 +22,7 @@ from parley.terms.expected import require_expected
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL = ".json"
+ANYWAY = "Release it anyway."
 BEGUN = "This release began before: its stored answers are free, and it goes on from there."
 
 
@@ -115,7 +116,7 @@ def foreseen(request: Request) -> Response:
         refused = f"{error}."
     except ParleyError as error:
         said = unforeseen(error)
-    return page(request, "foreseen.html", said=said, refused=refused)
+    return page(request, "foreseen.html", said=said, refused=refused, anyway=ANYWAY, file=field(asked, "file"))
 
 
 async def start(request: Request) -> Response:
@@ -133,6 +134,8 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     """What somebody would type behind `parley`, once they agreed to what it spends."""
     if form.get("agreed") != "on":
         raise SettingError("release: read what it spends, and say that you agree")
+    if form.get("foreseen") == "refused" and form.get("anyway") != "on":
+        raise SettingError(f'release: it is forecast to be worth no budget; tick "{ANYWAY}" too, or change the terms')
     file, terms = _read(studio, form)
     require_allowed(studio, terms, form)
     scales, expect = _asks_scales(terms), ["--expect", terms.hash]

@@ -8,11 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.errors import ParleyError
+from parley.errors import ParleyError, SettingError
 from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
 from parley.studio.pages import TERMS, first_scales, page, studio_of
 from parley.terms import load_terms
+from parley.terms.expected import require_expected
 
 
 def show(request: Request) -> Response:
@@ -66,10 +67,29 @@ def outcome(request: Request) -> Response:
     chart = None if drawn is None else json.dumps(drawn)
     rows = spent_rows(content) if content and released else []
     said += [f"{REPEATED}."] if content.get("repeated") else []
-    seen = {"state": state, "has_report": job.report is not None, "released": released}
+    told = studio.named(content.get("said", []))
+    seen = {"state": state, "has_report": job.report is not None, "released": released, "told": told}
     saved = Path(job.command[job.command.index("--save") + 1]).name if "--save" in job.command else None
-    shown = {"sentences": said, "chart": chart, "rows": rows, "saved": saved}
+    shown = {"sentences": said, "chart": chart, "rows": rows, "saved": saved, "scored": _is_scored(job) and told}
     return page(request, "outcome.html", job=job, log=job.log, **shown, **seen)
+
+
+def _is_scored(job: Job) -> bool:
+    """Whether a job released a model here, where each owner's rows can judge it."""
+    return job.command[:1] == ("train",) and {"--ledgers", "--save"} <= {*job.command} and job.state == "done"
+
+
+def score(request: Request) -> Response:
+    """Start `parley score --all` with the model that a release wrote: each owner's own rows judge it."""
+    studio = studio_of(request)
+    job = studio.jobs.find(request.path_params["name"])
+    if not _is_scored(job):
+        raise SettingError("score: expected a release of this machine that is done and wrote its model")
+    terms, model = Path(job.command[1]), Path(job.command[job.command.index("--save") + 1])
+    require_expected(load_terms(terms), job.result.get("terms_hash"))
+    title = f"Scores of {model.name} for every owner"
+    scored = studio.jobs.start(["score", str(model), str(terms), "--all"], title, report=True)
+    return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{scored.id}"})
 
 
 def _drawn(job: Job) -> dict[str, Any] | None:
@@ -95,4 +115,5 @@ ROUTES = [
     Route("/train/first", first),
     Route("/train/start", start, methods=["POST"]),
     Route("/train/{name}", outcome),
+    Route("/train/{name}/score", score, methods=["POST"]),
 ]

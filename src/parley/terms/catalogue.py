@@ -97,6 +97,8 @@ NOISES = {
 }
 # two cannot draw a noise that neither knows: each adds a whole one of its own
 TWO_HOSTS = replace(NOISES["shared"], hosts=2, draws=2)
+UNNAMED_HOSTS = ("host-1", "host-2", "host-3")  # placeholders for who would have to be found
+HOST_DELTAS = (1e-9, 1e-6)  # for the random bits of hosts, where the terms promise pure epsilon
 
 
 def noise_facts(noise: str, hosts: int) -> NoiseFacts:

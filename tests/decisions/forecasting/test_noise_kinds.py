@@ -10,12 +10,13 @@ import parley
 from parley.decisions.forecasting import compare_noise, forecast
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import expect
-from parley.decisions.forecasting.noise_kinds import HOSTS, each_owner_terms, shared_terms
+from parley.decisions.forecasting.noise_kinds import each_owner_terms, shared_terms
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.sources import Stated
 from parley.protocol.aggregation import DistributedNoise, OneNoise
 from parley.protocol.setup import resolve
 from parley.report.words.noise import plan_beside
+from parley.terms.catalogue import UNNAMED_HOSTS
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
@@ -52,7 +53,7 @@ def quadratic_case(seed, mechanism):
         "owners": [
             {"name": "abcd"[i], "records": len(t), "epsilon": float(rng.uniform(5, 20))} for i, t in enumerate(tables)
         ],
-        "hosts": [{"name": name} for name in HOSTS],
+        "hosts": [{"name": name} for name in UNNAMED_HOSTS],
     }
     return parley.Terms.from_dict(content), tables, pooled
 
@@ -116,7 +117,7 @@ def test_every_kind_is_the_forecast_of_its_own_terms(privacy):
 
 def test_two_hosts_are_forecast_alike_from_whichever_terms():
     apart = make_terms(300, 400, 500, epsilon=2.0, **WAY, **QUIET)
-    two = shared_terms(apart).changed(hosts=HOSTS[:2])
+    two = shared_terms(apart).changed(hosts=UNNAMED_HOSTS[:2])
     direct = forecast(two, PILOT, resamples=2)
     for terms in (apart, two):
         noise = compare_noise(forecast(terms, PILOT, resamples=2), PILOT).to_json()
@@ -171,7 +172,7 @@ def test_the_planner_shows_the_plan_with_hosts_beside_and_keeps_hosts_that_are_t
     assert hosted.shared is None
     assert hosted.terms.noise.summed
     assert {choice.mechanism for choice in hosted.choices} == {"laplace", "gaussian"}
-    assert [host.name for host in hosted.terms.hosts] == list(HOSTS)
+    assert [host.name for host in hosted.terms.hosts] == list(UNNAMED_HOSTS)
 
 
 def random_noise(rng, size):

@@ -190,7 +190,13 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
         text=True,
         check=True,
     )
-    for words in ("Test", "learner", "0 of 8", "1 reserved, 0 spent, 0.5 left", "chain unbroken"):
+    for words in (
+        "Test",
+        "learner",
+        "0 of 8",
+        "1 reserved for terms that were accepted, 0 of it spent; 0.5 left",
+        "chain unbroken",
+    ):
         assert words in shown.stdout
 
 

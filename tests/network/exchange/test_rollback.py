@@ -106,7 +106,7 @@ def test_a_backup_beside_a_running_daemon_is_whole_and_restores_to_nothing_left(
     bank.start()
     told = answered(bank, terms, range(1, 31))
     settings = ["--owner", bank.folder / "a.toml"]
-    assert f"{told.head.entries} rows, chain unbroken, head {told.head.hash}" in run(
+    assert f"{told.head.entries} entries, chain unbroken, head {told.head.hash}" in run(
         "owner", "backup", bank.folder / "b", *settings
     )
     with pytest.raises(LedgerError, match="replaces nothing"):

@@ -24,12 +24,9 @@ from parley.decisions.forecasting.worth import joint_cost
 from parley.errors import DataError, SettingError, TermsError
 from parley.protocol.aggregation import CoalitionNoise, DistributedNoise, OneNoise
 from parley.terms import Terms
-from parley.terms.catalogue import MECHANISMS, TWO_HOSTS
+from parley.terms.catalogue import HOST_DELTAS, MECHANISMS, TWO_HOSTS, UNNAMED_HOSTS
 
 Kind = Literal["each_owner", "shared", "two_hosts", "distributed"]
-
-HOSTS = ("host-1", "host-2", "host-3")  # who would have to be found
-DELTAS = (1e-9, 1e-6)  # for the random bits of hosts, where the terms promise pure epsilon
 
 
 @dataclass(frozen=True)
@@ -100,9 +97,9 @@ def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
     """The same agreement with one noise for all; hosts that are not named yet get placeholders, and pure epsilon gets a
     small delta."""
     if terms.noise.summed:
-        return terms if terms.noise.hosts == len(HOSTS) else terms.changed(hosts=HOSTS)
-    promised = terms.privacy.delta or delta or DELTAS[0]
-    return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=HOSTS)
+        return terms if terms.noise.hosts == len(UNNAMED_HOSTS) else terms.changed(hosts=UNNAMED_HOSTS)
+    promised = terms.privacy.delta or delta or HOST_DELTAS[0]
+    return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=UNNAMED_HOSTS)
 
 
 @one_thread
@@ -143,7 +140,7 @@ def _under(known: Pilot, kind: Kind) -> Pilot:
     none."""
     if kind == "each_owner":
         return known.under(each_owner_terms(known.terms))
-    *first, last = DELTAS
+    *first, last = HOST_DELTAS
     for delta in first:
         try:
             there = known.under(shared_terms(known.terms, delta))

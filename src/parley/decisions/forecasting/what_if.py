@@ -26,6 +26,7 @@ class OwnerGain:
     joined: float  # of its personal model, or of the joint one as it is
     gain: Interval
     verdict: Verdict
+    expected: bool  # whether its mean gain counts as one, surely or not
     asked: bool  # whether it belongs to the coalition of least test cost
 
 
@@ -64,6 +65,7 @@ def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
             joined=float(scale * (least + joined[place])),
             gain=Interval(*(float(scale * end) for end in (gain.mean, gain.low, gain.high))),
             verdict=verdict(gain, float(counts[place])),
+            expected=gain.mean > float(counts[place]),
             asked=bool(asked[place]),
         )
         for place, (part, gain) in enumerate(zip(terms.owners, gains, strict=True))

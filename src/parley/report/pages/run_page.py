@@ -1,5 +1,7 @@
 """A user's own run as a page: what it was, who promised what, how good the model is, what was agreed on."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from parley.decisions.forecasting import Worth
@@ -23,6 +25,7 @@ from parley.report.words.training import (
     stable_line,
     stable_rows,
     undefined_line,
+    useless_line,
 )
 
 SETTINGS = (
@@ -41,13 +44,16 @@ SETTINGS = (
 )
 
 
-def run_page(result: Result, expected: Worth | None = None) -> str:
-    """The HTML page of a run, a simulation or a release, without anything from outside."""
+def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str] = ()) -> str:
+    """The HTML page of a run, a simulation or a release, without anything from outside; `notes` are what is to be
+    looked at twice."""
     terms = result.terms
     beside = [line for line in (clip_line(result), aborted_line(result), consensus_line(result)) if line is not None]
     words = result.model.preparation_.target_words
     told = [guarantee(result), *beside, *([] if words is None else [words])]
     sections = [Section("Who promised and spent what", told, owner_rows(result), caption=f"ε: {result.adjacency}")]
+    if notes:
+        sections.append(Section("What to look at twice", list(notes)))
     if result.notices:
         sections.append(Section("Whose answers are not explained?", notice_lines(result)))
     if result.quality is not None:
@@ -58,10 +64,8 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
             f"Relative fitness is how far the training cost lies above the best possible one; {middle} of "
             f"{result.replicates} run(s)."
         )
-        why = undefined_line(result)
-        sections.append(
-            Section("How good is the model?", [text] if why is None else [text, why], quality_rows(result), drawn)
-        )
+        beside = [line for line in (undefined_line(result), useless_line(result)) if line is not None]
+        sections.append(Section("How good is the model?", [text, *beside], quality_rows(result), drawn))
     if (stable := stable_line(result)) is not None:
         sections.append(Section("What does stable noise cost?", [stable], stable_rows(result)))
     if result.intervals is not None:

@@ -184,11 +184,12 @@ def plan_rows(proposal: Proposal) -> list[list[str]]:
     """What the planner tried, one row a choice."""
     written = proposal.choices[0].relative_fitness
     rows = [["choice", "rounds", "step", "clip", "ψ", "against as written"]]
-    for choice in proposal.choices:
+    for place, choice in enumerate(proposal.choices):
         fitness = choice.relative_fitness if math.isfinite(choice.relative_fitness) else None
         shown = f"> {DIVERGED:,}" if fitness is not None and fitness > DIVERGED else number(fitness)
         settings = [number(choice.step), number(choice.clip), shown]
-        rows.append([choice.label, str(choice.horizon), *settings, _against(written, choice.relative_fitness)])
+        against = _against(written, choice.relative_fitness) if place or not math.isfinite(written) else "as written"
+        rows.append([choice.label, str(choice.horizon), *settings, against])
     return rows
 
 

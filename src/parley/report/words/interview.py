@@ -1,11 +1,17 @@
-"""What `parley init` asks where nobody has said it: the same sentences in the terminal and on the studio's page."""
+"""What `parley init` asks where nobody has said it: the same sentences in the terminal and on the studio's page, and
+how a list is typed there."""
 
+import csv
+from collections.abc import Sequence
+
+from parley.errors import SettingError
 from parley.terms.catalogue import kinds_from_files
 
 EPSILON = "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)"
 DELTA = "delta: how likely the promise may fail; 0 forbids Gaussian noise"
 PERSON = "May a person have several rows? The column that tells people apart (nothing: no)"
 PERSON_ROWS = "How many rows of a person count?"
+FIRST_ROWS = "The first so many of each person, in the file's order. The larger, the more noise for the same ε."
 HOSTS = (
     "Hosts draw one noise for all, which none of them knows, so that there is less of it. Three names, A,B,C (nothing: "
     "each owner draws its own)"
@@ -14,7 +20,8 @@ MISSING = (
     "May any cell be missing? If so, each feature has a second column that says where, which takes noise; if not, a "
     "table with a missing cell is refused"
 )
-SPREAD = "LOW,HIGH or its names A,B,C (nothing: ask with noise)"  # of a column
+QUOTED = 'a name with a comma in double quotes, "Professional, Technical",Clerical'
+SPREAD = f"LOW,HIGH or its names A,B,C ({QUOTED}; nothing: ask with noise)"  # of a column
 TWO_NAMES = "The two names in {target}, the one that counts as 1 last, such as no,yes"
 NOT_TWO = "expected two different names, the one that counts as 1 last, such as no,yes"
 EVENT = "The column that says whether it happened (1) or not (0)"
@@ -38,3 +45,18 @@ def kinds_in_words() -> dict[str, str]:
     """Every kind of model that `parley init` writes terms for, with what its target is; the usual ones first."""
     offered = kinds_from_files()
     return {kind: words for kind, words in _KINDS.items() if kind in offered}
+
+
+def listed(text: str | None, what: str = "names") -> tuple[str, ...]:
+    """What stands between commas; what stands in double quotes may have commas itself."""
+    try:
+        (found,) = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True, strict=True)
+    except csv.Error:
+        raise SettingError(f"{what}: expected names between commas, {QUOTED}") from None
+    return tuple(word.strip() for word in found if word.strip())
+
+
+def as_list(names: Sequence[str]) -> str:
+    """Names between commas, so that they are read back as they are."""
+    quoted = ('"' + name.replace('"', '""') + '"' if {*name} & {*',"'} else name for name in names)
+    return ",".join(quoted)

@@ -46,7 +46,7 @@ def books_row(content: dict[str, Any], tables: list[str]) -> list[str]:
     learners = ", ".join(sorted({a["learner"] for a in content["agreements"]})) or "nobody yet"
     digests = ", ".join(digest[:16] + "…" for digest in tables) or "–"
     spent = f"ε = {number(content['epsilon_spent'], side='above')}"
-    return [content["owner"], spent, said, learners, f"{_rows(content)}, unbroken", digests]
+    return [content["owner"], spent, said, learners, f"{_entries(content)}, unbroken", digests]
 
 
 def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delta: float) -> str:
@@ -71,8 +71,8 @@ def other_books_words(owner: str, ledger: str, reserved: tuple[Fraction, Fractio
 
 
 def chain_line(content: dict[str, Any]) -> str:
-    """How many rows the books have, and where their chain, which was checked, ends."""
-    return f"{_rows(content)}, chain unbroken, head {content['head'][:16]}…"
+    """How many entries the books have, and where their chain, which was checked, ends."""
+    return f"{_entries(content)}, chain unbroken, head {content['head'][:16]}…"
 
 
 def lifetime_line(content: dict[str, Any]) -> str:
@@ -90,13 +90,14 @@ def lifetime_line(content: dict[str, Any]) -> str:
     left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
     said = (
         f"lifetime ε = {number(lifetime['epsilon'])} ({content['adjacency']}): "
-        f"{number(reserved['epsilon'], side='above')} reserved, "
-        f"{number(content['epsilon_spent'], side='above')} spent, {number(left, side='below')} left for further terms"
+        f"{number(reserved['epsilon'], side='above')} reserved for terms that were accepted, "
+        f"{number(content['epsilon_spent'], side='above')} of it spent; {number(left, side='below')} left for further "
+        "terms"
     )
     if lifetime["delta"] > 0:
         said += f"; δ = {number(lifetime['delta'])}: {number(reserved['delta'], side='above')} reserved"
     return said
 
 
-def _rows(content: dict[str, Any]) -> str:
-    return "1 row" if content["rows"] == 1 else f"{content['rows']:,} rows"
+def _entries(content: dict[str, Any]) -> str:
+    return "1 entry" if content["rows"] == 1 else f"{content['rows']:,} entries"

@@ -1,16 +1,12 @@
 """A negotiation as a table, in words, and as a figure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from parley.decisions.games.break_even import BreakEven
 from parley.decisions.games.budget_game import EXACT_UP_TO
 from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
-
-if TYPE_CHECKING:
-    pass
 
 CAVEAT = (
     "Assumes that the owners' data follow one law and that they state their values truthfully. Test cost: the mean "

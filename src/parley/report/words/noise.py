@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.numerals import number
+from parley.terms import Terms
+from parley.terms.catalogue import UNNAMED_HOSTS
 
 TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
 ALIKE = 0.01  # relative fitnesses that differ by less are the same
@@ -14,6 +16,16 @@ KINDS = {
     "two_hosts": "one of each of two hosts",
     "distributed": "in owners' shares",
 }
+
+
+def invented_line(terms: Terms) -> str | None:
+    """That hosts of terms are placeholders; None: they are named, or there are none."""
+    if tuple(host.name for host in terms.hosts) != UNNAMED_HOSTS:
+        return None
+    return (
+        f"Hosts are written as {', '.join(UNNAMED_HOSTS)}, which are nobody's names, with δ = "
+        f"{number(terms.privacy.delta)}: put theirs in before anybody accepts."
+    )
 
 
 def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:

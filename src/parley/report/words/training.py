@@ -12,6 +12,7 @@ from parley.privacy.accounting import mechanism_norm
 from parley.protocol.schedule import make_schedule
 
 Rows = list[list[str]]  # the first one is the head
+SAME_FOR_ALL = ("r2", "d2")  # metrics that are 0 for the mean as everybody's answer
 MANY_CLIPPED = 0.2  # of an owner's records
 
 
@@ -152,6 +153,28 @@ def quality_rows(result: Result) -> Rows:
         if value is not None:
             rows.append([f"held-out {name.replace('_', ' ')}", number(value), number(result.optimal_metrics.get(name))])
     return rows
+
+
+def useless_line(result: Result) -> str | None:
+    """That a model is worse than one answer for everybody on held-out rows; None: it is not, or nobody looked."""
+    for name in SAME_FOR_ALL:
+        value, free = result.metrics.get(name), result.optimal_metrics.get(name)
+        if value is not None and value < 0:
+            too = " Without privacy it would be, too." if free is not None and free < 0 else ""
+            return f"Worse than saying the mean to everybody, so of no use: held-out {name} is below 0.{too}"
+    return None
+
+
+def quality_lines(result: Result) -> list[str]:
+    """How good a simulated model is on held-out rows beside the one without privacy, in sentences; none of a
+    release."""
+    if result.quality is None:
+        return []
+    name, value = next(((key, each) for key, each in result.metrics.items() if each is not None), ("", None))
+    free, useless = result.optimal_metrics.get(name), useless_line(result)
+    beside = "" if free is None else f", {number(free)} without privacy"
+    said = [] if value is None else [f"Held-out {name.replace('_', ' ')} {number(value)}{beside}."]
+    return said if useless is None else [*said, useless]
 
 
 def stable_rows(result: Result) -> Rows:

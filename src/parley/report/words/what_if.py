@@ -6,6 +6,7 @@ from parley.decisions.forecasting.joining import Verdict
 from parley.decisions.forecasting.what_if import OwnerGain, WhatIf
 from parley.numerals import number, percent
 from parley.privacy.accounting.explanation import explanation
+from parley.privacy.accounting.meaning import WIDER
 from parley.report.words.forecast import listed_names
 
 VERDICTS = {"join": "gains", "stay": "does not gain", "unknown": "cannot say"}
@@ -36,20 +37,34 @@ def headline(found: WhatIf, coverage: str) -> str:
     )
 
 
+def verdict_line(found: WhatIf) -> str:
+    """How many owners are expected to gain, and how many of them for sure."""
+    expected, count = sum(owner.expected for owner in found.owners), len(found.owners)
+    surely = sum(owner.verdict == "join" for owner in found.owners)
+    if not expected:
+        return f"No at these terms: none of {count:,} owners is expected to gain by joining."
+    sure = f"{surely:,}" if surely else "none"
+    return f"{expected:,} of {count:,} owners are expected to gain by joining, {sure} for sure."
+
+
 def tally(found: WhatIf) -> list[Tally]:
-    """For how many owners joining is better, for how many not, and of how many nothing can be said."""
+    """For how many owners joining is better, for how many not, and of how many nothing is sure, with how many of these
+    are expected to gain."""
+    unsure = [owner for owner in found.owners if owner.verdict == "unknown"]
+    hoped = sum(owner.expected for owner in unsure)
+    more = {"unknown": f"; {f'{hoped:,}' if hoped else 'none'} of them expected to gain"} if unsure else {}
     return [
-        Tally(verdict, sum(owner.verdict == verdict for owner in found.owners), words)
+        Tally(verdict, sum(owner.verdict == verdict for owner in found.owners), words + more.get(verdict, ""))
         for verdict, words in COUNTED.items()
     ]
 
 
 def sentences(found: WhatIf) -> list[str]:
-    """Whom it is best to ask."""
+    """Whom it is best to ask, and what for."""
     out = [owner.name for owner in found.owners if not owner.asked]
     if not out:
-        return ["The joint model is best if all are asked."]
-    return [f"For the joint model's test cost better without {listed_names(out)}."]
+        return ["Asking all is best for the joint model's own quality, whether or not each gains."]
+    return [f"For the joint model's own quality better without {listed_names(out)}, whether or not each gains."]
 
 
 def gain_words(owner: OwnerGain) -> str:
@@ -64,7 +79,9 @@ def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:
     posterior = content["posterior"]
     if posterior["failure"] < 1:
         chance = (
-            f", but for a chance of {number(posterior['failure'], 2, side='above')}" if posterior["failure"] else ""
+            f", but for a chance of {number(posterior['failure'], 2, side='above')} ({WIDER})"
+            if posterior["failure"]
+            else ""
         )
         believed, becomes = percent(content["prior"]), percent(posterior["high"], "above")
         return f"a belief of {believed} about one {unit} becomes {becomes} at most{chance}"
