@@ -239,7 +239,7 @@ def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
             assert owner[model]["low"] <= owner[model]["mean"] <= owner[model]["high"]
     shown = CliRunner().invoke(app, ["score", *files, "--all"]).output
     assert "This is a verdict on" not in shown
-    assert "of 2 owners on their own rows" in " ".join(shown.split())
+    assert "of 2 owners beyond chance" in " ".join(shown.split())
     assert "expected one of the two" in str(CliRunner().invoke(app, ["score", *files]).exception)
     run = CliRunner().invoke(app, ["refine", *files, "--owner", "b", "--save", str(folder / "own.json"), "--json"])
     said = json.loads(run.stdout)

@@ -52,7 +52,7 @@ def test_a_forecast_is_shown_with_its_owners_and_verdicts(forecast):
 
 def test_scores_are_drawn_over_the_forecast(terms, owners, result, forecast):
     verdicts = [parley.score(terms, owner, result.model) for owner in owners]
-    assert "owners on their own rows" in summary(verdicts).headline
+    assert "owners beyond chance" in summary(verdicts).headline
     assert "held-out rows of large" in summary(verdicts[0]).rows[0][0]
     both, alone = figure(forecast, verdicts), figure(verdicts)
     assert "(forecast: " in both.words

@@ -194,7 +194,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
         "Test",
         "learner",
         "0 of 8",
-        "1 reserved for terms that were accepted, 0 of it spent; 0.5 left",
+        "reserved for terms that were accepted, 0 of it",
         "chain unbroken",
     ):
         assert words in shown.stdout
