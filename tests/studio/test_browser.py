@@ -75,7 +75,7 @@ def test_a_slider_moved_by_keys_changes_the_forecast(visit):
     assert float(page.input_value("#epsilon-0")) < 1.0
     page.wait_for_selector("#chart canvas")
     page.wait_for_function("() => document.querySelector('#told').textContent.includes('ψ')")  # read out when it rests
-    assert page.locator(".asked").count() == 20
+    assert page.locator(".means .gain.join, .means .gain.stay, .means .gain.unknown").count() == 20
     pictures.forecast_shown(page)
 
 
