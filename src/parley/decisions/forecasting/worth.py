@@ -35,6 +35,7 @@ ALLOWED = 2.0  # standard errors by which a joint model may seem worse than the 
 ROUNDS = (8, 32, 128)
 NOBODY = "no owner is expected to gain by joining: each is as well off with a model of its own rows"
 UNPLANNED = "plans are of rounds that wait for everybody, so plan without learning.staleness and owners.answers"
+MOST = 0.5  # share of invented laws by which an owner must gain to count
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,15 @@ def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None
 @one_thread
 def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth:
     """The same before a release, with how many owners are expected to gain, by the forecast's own figures; without a
-    public sample too, from scales and ranges. Refused where nothing can be forecast."""
+    public sample too, from scales and ranges: there an owner counts that gains by half of the invented laws or more,
+    since one law alone, also the one in the middle, is a guess. Refused where nothing can be forecast."""
     seen = outlook(terms, seed=seed, speeds=speeds)
     found, expected = worth_of(seen.expected, seen.fitness, seen.models), seen.expected
     if len(terms.owners) < 2:
         return found
+    if seen.laws:
+        counts = np.mean([law.joining(ASSUMED).counting() for law in seen.laws], axis=0)
+        return replace(found, gaining=int((counts >= MOST).sum()))
     cost, _ = coalition_cost(expected, seen.fitness)
     law = joining(expected, cost, expected.pilot.combined_variance(), seen.models, ASSUMED)
     return replace(found, gaining=int(law.counting().sum()))
