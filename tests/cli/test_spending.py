@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.decisions.forecasting import forecast, worth_spending
+from parley.decisions.forecasting.heterogeneity import ASSUMED
+from parley.decisions.forecasting.outlook import outlook
 from parley.errors import BelowBaselineError
 from parley.owner.ledger import Ledger
 from parley.terms import load_terms
@@ -36,6 +39,7 @@ scales = { x0 = 2, x1 = 2, x2 = 2, y = 4.5 }
 centres = { x0 = 0, x1 = 0, x2 = 0, y = 0 }
 """
 LARGE = 4000
+worth = import_module("parley.decisions.forecasting.worth")  # the package has a function of that name
 
 
 def written(folder, name, model, owners, epsilon):
@@ -129,3 +133,15 @@ def test_without_a_public_sample_declared_ranges_are_enough_to_ask(folder):
     assert isinstance(release(terms).exception, BelowBaselineError)
     assert not (folder / "books").exists()
     assert forecast(load_terms(terms)).verdict.kind == "no"
+
+
+def test_without_a_public_sample_an_owner_counts_by_how_many_invented_laws_it_gains(folder, monkeypatch):
+    """One law is a guess. A small owner beside a large one gains by some of them, and counts as far as that is the share
+    that is asked for, which is half."""
+    terms = load_terms(written(folder, "ranges.toml", RANGES, {"a": 30, "b": 10 * LARGE}, 20.0))
+    small, large = np.mean([law.joining(ASSUMED).counting() for law in outlook(terms).laws], axis=0)
+    assert large < small < 1
+    assert worth.MOST == 0.5
+    for most, gaining in ((small, 1), (small + 0.01, 0)):
+        monkeypatch.setattr(worth, "MOST", most)
+        assert worth_spending(terms).gaining == gaining
