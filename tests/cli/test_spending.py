@@ -136,7 +136,7 @@ def test_without_a_public_sample_declared_ranges_are_enough_to_ask(folder):
 
 
 def test_without_a_public_sample_an_owner_counts_by_how_many_invented_laws_it_gains(folder, monkeypatch):
-    """One law is a guess. A small owner beside a large one gains by some of them, and counts as far as that is the share
+    """One law is a guess. A small owner beside a large one gains by some of them, and counts where that is the share
     that is asked for, which is half."""
     terms = load_terms(written(folder, "ranges.toml", RANGES, {"a": 30, "b": 10 * LARGE}, 20.0))
     small, large = np.mean([law.joining(ASSUMED).counting() for law in outlook(terms).laws], axis=0)
