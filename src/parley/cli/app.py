@@ -10,7 +10,9 @@ from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.models import TyperPath
 
+from parley.cli.given_paths import checked_value
 from parley.durable import disk_error, disk_is_full
 from parley.errors import ParleyError
 from parley.version import __version__
@@ -35,17 +37,19 @@ class Part:
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
             alone.command()(found)
             found = alone
-        return _without_environment(cast(Command, typer.main.get_command(found)))
+        return _checking(cast(Command, typer.main.get_command(found)))
 
 
-def _without_environment(command: Command) -> Command:
-    """The command without a word about variables of the environment in its messages: no option here is read from
-    one."""
+def _checking(command: Command) -> Command:
+    """The command, which looks at the paths that it is given before it runs; its messages have no word about variables
+    of the environment: no option here is read from one."""
     for option in command.params:
         if isinstance(option, TyperOption):
             option.show_envvar = False
+        if isinstance(option.type, TyperPath):
+            option.callback = checked_value
     for part in command.commands.values() if isinstance(command, TyperGroup) else ():
-        _without_environment(cast(Command, part))
+        _checking(cast(Command, part))
     return command
 
 
@@ -257,7 +261,7 @@ def _root(
 
 def app_command() -> Command:
     """`parley` itself, with its own options."""
-    return _without_environment(cast(Command, typer.main.get_command(app)))
+    return _checking(cast(Command, typer.main.get_command(app)))
 
 
 def main() -> None:

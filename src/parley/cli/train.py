@@ -10,7 +10,7 @@ from parley.cli.acceptance import warn_of
 from parley.cli.speeds import Speeds, read_paces
 from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.cli.track import Track, require_store
-from parley.durable import require_folder
+from parley.durable import write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.asking_options import Expect, owners_here
@@ -108,8 +108,6 @@ def train_command(
     terms = load_terms(terms_file)
     require_expected(terms, expect)
     paces = read_paces(terms, speeds)
-    for file in (save, plot, shapes, report):
-        require_folder(file)
     require_store(track)
     if plot is not None or shapes is not None:
         from parley.report.figures import curves, picture  # a library that takes its time
@@ -174,7 +172,7 @@ def train_command(
     if report is not None:
         from parley.report.pages.run_page import run_page
 
-        report.write_text(run_page(result, expected, [each.sentence for each in misnamed]), encoding="utf-8")
+        write_file(report, run_page(result, expected, [each.sentence for each in misnamed]))
     if track is not None:
         from parley.report.run_store import write_run
         from parley.report.tracking import tracked_training

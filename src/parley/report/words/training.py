@@ -7,7 +7,7 @@ from parley.learning.outcome import Result
 from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.learning.outcome.scores import Scores
 from parley.losses.moments import moments_bound
-from parley.numerals import number, percent
+from parley.numerals import ends, number, percent
 from parley.privacy.accounting import mechanism_norm
 from parley.protocol.schedule import make_schedule
 
@@ -145,7 +145,7 @@ def quality_rows(result: Result) -> Rows:
         said = "relative fitness ψ" + (", median" if result.terms.studied else "")
         rows.append([said, number(fitness[middle]), "0"])
         if result.replicates > 1:
-            rows.append(["  middle half of the runs", f"{number(fitness['q25'])} to {number(fitness['q75'])}", ""])
+            rows.append(["  middle half of the runs", ends(fitness["q25"], fitness["q75"]), ""])
     elif result.relative_fitness_undefined is not None:
         rows.append(["relative fitness ψ", "not defined", ""])
     rows.append(["training cost", number(result.cost), number(result.optimal_cost)])
@@ -161,7 +161,7 @@ def useless_line(result: Result) -> str | None:
         value, free = result.metrics.get(name), result.optimal_metrics.get(name)
         if value is not None and value < 0:
             too = " Without privacy it would be, too." if free is not None and free < 0 else ""
-            return f"Worse than saying the mean to everybody, so of no use: held-out {name} is below 0.{too}"
+            return f"Worse than always predicting the mean, so of no use: held-out {name} is below 0.{too}"
     return None
 
 
@@ -216,7 +216,7 @@ def interval_rows(result: Result) -> Rows:
     classes = any(each.outcome is not None for each in found)
     rows = [[*(["class"] if classes else []), "coefficient", "estimate", "90 % interval"]]
     for each in found:
-        interval = f"{number(each.low)} to {number(each.high)}"
+        interval = ends(each.low, each.high)
         rows.append([*([each.outcome or ""] if classes else []), each.name, number(each.estimate), interval])
     return rows
 
