@@ -184,7 +184,7 @@ def require_file(place: Path) -> None:
     """Refuse a file or folder that is not there, before any work is done; what lies in an object store is found when it
     is read."""
     if store_address(place) is None and not place.exists():
-        raise SettingError(f"{place}: cannot be read: No such file or directory")
+        raise SettingError(f"{place}: no such file or folder; check the name")
 
 
 def require_folder(file: Path | None) -> None:

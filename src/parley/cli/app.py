@@ -10,9 +10,8 @@ from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
-from typer.models import TyperPath
 
-from parley.cli.given_paths import checked_value
+from parley.cli.given_paths import require_paths
 from parley.durable import disk_error, disk_is_full
 from parley.errors import ParleyError
 from parley.version import __version__
@@ -46,10 +45,12 @@ def _checking(command: Command) -> Command:
     for option in command.params:
         if isinstance(option, TyperOption):
             option.show_envvar = False
-        if isinstance(option.type, TyperPath):
-            option.callback = checked_value
-    for part in command.commands.values() if isinstance(command, TyperGroup) else ():
-        _checking(cast(Command, part))
+    if isinstance(command, TyperGroup):
+        for part in command.commands.values():
+            _checking(cast(Command, part))
+    else:
+        run = command.invoke
+        setattr(command, "invoke", lambda ctx: (require_paths(ctx), run(ctx))[1])  # noqa: B010 - of this one alone
     return command
 
 

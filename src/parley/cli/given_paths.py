@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from typer.models import TyperPath
+
 from parley.durable import require_file, require_folder
 
 # by what help shows for them
@@ -40,9 +42,11 @@ def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
     return None
 
 
-def checked_value(ctx: Any, param: Any, value: Any) -> Any:
-    """A parameter's own value, after a look at every path in it."""
-    if (check := path_check(param.name, param.metavar or "")) is not None:
-        for each in value if isinstance(value, tuple | list) else () if value is None else (value,):
-            check(Path(each))
-    return value
+def require_paths(ctx: Any) -> None:
+    """Look at every path among the parameters of a command that is about to run."""
+    for param in ctx.command.params:
+        value = ctx.params.get(param.name)
+        check = path_check(param.name, param.metavar or "") if isinstance(param.type, TyperPath) else None
+        for path in value if isinstance(value, tuple | list) else (value,):
+            if check is not None and path is not None:
+                check(Path(path))

@@ -81,8 +81,9 @@ class Scrutiny:
         """
         if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
-                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and {counted(statement.rounds, 'round')}, "
-                f"the terms of {float(self._part.epsilon):g} and {self._part.rounds}"
+                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and "
+                f"{counted(statement.rounds, 'round')}, the terms of {float(self._part.epsilon):g} and "
+                f"{self._part.rounds}"
             )
         if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
             raise ContradictionError(
