@@ -50,7 +50,12 @@ def _checking(command: Command) -> Command:
             _checking(cast(Command, part))
     else:
         run = command.invoke
-        setattr(command, "invoke", lambda ctx: (require_paths(ctx), run(ctx))[1])  # noqa: B010 - of this one alone
+
+        def look_and_run(ctx: Any) -> Any:
+            require_paths(ctx)
+            return run(ctx)
+
+        setattr(command, "invoke", look_and_run)  # noqa: B010 - of this one alone
     return command
 
 
