@@ -135,7 +135,7 @@ def made():
     with Log(StringIO()) as log:
         lines = Connections(log, lambda: 1000)
         held = lines.add(("10.0.0.7", 1))
-        lines.move(held, Stage.ENTERING, ("127.0.0.1", 2))
+        lines.move(held, Stage.ENTERING, "/inside/2")
         yield lines, held
 
 
@@ -146,7 +146,7 @@ def most(held, longest=1000):
 
 def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_up(made):
     lines, held = made
-    place = ("127.0.0.1", 2)
+    place = "/inside/2"
     lines.assign(place, MEMBER)
 
     def read():
@@ -167,7 +167,7 @@ def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_u
 
 def test_what_any_member_sends_accounts_for_its_own_length_and_for_nothing_beside(made):
     lines, held = made
-    place, longest = ("127.0.0.1", 2), 5000
+    place, longest = "/inside/2", 5000
     lines.assign(place, MEMBER)
 
     def small(brought=200, read=lines.message):
@@ -210,7 +210,7 @@ def test_a_message_that_is_too_long_for_any_member_accounts_for_nothing(made):
         assert lines.count(held, 6000)
         return b"x" * 5001
 
-    lines.message(("127.0.0.1", 2), bring, 5000)
+    lines.message("/inside/2", bring, 5000)
     assert (held.base, held.received) == (0, 6000)
 
 
@@ -220,20 +220,20 @@ def test_a_line_is_served_from_its_first_call_on_and_its_address_is_known(made, 
     lines.on_served = lambda: woken.append(True)
     assert lines.stages() == {"silent": 0, "knocking": 0, "entering": 1, "served": 0}
     for _ in range(2):
-        lines.assign(("127.0.0.1", 2), MEMBER)
+        lines.assign("/inside/2", MEMBER)
     assert (held.stage, held.holder, woken) == (Stage.SERVED, MEMBER, [True])
-    assert lines.origin(("127.0.0.1", 2)) == ("10.0.0.7", 1)
-    assert lines.origin(("127.0.0.1", 3)) is None
-    lines.assign(("127.0.0.1", 3), MEMBER)  # not by the front: nobody's line
+    assert lines.origin("/inside/2") == ("10.0.0.7", 1)
+    assert lines.origin("/inside/3") is None
+    lines.assign("/inside/3", MEMBER)  # not by the front: nobody's line
     assert list(lines._known) == ["10.0.0.7"]
     monkeypatch.setattr(connections, "KNOWN", 1)
     other = lines.add(("10.0.0.8", 1))
-    lines.move(other, Stage.ENTERING, ("127.0.0.1", 4))
-    lines.assign(("127.0.0.1", 4), OTHER)
+    lines.move(other, Stage.ENTERING, "/inside/4")
+    lines.assign("/inside/4", OTHER)
     assert list(lines._known) == ["10.0.0.8"]
     assert KNOWN > 1
-    lines.remove(other, ("127.0.0.1", 4))
-    assert (len(lines), lines.origin(("127.0.0.1", 4))) == (1, None)
+    lines.remove(other, "/inside/4")
+    assert (len(lines), lines.origin("/inside/4")) == (1, None)
 
 
 def fail():
