@@ -55,6 +55,7 @@ class _Server(HTTPServer):
     """Answers with `READERS` threads that are there from the start; where more come, the oldest request is given up."""
 
     allow_reuse_address = True
+    request_queue_size = 128  # that the kernel may hold
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], six: bool) -> None:
         if six:

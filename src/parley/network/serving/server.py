@@ -50,6 +50,8 @@ OPTIONS = (
     ("grpc.http2.lookahead_bytes", 1 << 18),
 )
 
+_STARTING = threading.Lock()  # of several daemons in one process each finds its own threads
+
 HungUp = Callable[[], bool]  # whether the caller has hung up
 Work = Callable[[bytes, Caller, HungUp], bytes]
 
@@ -113,10 +115,11 @@ def make_server(pool: ThreadPoolExecutor) -> Any:
 
 def start_serving(servers: list[Any]) -> list[threading.Thread]:
     """Start them; the threads without which no call is answered any longer. gRPC does not say when one has died."""
-    before = set(threading.enumerate())
-    for server in servers:
-        server.start()
-    return [thread for thread in threading.enumerate() if thread not in before and "(_serve)" in thread.name]
+    with _STARTING:
+        before = set(threading.enumerate())
+        for server in servers:
+            server.start()
+        return [thread for thread in threading.enumerate() if thread not in before and "(_serve)" in thread.name]
 
 
 def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) -> AbstractContextManager[int]:
