@@ -1,4 +1,4 @@
-"""Before budgets are spent: is anybody expected to be better off by it?"""
+"""Before budgets are spent: is anybody expected to be better off by it, and is the forecast about these owners?"""
 
 import sys
 from collections.abc import Mapping
