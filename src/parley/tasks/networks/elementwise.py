@@ -182,10 +182,7 @@ class Normalised(nn.Module):  # type: ignore[misc]
         self.groups, self.eps, self.axes = groups, eps, axes
 
     def forward(self, rows: Tensor) -> Tensor:
-        if self.groups:
-            grouped = rows.reshape(len(rows), self.groups, -1)
-        else:
-            grouped = rows.flatten(-self.axes)
+        grouped = rows.reshape(len(rows), self.groups, -1) if self.groups else rows.flatten(-self.axes)
         return _Standard.apply(grouped, self.eps).reshape(rows.shape)
 
 

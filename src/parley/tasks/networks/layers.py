@@ -87,7 +87,7 @@ def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
         return
     try:
         made = _LISTED[type(part)](part)
-    except _NotListed as error:
+    except _UnlistedError as error:
         raise _refused(part, name, str(error)) from None
     held, fresh = (
         [(key, value.shape) for layer in layers for key, value in layer.named_parameters()] for layers in ([part], made)
@@ -101,7 +101,7 @@ def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
     yield from made
 
 
-class _NotListed(Exception):
+class _UnlistedError(Exception):
     """Settings of a listed layer that are not."""
 
 
@@ -137,27 +137,27 @@ def _linear(layer: Module) -> Made:
 
 def _convolution(layer: Module) -> Made:
     if layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
-        raise _NotListed("has groups, or a padding that is no number of zeros")
+        raise _UnlistedError("has groups, or a padding that is no number of zeros")
     settings = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
     return [type(layer)(*settings, bias=layer.bias is not None)]
 
 
 def _largest(layer: Module) -> Made:
     if layer.ceil_mode or layer.return_indices or layer.dilation not in (1, (1,), (1, 1)):
-        raise _NotListed("has ceil_mode, return_indices or a dilation")
+        raise _UnlistedError("has ceil_mode, return_indices or a dilation")
     return [Pooled(layer.stride, layer.kernel_size, layer.padding, axes=1 if type(layer) is nn.MaxPool1d else 2)]
 
 
 def _averaged(layer: Module) -> Made:
     if layer.ceil_mode or not layer.count_include_pad or getattr(layer, "divisor_override", None) is not None:
-        raise _NotListed("has ceil_mode, a divisor_override or no count_include_pad")
+        raise _UnlistedError("has ceil_mode, a divisor_override or no count_include_pad")
     axes = 1 if type(layer) is nn.AvgPool1d else 2
     return [Pooled(layer.stride, layer.kernel_size, layer.padding, mean=True, axes=axes)]
 
 
 def _whole(layer: Module) -> Made:
     if layer.output_size not in (1, (1,), (1, 1)):
-        raise _NotListed("has an output size other than 1")
+        raise _UnlistedError("has an output size other than 1")
     return [Averaged()]
 
 
@@ -178,13 +178,13 @@ def _layer_norm(layer: Module) -> Made:
 
 def _flatten(layer: Module) -> Made:
     if layer.start_dim < 1:
-        raise _NotListed("flattens from another axis than 1 on, and could mix records")
+        raise _UnlistedError("flattens from another axis than 1 on, and could mix records")
     return [nn.Flatten(layer.start_dim, layer.end_dim)]
 
 
 def _unflatten(layer: Module) -> Made:
     if not isinstance(layer.dim, int) or layer.dim < 1:
-        raise _NotListed("unflattens another axis than 1 on, and could mix records")
+        raise _UnlistedError("unflattens another axis than 1 on, and could mix records")
     return [nn.Unflatten(layer.dim, layer.unflattened_size)]
 
 
