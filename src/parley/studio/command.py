@@ -86,11 +86,17 @@ def studio_command(
     warming = threading.Timer(OPENING, _first_forecast, args=[play])
     warming.daemon = True
     warming.start()
-    for sign in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(sign) is signal.SIG_DFL:  # which would end it before the token's file is removed
-            signal.signal(sign, lambda number, frame: sys.exit(128 + number))
+    _end_by_signals()
     with _opened(address, folder) if browser else nullcontext():
         uvicorn.Server(uvicorn.Config(app, http=Connection, **SERVER)).run(sockets=[listener])
+
+
+def _end_by_signals() -> None:
+    """Let SIGTERM, and SIGHUP unless somebody set it to be passed over, end the program as its last line would: by
+    default they end it before the token's file is removed."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
 
 
 @contextmanager
@@ -99,8 +105,8 @@ def _opened(address: str, folder: Path) -> Iterator[None]:
     was started with, and the token must not be in it. It lies in the studio's folder, because confined browsers (snap)
     may not read the state folder."""
     leads = folder / f".parley-studio-{secrets.token_hex(8)}.html"
-    create(leads, LEADS.format(html.escape(address)).encode(), lasting=False)
     try:
+        create(leads, LEADS.format(html.escape(address)).encode(), lasting=False)
         webbrowser.open(leads.resolve().as_uri())
         yield
     finally:

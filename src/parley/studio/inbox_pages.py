@@ -19,7 +19,6 @@ from parley.network.serving.inbox import Inbox, open_inbox
 from parley.network.serving.proposal import Proposal
 from parley.report.words.proposals import inbox_rows, proposal_line
 from parley.studio.form import field, fields
-from parley.studio.jobs import Job
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
 from parley.validate import printable
 
@@ -42,33 +41,25 @@ class Decision:
         """Its page."""
         return f"/inbox/{self.proposal.terms_hash}?{urlencode({'file': self.file})}"
 
-    def command(self, form: Mapping[str, str]) -> list[str]:
-        """What somebody would type behind `parley` to accept it."""
-        command = [*self._accept, *(["--peer"] if self.proposal.peers else [])]
-        for key in self.proposal.needs:
-            command += [f"--{key}", str(self.studio.inside(field(form, key), key))]
-        return [*command, "--yes", "--json"]
-
-    @property
-    def _accept(self) -> tuple[str, ...]:
-        place = str(self.studio.inside(self.file, "settings"))
-        return ("owner", "accept", self.proposal.terms_hash, "--owner", place)
-
-    def meaning(self, form: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-        """(what accepting means at this moment, a digest of it): nothing that was written down earlier is shown to
-        whoever decides."""
+    def meaning(self, form: Mapping[str, str], accept: bool = False) -> tuple[dict[str, Any], str]:
+        """(what accepting means at this moment, a digest of it); with `accept` it is accepted, if it is what the form's
+        page showed. Nothing that was written down earlier is shown to whoever decides."""
         from parley.network.serving.offer import consider_proposal  # with libraries that take their time
 
         own = {key: self.studio.inside(field(form, key), key) for key in self.proposal.needs}
         given = self.inbox, self.proposal, self.settings, own.get("public"), own.get("preparation")
         offer, said = consider_proposal(*given, peer=bool(self.proposal.peers))
-        offer.close()
-        return said, hashlib.sha256(json.dumps(said).encode()).hexdigest()
-
-    def job(self) -> Job | None:
-        """The latest job that accepts it; None: there was none."""
-        start = self._accept
-        return next((job for job in self.studio.jobs.listed("owner") if job.command[: len(start)] == start), None)
+        try:
+            digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+            if accept and digest != form.get("meant"):
+                raise SettingError(CHANGED)
+            if accept:
+                offer.require_room()
+                with self.inbox.unchanged(self.proposal):
+                    offer.accept()
+        finally:
+            offer.close()
+        return said, digest
 
 
 def show(request: Request) -> Response:
@@ -92,7 +83,7 @@ def show(request: Request) -> Response:
 def one(request: Request) -> Response:
     """One proposal: who sent it, and how to decide."""
     found = _decision(studio_of(request), request.query_params.get("file", ""), request.path_params["terms"])
-    accepting, facts = found.job(), found.inbox.facts(found.proposal)
+    facts = found.inbox.facts(found.proposal)
     files = {"public": found.studio.files(*TABLES), "preparation": found.studio.files(".json")}
     return page(
         request,
@@ -102,8 +93,6 @@ def one(request: Request) -> Response:
         line=proposal_line(facts),
         text=printable(found.proposal.text, len(found.proposal.text)),
         needs=[(key, digest, files[key]) for key, digest in found.proposal.needs.items()],
-        job=accepting,
-        state=None if accepting is None else accepting.state,
     )
 
 
@@ -118,8 +107,7 @@ async def look(request: Request) -> Response:
 
 
 async def accept(request: Request) -> Response:
-    """Start `parley owner accept`, for somebody who read what it means at this moment, and typed how the hash
-    begins."""
+    """Accept, for somebody who read what it means at this moment, and typed how the hash begins."""
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     if not form.get("meant"):
@@ -127,9 +115,7 @@ async def accept(request: Request) -> Response:
     typed = field(form, "digits")
     if len(typed) < DIGITS or not found.proposal.terms_hash.startswith(typed):
         raise SettingError(f"digits: expected the first {DIGITS} of the terms' hash; nothing was accepted")
-    if (await run_in_threadpool(found.meaning, form))[1] != form["meant"]:
-        raise SettingError(CHANGED)
-    found.studio.jobs.start(found.command(form), f"Accepting {_short(found)}")
+    await run_in_threadpool(found.meaning, form, accept=True)
     return _back(found)
 
 
@@ -149,10 +135,6 @@ def _decision(studio: Studio, file: str, terms: str) -> Decision:
 
 def _back(found: Decision) -> Response:
     return Response(status_code=204, headers={"HX-Redirect": found.address})
-
-
-def _short(found: Decision) -> str:
-    return f"{found.proposal.terms_hash[:16]}…"
 
 
 ROUTES = [

@@ -273,7 +273,7 @@ class JobFolder:
                 _let_go(process)
             except BaseException:
                 process.kill()
-                process.wait()
+                process.communicate()
                 raise
         return process
 
