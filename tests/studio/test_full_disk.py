@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 from clinics import clinic_terms, write_tables
 from studio_client import PROOF, enter, stranger_at
 
+from parley import Ledger
 from parley.errors import DiskError
 from parley.studio.jobs import RUNNING, Job, JobFolder
 from parley.studio.pages import Studio
@@ -80,9 +82,13 @@ def ended(job):
 def test_a_release_that_cannot_be_written_down_is_not_run(disk, place, free):
     write_tables(place, north=400, south=300)
     (place / "terms.toml").write_text(clinic_terms())
+    (place / "books").mkdir()
+    for name in ("north", "south"):
+        Ledger(place / "books" / f"{name}.ledger", lifetime=3.0).close()
     (disk / "jobs").mkdir(mode=0o700)
     client = enter(stranger_at(Studio(place, Playground(), JobFolder(disk / "jobs", place))))
-    form = {"file": "terms.toml", "where": "here", "ledgers": "books", "lifetime": "3", "agreed": "on", "model": "m"}
+    form = {"file": "terms.toml", "where": "here", "ledgers": "books", "agreed": "on", "model": "m"}
+    form["anyway"] = "on"
     form["expect"] = load_terms(place / "terms.toml").hash
     before = sorted(place.iterdir())
     fill(disk, free)
@@ -91,7 +97,10 @@ def test_a_release_that_cannot_be_written_down_is_not_run(disk, place, free):
     until = time.monotonic() + 120
     while processes(disk) and time.monotonic() < until:
         time.sleep(0.05)
-    assert sorted(place.iterdir()) == before  # neither ledgers, nor a model, nor a lock
+    for name in ("north", "south"):
+        with closing(Ledger(place / "books" / f"{name}.ledger")) as books:
+            assert books.reserved[0] == 0
+    assert sorted(place.iterdir()) == before  # neither a model, nor a lock
     assert "not started and nothing was spent" in answer.text
     assert "disk is full" in answer.text
     assert client.get("/jobs").text.count("/jobs/2") == 0
