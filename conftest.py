@@ -1,8 +1,10 @@
 """How tests are collected."""
 
+import atexit
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +32,10 @@ collect_ignore = (
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder there that is its user's alone
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31 and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# What parties remember stays out of the developer's state folder, in subprocesses too.
+os.environ["PARLEY_STATE"] = tempfile.mkdtemp(prefix="parley-state-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
+atexit.register(shutil.rmtree, os.environ["PARLEY_STATE"], ignore_errors=True)
 
 gc.disable()  # what is loaded now stays: looking through it would take longer than many a test
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from parley.errors import DiskError, SettingError
+from parley.errors import DiskError, SettingError, StateFolderError
 
 PRIVATE = 0o600  # for its owner alone
 USUAL = 0o666  # less what the account takes away (umask)
@@ -164,6 +164,62 @@ def make_folder(path: Path) -> None:
         make_folder(path.parent)
         with explained(path):
             path.mkdir(mode=0o700, exist_ok=True)
+
+
+def state_folder(*parts: str) -> Path:
+    """Make and return the folder where this account's programs keep what they must remember, or one inside it.
+
+    `PARLEY_STATE` names the folder; without it, it is `parley` in `XDG_STATE_HOME`, else `~/.local/state/parley`. New
+    folders have mode 0700. A `StateFolderError` refuses links, folders of another account and folders that other
+    accounts may write to, from the state folder down.
+    """
+    folder = _state_root()
+    for part in ("", *parts):
+        folder /= part
+        try:
+            if not folder.is_symlink():
+                make_folder(folder)
+            about = folder.lstat()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StateFolderError(
+                f"{folder}: the state folder cannot be made ({reason}); set PARLEY_STATE to a folder that this account "
+                "may write to and that outlasts the program"
+            ) from None
+        _require_own_folder(folder, about)
+    return folder
+
+
+def _state_root() -> Path:
+    named = os.environ.get("PARLEY_STATE", "")
+    if named and not Path(named).is_absolute():
+        raise StateFolderError(f"PARLEY_STATE is {named!r}; expected an absolute path")
+    if named:
+        return Path(named)
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if base.is_absolute():  # the XDG specification ignores relative ones
+        return base / "parley"
+    try:
+        return Path.home() / ".local" / "state" / "parley"
+    except RuntimeError:
+        raise StateFolderError(
+            "this account has no home folder to keep its state in; set PARLEY_STATE to a folder that this account may "
+            "write to and that outlasts the program"
+        ) from None
+
+
+def _require_own_folder(folder: Path, about: os.stat_result) -> None:
+    if stat.S_ISLNK(about.st_mode):
+        raise StateFolderError(f"{folder}: is a link; set PARLEY_STATE to the folder itself")
+    if not stat.S_ISDIR(about.st_mode):
+        raise StateFolderError(f"{folder}: is not a folder; move the file away or set PARLEY_STATE to another folder")
+    if about.st_uid != os.geteuid():
+        raise StateFolderError(
+            f"{folder}: belongs to another account (user {about.st_uid}); set PARLEY_STATE to a folder of this account "
+            f"(user {os.geteuid()})"
+        )
+    if about.st_mode & 0o022:
+        raise StateFolderError(f"{folder}: other accounts may write to it; run: chmod go-w {folder}")
 
 
 def exposed(path: Path) -> bool:

@@ -54,6 +54,10 @@ class DiskError(ParleyError, OSError):
         return str(self.args[0])
 
 
+class StateFolderError(ParleyError):
+    """The folder for what this account's programs must remember cannot be made or trusted."""
+
+
 class LedgerError(ParleyError):
     """The ledger cannot be opened, read or written; nothing was released."""
 
