@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from parley.errors import ParleyError
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import KnownHeads
+from parley.network.hosting.known_heads import require_known_heads
 from parley.network.hosting.service import HostService
 from parley.network.identity.settings import HostSettings
 from parley.network.identity.trust import check_identity
@@ -44,8 +44,10 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     identity = settings.identity
     journal, acceptances = Journal(settings.journal), Acceptances(settings.accepted)
     connections = HostConnections(settings.peers, identity, "host.toml: peers")
-    heads, slots = KnownHeads(identity.key.with_suffix(".heads")), CallSlots(CALLS_EACH, SENDING)
-    service = HostService(settings.name, journal, acceptances, connections, log, heads)
+    begun = {terms: journal for terms in acceptances.hashes() if journal.begun(terms)}
+    require_known_heads(identity.key.with_suffix(".heads"), begun)
+    slots = CallSlots(CALLS_EACH, SENDING)
+    service = HostService(settings.name, journal, acceptances, connections, log)
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
     sources = MetricSources(
