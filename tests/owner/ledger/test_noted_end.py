@@ -1,4 +1,4 @@
-"""What the state folder remembers of a ledger: an older one, a copy and one of which nothing is remembered are refused."""
+"""What the state folder remembers of a ledger: an older ledger, a copy and one without a memory are refused."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
-"""Where journals ended by what earlier versions noted in a file beside them (`NAME.heads`). This one notes it in the state
-folder (`journal`)."""
+"""Where journals ended, as earlier versions noted it in a file beside them (`NAME.heads`). This version notes it in the
+state folder (`journal`)."""
 
 import json
 from collections.abc import Mapping

@@ -22,8 +22,9 @@ from parley.errors import LedgerError
 from parley.owner.ledger.account import Head, Reservation
 from parley.owner.ledger.chain import head
 from parley.owner.ledger.connections import connect
-from parley.owner.ledger.ledger import Ledger, beside
+from parley.owner.ledger.ledger import Ledger
 from parley.owner.ledger.noted_end import Memory
+from parley.owner.ledger.opening import beside
 
 
 def back_up(ledger: Ledger, to: Path) -> Head:
