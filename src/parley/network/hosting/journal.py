@@ -87,7 +87,8 @@ class Journal:
     """
 
     def __init__(self, path: Path | None = None, writes: bool = True) -> None:
-        self.path, self._memory = path, None
+        self.path = path
+        self._memory: Memory | None = None
         if path is None:
             self._db: Transactions = _InMemory()
             with self._db.transaction() as db:
