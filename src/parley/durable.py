@@ -15,7 +15,10 @@ from parley.errors import DiskError, SettingError, StateFolderError
 
 PRIVATE = 0o600  # for its owner alone
 USUAL = 0o666  # less what the account takes away (umask)
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
 Version = tuple[int, int, int] | None
+
+_SET_STATE = "set PARLEY_STATE to a folder that this account may write to and that outlasts the program"
 
 _ADDRESS = re.compile(r"(s3|gs|abfss?):/{1,2}(?=[^/])", re.ASCII)
 
@@ -166,14 +169,19 @@ def make_folder(path: Path) -> None:
             path.mkdir(mode=0o700, exist_ok=True)
 
 
-def state_folder(*parts: str) -> Path:
+def state_folder(*parts: str, lasting: bool = False) -> Path:
     """Make and return the folder where this account's programs keep what they must remember, or one inside it.
 
     `PARLEY_STATE` names the folder; without it, it is `parley` in `XDG_STATE_HOME`, else `~/.local/state/parley`. New
     folders have mode 0700. A `StateFolderError` refuses links, folders of another account and folders that other
-    accounts may write to, from the state folder down.
+    accounts may write to, from the state folder down; and a home in a folder for temporary files, where what is kept
+    must be `lasting`.
     """
     folder = _state_root()
+    if lasting and not os.environ.get("PARLEY_STATE") and any(folder.is_relative_to(place) for place in TEMPORARY):
+        raise StateFolderError(
+            f"{folder}: lies in a folder for temporary files and would be lost with it; {_SET_STATE}"
+        )
     for part in ("", *parts):
         folder /= part
         try:
@@ -182,10 +190,7 @@ def state_folder(*parts: str) -> Path:
             about = folder.lstat()
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise StateFolderError(
-                f"{folder}: the state folder cannot be made ({reason}); set PARLEY_STATE to a folder that this account "
-                "may write to and that outlasts the program"
-            ) from None
+            raise StateFolderError(f"{folder}: the state folder cannot be made ({reason}); {_SET_STATE}") from None
         _require_own_folder(folder, about)
     return folder
 
@@ -202,10 +207,7 @@ def _state_root() -> Path:
     try:
         return Path.home() / ".local" / "state" / "parley"
     except RuntimeError:
-        raise StateFolderError(
-            "this account has no home folder to keep its state in; set PARLEY_STATE to a folder that this account may "
-            "write to and that outlasts the program"
-        ) from None
+        raise StateFolderError(f"this account has no home folder to keep its state in; {_SET_STATE}") from None
 
 
 def _require_own_folder(folder: Path, about: os.stat_result) -> None:
@@ -241,6 +243,21 @@ def require_file(place: Path) -> None:
     is read."""
     if store_address(place) is None and not place.exists():
         raise SettingError(f"{place}: no such file or folder; check the name")
+
+
+def no_room(beside: Path, size: int = 1 << 20) -> str | None:
+    """Why this many bytes could not be written beside a file now; None if they could."""
+    trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
+    try:
+        descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+            trial.unlink()
+    except OSError as error:
+        return "the disk is full" if disk_is_full(error) else error.strerror or type(error).__name__
+    return None
 
 
 def require_folder(file: Path | None) -> None:
