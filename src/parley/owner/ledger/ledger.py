@@ -66,6 +66,7 @@ class Ledger:
     """
 
     durable = True
+    noted = True  # whether the account notes which tables it is for (`other_books`)
 
     def __init__(
         self,
@@ -126,6 +127,12 @@ class Ledger:
             return head(db)
 
     @cached_property
+    def id(self) -> str:
+        """What tells this ledger from any other, wherever it lies; its backups share it."""
+        with self._reader.transaction() as db:
+            return transactions.identity(db)
+
+    @cached_property
     def secret(self) -> bytes:
         """32 random bytes that belong to this ledger and lie in a file beside it, NAME.secret: `parley owner backup`
         leaves them out."""
@@ -143,16 +150,23 @@ class Ledger:
         with self._reader.transaction() as db:
             return None if entries < (transactions.upgraded(db) or 0) else _hash_at(db, entries)
 
-    def accept(self, reservation: Reservation, table: bytes | None = None, schema: str | None = None) -> None:
+    def accept(
+        self,
+        reservation: Reservation,
+        table: bytes | None = None,
+        schema: str | None = None,
+        other_books: str | None = None,
+    ) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
 
         `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another
         table are refused; where none was kept yet, this one is. `schema` is the digest of what it declares of its
         columns, which counts as public: it is kept with the terms, too, and another one is refused with a sentence of
-        its own. Terms that were accepted before ledgers kept it go on without.
+        its own. Terms that were accepted before ledgers kept it go on without. `other_books`: why the table may have
+        other books, kept with the terms.
         """
         with self._writer.transaction() as db:
-            transactions.accept(db, self.path, reservation, table, schema)
+            transactions.accept(db, self.path, reservation, table, schema, other_books)
 
     def require_room(self, reservation: Reservation) -> None:
         """Raise what `accept` would raise, and change nothing."""
@@ -163,6 +177,11 @@ class Ledger:
         """The digest of the table that terms were accepted with, for the owner's own eyes; None: none was kept."""
         with self._reader.transaction() as db:
             return transactions.table(db, terms_hash)
+
+    def other_books(self, terms_hash: str) -> str | None:
+        """Why the table may have other books, as was said when these terms were accepted; None: nothing was."""
+        with self._reader.transaction() as db:
+            return transactions.other_books(db, terms_hash)
 
     def knows_table(self, terms_hash: str) -> bool:
         """Whether the table with which these terms were accepted is known."""

@@ -1,5 +1,6 @@
 """What the rows of a ledger say, and the rows that promises make: functions of the transaction under way."""
 
+import hashlib
 import json
 import secrets
 import sqlite3
@@ -36,6 +37,12 @@ def lifetime(db: sqlite3.Connection) -> Budget:
     if budget is None:
         raise BrokenChainError("the row with the ledger's lifetime budget is missing; do not use this ledger")
     return budget
+
+
+def identity(db: sqlite3.Connection) -> str:
+    """What tells this ledger from any other, wherever it lies: by its first row, which nobody else has."""
+    row = db.execute("SELECT pad, hash FROM entries WHERE seq=1").fetchone()
+    return hashlib.sha256(b"parley-ledger" + (row[0] or b"") + row[1].encode()).hexdigest() if row else ""
 
 
 def reserved(db: sqlite3.Connection) -> Budget:
@@ -203,10 +210,15 @@ def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fr
 
 
 def accept(
-    db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | None, schema: str | None = None
+    db: sqlite3.Connection,
+    path: Path,
+    new: Reservation,
+    table: bytes | None,
+    schema: str | None = None,
+    other_books: str | None = None,
 ) -> None:
-    """Reserve for these terms, once; with them the table's digest, sealed, and its schema's. Another table later is
-    refused."""
+    """Reserve for these terms, once; with them the table's digest, sealed, its schema's, and why the table may have
+    other books. Another table later is refused."""
     after = room(db, path, new)
     if after is None:
         _require_schema(db, path, new.terms_hash, schema)
@@ -227,11 +239,18 @@ def accept(
             ({"gaps": True} if new.gaps else {})
             | ({} if filtered(db) is None else {"rho": str(new.rho)})
             | ({} if schema is None else {"schema": schema})
+            | ({} if other_books is None else {"other_books": other_books})
         ),
         epsilon=str(new.epsilon),
         delta=str(new.delta),
         balance=str(after),
     )
+
+
+def other_books(db: sqlite3.Connection, terms_hash: str) -> str | None:
+    """Why the table may have other books, as somebody said when these terms were accepted; None if nobody did."""
+    row = db.execute("SELECT event FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
+    return None if row is None else stated(row[0]).get("other_books")
 
 
 def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
