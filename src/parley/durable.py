@@ -13,7 +13,10 @@ from pathlib import Path
 from parley.errors import DiskError, SettingError, StateFolderError
 
 PRIVATE = 0o600  # for its owner alone
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
 Version = tuple[int, int, int] | None
+
+_SET_STATE = "set PARLEY_STATE to a folder that this account may write to and that outlasts the program"
 
 _ADDRESS = re.compile(r"(s3|gs|abfss?):/{1,2}(?=[^/])", re.ASCII)
 
@@ -130,14 +133,19 @@ def make_folder(path: Path) -> None:
             path.mkdir(mode=0o700, exist_ok=True)
 
 
-def state_folder(*parts: str) -> Path:
+def state_folder(*parts: str, lasting: bool = False) -> Path:
     """Make and return the folder where this account's programs keep what they must remember, or one inside it.
 
     `PARLEY_STATE` names the folder; without it, it is `parley` in `XDG_STATE_HOME`, else `~/.local/state/parley`. New
     folders have mode 0700. A `StateFolderError` refuses links, folders of another account and folders that other
-    accounts may write to, from the state folder down.
+    accounts may write to, from the state folder down; and a home in a folder for temporary files, where what is kept
+    must be `lasting`.
     """
     folder = _state_root()
+    if lasting and not os.environ.get("PARLEY_STATE") and any(folder.is_relative_to(place) for place in TEMPORARY):
+        raise StateFolderError(
+            f"{folder}: lies in a folder for temporary files and would be lost with it; {_SET_STATE}"
+        )
     for part in ("", *parts):
         folder /= part
         try:
@@ -146,10 +154,7 @@ def state_folder(*parts: str) -> Path:
             about = folder.lstat()
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise StateFolderError(
-                f"{folder}: the state folder cannot be made ({reason}); set PARLEY_STATE to a folder that this account "
-                "may write to and that outlasts the program"
-            ) from None
+            raise StateFolderError(f"{folder}: the state folder cannot be made ({reason}); {_SET_STATE}") from None
         _require_own_folder(folder, about)
     return folder
 
@@ -166,10 +171,7 @@ def _state_root() -> Path:
     try:
         return Path.home() / ".local" / "state" / "parley"
     except RuntimeError:
-        raise StateFolderError(
-            "this account has no home folder to keep its state in; set PARLEY_STATE to a folder that this account may "
-            "write to and that outlasts the program"
-        ) from None
+        raise StateFolderError(f"this account has no home folder to keep its state in; {_SET_STATE}") from None
 
 
 def _require_own_folder(folder: Path, about: os.stat_result) -> None:

@@ -70,6 +70,10 @@ class BrokenChainError(LedgerError):
     """The ledger's rows do not follow from each other: somebody or something changed the file."""
 
 
+class MissingMemoryError(LedgerError):
+    """What says where the ledger or journal ended is not there: nobody can tell whether it is the latest."""
+
+
 class CertificateError(ParleyError):
     """A certificate or key cannot be made, read or trusted."""
 

@@ -24,6 +24,7 @@ from parley.data.sources import TableSource
 from parley.errors import LedgerError, OtherBooksError, ParleyError, UnknownTerms
 from parley.numerals import number
 from parley.owner.ledger import Ledger, transactions
+from parley.owner.ledger.chain import hash_at
 from parley.owner.ledger.connections import looking
 from parley.owner.ledger.interface import Budget
 from parley.owner.table_notes import Note, TableNotes, notes_beside
@@ -159,15 +160,15 @@ class _Described:
 
     def known(self, ledger: Ledger) -> bool:
         """Whether this ledger was noted with this table, in the place where it lies."""
-        facts = self.digest, ledger.id, ledger.path.resolve()
+        facts = self.digest, ledger.identity, ledger.path.resolve()
         return facts in [(note.digest, note.ledger, note.path) for note in self.notes.read()]
 
     def note(self, ledger: str, path: Path, settled: Iterable[str] = ()) -> Note:
         return Note(ledger, path, self.books.owner, self.digest, self.person, tuple(sorted({*settled})), self.sketch)
 
     def write(self, ledger: Ledger, settled: Sequence[str]) -> None:
-        before = [each for note in self.notes.read() if note.ledger == ledger.id for each in note.settled]
-        note = self.note(ledger.id, ledger.path.resolve(), [*settled, *before])
+        before = [each for note in self.notes.read() if note.ledger == ledger.identity for each in note.settled]
+        note = self.note(ledger.identity, ledger.path.resolve(), [*settled, *before])
         self.notes.write(note, self.books.cells, self.books.place)
 
     def shared(self, note: Note) -> float:
@@ -184,7 +185,7 @@ def _others(
 ) -> tuple[list[tuple[OtherBooks, Note]], list[str]]:
     """(books that share keys with this table, with their notes; ledgers of other owners by the same terms that let
     them share records). Left out are those beside which somebody gave a reason to go on."""
-    noted, own = described.notes.read(), None if books.ledger is None else books.ledger.id
+    noted, own = described.notes.read(), None if books.ledger is None else books.ledger.identity
     done = {own, *(each for note in noted if note.ledger == own for each in note.settled)}
     terms, found, sharing = books.terms, dict[str, tuple[OtherBooks, Note]](), list[str]()
     for note in (*notes_beside(books.place, books.cells), *noted, *among):
@@ -212,7 +213,7 @@ def _promised(note: Note, terms: Terms) -> _Promises:
 def _look(note: Note) -> _Promises:
     """What a noted ledger says; nothing if it is not there any more. It is neither upgraded nor changed."""
     with suppress(sqlite3.Error, LedgerError), looking(note.path) as db:
-        if transactions.identity(db) == note.ledger:
+        if hash_at(db, 1) == note.ledger:
             accepted = [terms_hash for _, terms_hash in transactions.accepted(db)]
             spent = sum((transactions.account(db, terms_hash).spent for terms_hash in accepted), Fraction(0))
             return {*accepted}, transactions.reserved(db), spent

@@ -151,7 +151,7 @@ class Owner:
         reserved = reservation(terms, self.name, agreement.setup.schedule)
         if digest is None:
             self.ledger.accept(reserved)
-        elif not (isinstance(self.ledger, Ledger) and self.ledger.noted):
+        elif not (isinstance(self.ledger, Ledger) and self.ledger.remembered):
             self.ledger.accept(reserved, digest.cells, digest.schema)
         else:
             books = BooksOf(self.name, self.table, digest.cells, terms, self.ledger)

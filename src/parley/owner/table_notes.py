@@ -46,7 +46,7 @@ class TableNotes:
     """The notes of this account."""
 
     def __init__(self) -> None:
-        self._folder = state_folder("tables")
+        self._folder = state_folder("tables", lasting=True)
         self.key = create_once(self._folder / "key", os.urandom(32))
 
     @contextmanager

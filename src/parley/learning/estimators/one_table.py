@@ -16,12 +16,6 @@ from parley.terms import Terms
 OWNER = "owner"  # how terms call who fits
 
 
-class _FitLedger(Ledger):
-    """Books that end with a fit: whoever fits again pays again, and nobody counts that."""
-
-    noted = False
-
-
 def fit_table(terms: Terms, table: pd.DataFrame, seed: int | None) -> Result:
     """What comes of the terms on this table; without a seed with exact noise, debited from a ledger of its own."""
     return _release(terms, table) if seed is None else _study(terms, table, seed)
@@ -36,7 +30,7 @@ def _release(terms: Terms, table: pd.DataFrame) -> Result:
     epsilon, delta = terms.owners[0].epsilon, terms.privacy.delta
     with (
         TemporaryDirectory() as folder,
-        closing(_FitLedger(Path(folder) / "fit.ledger", epsilon, lifetime_delta=delta or None)) as ledger,
+        closing(Ledger(Path(folder) / "fit.ledger", epsilon, lifetime_delta=delta or None, remembered=False)) as ledger,
     ):
         owner = Owner(OWNER, table, ledger=ledger)
         owner.accept(terms)

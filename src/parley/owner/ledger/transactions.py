@@ -1,6 +1,5 @@
 """What the rows of a ledger say, and the rows that promises make: functions of the transaction under way."""
 
-import hashlib
 import json
 import secrets
 import sqlite3
@@ -26,9 +25,13 @@ KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
 
 def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
-    """The first row: the lifetime budget and the rule by which it is held. Neither ever changes."""
-    event = _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {})
-    append(db, kind="open", event=event, epsilon=str(most[0]), delta=str(most[1]), balance="0")
+    """The first row: the lifetime budget and the rule by which it is held. Neither ever changes. Its content is random:
+    no other ledger has its hash."""
+    event, content = (
+        _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {}),
+        secrets.token_hex(),
+    )
+    append(db, kind="open", content=content, event=event, epsilon=str(most[0]), delta=str(most[1]), balance="0")
 
 
 def lifetime(db: sqlite3.Connection) -> Budget:
@@ -37,12 +40,6 @@ def lifetime(db: sqlite3.Connection) -> Budget:
     if budget is None:
         raise BrokenChainError("the row with the ledger's lifetime budget is missing; do not use this ledger")
     return budget
-
-
-def identity(db: sqlite3.Connection) -> str:
-    """What tells this ledger from any other, wherever it lies: by its first row, which nobody else has."""
-    row = db.execute("SELECT pad, hash FROM entries WHERE seq=1").fetchone()
-    return hashlib.sha256(b"parley-ledger" + (row[0] or b"") + row[1].encode()).hexdigest() if row else ""
 
 
 def reserved(db: sqlite3.Connection) -> Budget:
