@@ -8,8 +8,8 @@ neither the file's format, nor the order of rows or columns, nor the columns' na
   tell which share of the smaller one's keys the larger one holds (bottom-k sampling);
 - a sum of hashes of every column, which the same cells have in any order.
 
-Rows that are alike in many tables are no evidence. Two unrelated tables share by chance as many rows as a table's own
-repetitions tell (Good and Turing), and as many as agree by all columns except one, which may count 1, 2, 3 everywhere.
+Rows that are alike in many tables are no evidence. Two unrelated tables share by chance as many keys as two parts of
+the larger one do, and as many as agree by all columns except one, which may count 1, 2, 3 everywhere.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ Hashes: TypeAlias = NDArray[np.uint64]
 
 KEPT = 1024  # hashes of each kind: a share of 90 % is known to within 1 %
 COLUMNS = 64  # of a wider table's columns so many are looked at one by one
-LEAST = 5  # keys without which nothing is said
-CHANCE = 0.5  # keys that more than so many of an unrelated table's agree with are no evidence
-UNIQUE = 0.05  # a column with less than that tells rows apart by itself
+CHANCE = 0.5  # where unrelated tables share more keys than that, keys are no evidence
+UNIQUE = 0.05  # where they share less of a column's values, that tells rows apart by itself
+DOUBT = 1e-4  # the probability with which chance may explain what is called evidence
 BITS = 40.0  # columns whose cells agree by chance with probability 2^-BITS are the same
 DENSE = 0.5  # whole numbers that fill this share of their range count something: other tables count so, too
 DIGITS = 30  # bits of a fraction that count: files are written to so many digits at least
@@ -42,24 +42,26 @@ _TOP = 2**64
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The smallest hashes of one kind of keys, how many keys there are, and which shares of them occur once and
-    twice."""
+    """The smallest hashes of one kind of keys, how often each of these occurs, and how many keys there are."""
 
     hashes: Hashes
+    counts: NDArray[np.int64]
     distinct: float
-    once: float
-    twice: float
 
     @property
     def limit(self) -> int:
         """Below it all hashes are known."""
         return int(self.hashes[-1]) + 1 if len(self.hashes) == KEPT else _TOP
 
-    def chance(self, growth: float = 1.0) -> float:
-        """The share of these keys that an unrelated table of the same law, `growth` times as long, is expected to
-        hold."""
-        seen = 1 - math.exp(-2 * growth * self.twice / self.once) if self.once else 1.0
-        return self.once * seen + (1 - self.once)
+    def chance(self, ratio: float = 1.0) -> float:
+        """The share of keys that an unrelated table of the same law, `ratio` times as long, is expected to find here:
+        what a random part of these rows finds in the rest, of a longer table twice as often as half of the rows."""
+        if not len(self.counts):
+            return 1.0
+        part = min(ratio, 0.5)
+        drawn = 1 - (1 - part) ** self.counts
+        share = float((drawn - part**self.counts).sum() / drawn.sum())
+        return share if ratio <= 0.5 else 1 - (1 - share) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,16 +143,22 @@ def overlap(one: TableSketch, other: TableSketch, person: str | None, same_owner
             share, compared = _contained(one.single[at], other.single[there])
             found.append(Overlap(_sure(share, compared, 0.0), True))
         found.append(_judged(one.without[at], other.without[there], max(one.alike, other.alike), one, other))
-    if wide.width - narrow.width > 1:
+    if wide.width - narrow.width > 1 or wide.width > COLUMNS:
         found.append(_of_columns(narrow, wide))
     return max(found, key=lambda each: (each.keys, each.certain))
 
 
+def _comparable(narrow: TableSketch, wide: TableSketch) -> list[int]:
+    """The narrower table's columns that the other one would have looked at, too."""
+    ends = [each.columns[-1] for each in (narrow, wide) if each.width > len(each.columns)]
+    return [k for k, name in enumerate(narrow.columns) if all(name <= end for end in ends)]
+
+
 def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
     """Whether every column of a table is one of the other's, in some order, and not by chance."""
-    held = np.isin(narrow.contents, wide.contents) | (narrow.bits == 0)
-    every = narrow.width <= COLUMNS and bool(held.all())
-    return every and narrow.rows == wide.rows and float(narrow.bits.sum()) >= BITS
+    chosen = _comparable(narrow, wide)
+    held = np.isin(narrow.contents, wide.contents)[chosen] | (narrow.bits[chosen] == 0)
+    return narrow.rows == wide.rows and bool(held.all()) and float(narrow.bits[chosen].sum()) >= BITS
 
 
 def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
@@ -164,15 +172,14 @@ def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
 
 def _judged(one: Keys, other: Keys, alike: float, table: TableSketch, its: TableSketch) -> Overlap:
     """How much these keys of two tables share beyond chance."""
-    ratio = max(table.rows, its.rows) / max(min(table.rows, its.rows), 1)
-    chance = max(alike, min(one.chance(ratio), other.chance(ratio)))
-    share, compared = _contained(one, other)
-    return Overlap(_sure(share, compared, chance), True) if chance <= CHANCE else Overlap(0.0, False)
+    longer, shorter = (one, other) if table.rows >= its.rows else (other, one)
+    chance = max(alike, longer.chance(min(table.rows, its.rows) / max(table.rows, its.rows, 1)))
+    return Overlap(_sure(*_contained(longer, shorter), chance), True)
 
 
 def _of_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
     """By all columns that tell the narrower table's rows apart, two at least: weaker, for others may count alike."""
-    apart = [each for each in narrow.single if each.chance() <= UNIQUE]
+    apart = [narrow.single[k] for k in _comparable(narrow, wide) if narrow.single[k].chance() <= UNIQUE]
     if len(apart) < 2:
         return Overlap(0.0, False)
     shares = [max(_sure(*_contained(each, there), each.chance()) for there in wide.single) for each in apart]
@@ -184,15 +191,21 @@ def _contained(one: Keys, other: Keys) -> tuple[float, int]:
     limit = min(one.limit, other.limit)
     here, there = (each.hashes if limit == _TOP else each.hashes[each.hashes < limit] for each in (one, other))
     compared = min(len(here), len(there))
-    return (len(np.intersect1d(here, there)) / compared, compared) if compared >= LEAST else (0.0, 0)
+    return (len(np.intersect1d(here, there)) / compared if compared else 0.0), compared
 
 
 def _sure(share: float, compared: int, chance: float) -> float:
-    """The share, or 0 where it is not more than chance explains."""
-    if not compared:
+    """The share, or 0 where chance explains it (by Chernoff's bound; a chance is taken a quarter larger than it was
+    found, and no smaller than one key)."""
+    if not compared or chance > CHANCE:
         return 0.0
-    error = math.sqrt(max(share * (1 - share), 1 / compared) / compared)
-    return share if share >= 1 - 3 * error or share - chance - 3 * error > UNIQUE else 0.0
+    chance = max(1.25 * chance, 1 / compared)
+    if share <= chance:
+        return 0.0
+    evidence = share * math.log(share / chance)
+    if share < 1:
+        evidence += (1 - share) * math.log((1 - share) / (1 - chance))
+    return share if compared * evidence >= -math.log(DOUBT) else 0.0
 
 
 def _alike(cells: Hashes) -> float:
@@ -235,8 +248,7 @@ class _Smallest:
     def keys(self) -> Keys:
         held = len(self._hashes)
         distinct = float(held) if held < KEPT else (held - 1) * _TOP / (int(self._hashes[-1]) + 1)
-        once, twice = (float(np.mean(self._counts == times)) if held else 0.0 for times in (1, 2))
-        return Keys(self._hashes, distinct, once, twice)
+        return Keys(self._hashes, self._counts, distinct)
 
 
 class _WholeNumbers:

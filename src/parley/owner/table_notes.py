@@ -129,7 +129,8 @@ def _written(note: Note) -> bytes:
         about=np.frombuffer(json.dumps(about).encode(), np.uint8),
         sizes=np.array([len(each.hashes) for each in keys]),
         hashes=np.concatenate([each.hashes for each in keys]),
-        shares=np.array([(each.distinct, each.once, each.twice) for each in keys]),
+        counts=np.concatenate([each.counts for each in keys]),
+        distinct=np.array([each.distinct for each in keys]),
         contents=sketch.contents,
         bits=sketch.bits,
         counting=sketch.counting,
@@ -141,8 +142,9 @@ def _read(file: Path) -> Note:
     try:
         with np.load(file, allow_pickle=False) as held:
             about = json.loads(held["about"].tobytes())
-            parts = np.split(held["hashes"], np.cumsum(held["sizes"])[:-1])
-            keys = [Keys(part, *map(float, each)) for part, each in zip(parts, held["shares"], strict=True)]
+            ends = np.cumsum(held["sizes"])[:-1]
+            parts = np.split(held["hashes"], ends), np.split(held["counts"], ends), held["distinct"].tolist()
+            keys = [Keys(*each) for each in zip(*parts, strict=True)]
             columns = len(about["columns"])
             sketch = TableSketch(
                 about["rows"],
