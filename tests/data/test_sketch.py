@@ -84,6 +84,8 @@ def test_other_peoples_tables_share_nothing_that_counts(law, rows):
     rng = np.random.default_rng(rows)
     for size in (rows, 20, 2 * rows):
         one, other = law(rng, rows), law(rng, size)
+        if size == rows:
+            other["y" if "y" in other else other.columns[0]] = np.sort(one["y" if "y" in one else one.columns[0]])
         assert shared(one, other).keys < 0.1
         assert shared(one, other.assign(more=rng.normal(size=size))).keys < 0.1
 

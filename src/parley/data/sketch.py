@@ -155,10 +155,12 @@ def _comparable(narrow: TableSketch, wide: TableSketch) -> list[int]:
 
 
 def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
-    """Whether every column of a table is one of the other's, in some order, and not by chance."""
+    """Whether every column of a table is one of the other's, in some order, and not by chance: one column may count 1,
+    2, 3 everywhere."""
     chosen = _comparable(narrow, wide)
-    held = np.isin(narrow.contents, wide.contents)[chosen] | (narrow.bits[chosen] == 0)
-    return narrow.rows == wide.rows and bool(held.all()) and float(narrow.bits[chosen].sum()) >= BITS
+    held, bits = np.isin(narrow.contents, wide.contents)[chosen], narrow.bits[chosen]
+    every = narrow.rows == wide.rows and bool((held | (bits == 0)).all())
+    return every and float(bits.sum() - bits.max(initial=0.0)) >= BITS
 
 
 def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
@@ -179,11 +181,12 @@ def _judged(one: Keys, other: Keys, alike: float, table: TableSketch, its: Table
 
 def _of_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
     """By all columns that tell the narrower table's rows apart, two at least: weaker, for others may count alike."""
-    apart = [narrow.single[k] for k in _comparable(narrow, wide) if narrow.single[k].chance() <= UNIQUE]
-    if len(apart) < 2:
+    there = dict(zip(wide.columns, wide.single, strict=True))
+    here = {narrow.columns[k]: narrow.single[k] for k in _comparable(narrow, wide)}
+    apart = {name: keys for name, keys in here.items() if keys.chance() <= UNIQUE}
+    if len(apart) < 2 or not apart.keys() <= there.keys():
         return Overlap(0.0, False)
-    shares = [max(_sure(*_contained(each, there), each.chance()) for there in wide.single) for each in apart]
-    return Overlap(min(shares), False)
+    return Overlap(min(_sure(*_contained(keys, there[name]), keys.chance()) for name, keys in apart.items()), False)
 
 
 def _contained(one: Keys, other: Keys) -> tuple[float, int]:
