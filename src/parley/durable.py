@@ -202,6 +202,21 @@ def file_version(path: Path | None) -> Version:
     return None if about is None else (about.st_mtime_ns, about.st_size, about.st_ino)
 
 
+def no_room(beside: Path, size: int = 1 << 20) -> str | None:
+    """Why this many bytes could not be written beside a file now; None if they could."""
+    trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
+    try:
+        descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+            trial.unlink()
+    except OSError as error:
+        return "the disk is full" if disk_is_full(error) else error.strerror or type(error).__name__
+    return None
+
+
 def require_folder(file: Path | None) -> None:
     """Refuse an output file that could not be written, before any work is done."""
     if file is None:

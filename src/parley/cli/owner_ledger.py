@@ -59,7 +59,7 @@ def backup_command(
 
     Example:  parley owner backup /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml
     """
-    ledger = Ledger(load_owner(settings_file).ledger)
+    ledger = Ledger(load_owner(settings_file).ledger, writes=False)
     head = back_up(ledger, file)
     ledger.close()
     console.print(f"{file}  {head.entries} entries, chain unbroken, head {head.hash}", soft_wrap=True)

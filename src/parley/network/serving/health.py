@@ -16,10 +16,11 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
-from parley.durable import store_address
+from parley.durable import no_room, store_address
 from parley.errors import LedgerError, UnknownTerms
 from parley.network.exchange.messages import SERVICE
 from parley.network.serving.acceptance import Acceptances
+from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -59,7 +60,9 @@ class Readiness:
         with self._lock:
             if time.monotonic() - self._looked >= FRESH:
                 self._why = [
-                    sentence for look in (self._ledger, self._rows, self._identity, self._memory) for sentence in look()
+                    sentence
+                    for look in (self._ledger, self._room, self._rows, self._identity, self._memory)
+                    for sentence in look()
                 ]
                 self._looked = time.monotonic()
             return self._why
@@ -78,6 +81,9 @@ class Readiness:
             return ["the accepted terms cannot be read"]
         return []
 
+    def _room(self) -> list[str]:
+        return room_problems(self._owner.ledger.path, "ledger") if isinstance(self._owner.ledger, Ledger) else []
+
     def _rows(self) -> list[str]:
         table, stored = self._owner.table, store_address(self._table) is not None
         if not stored and not os.access(self._table, os.R_OK):
@@ -95,6 +101,12 @@ class Readiness:
     def _memory(self) -> list[str]:
         lately = self._trouble is not None and time.monotonic() - self._trouble < TROUBLE
         return ["a question could not be answered; the log says why"] if lately else []
+
+
+def room_problems(books: Path | None, kind: str) -> list[str]:
+    """A sentence if nothing could be written where a ledger or a journal lies."""
+    why = None if books is None else no_room(books)
+    return [] if why is None else [f"nothing can be written where the {kind} lies ({why})"]
 
 
 def check(content: bytes, ready: bool, name: str = SERVICE) -> bytes | None:

@@ -24,7 +24,7 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
     """The same of the owner's ledger in this file; the folder of what was accepted need not be there."""
     if path.is_file() and path.stat().st_size == 0:  # SQLite would make a database of it
         raise LedgerError(f"{path}: an empty file, and no ledger; put the ledger back (parley owner restore)")
-    ledger, acceptances = Ledger(path), Acceptances(accepted)
+    ledger, acceptances = Ledger(path, writes=False), Acceptances(accepted)
     try:
         if verify:
             ledger.verify()
@@ -52,7 +52,7 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
 
 def table_digests(path: Path) -> list[str]:
     """The digests of the tables with which agreements in this ledger were accepted, for the owner's own eyes."""
-    ledger = Ledger(path)
+    ledger = Ledger(path, writes=False)
     try:
         found = [ledger.table(account.terms_hash) for _, account in ledger.accounts()]
     finally:

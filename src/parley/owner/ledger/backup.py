@@ -21,8 +21,10 @@ from parley.durable import create, state_folder, sync_folder
 from parley.errors import LedgerError
 from parley.owner.ledger.account import Head, Reservation
 from parley.owner.ledger.chain import head
-from parley.owner.ledger.ledger import Ledger, beside
+from parley.owner.ledger.connections import connect
+from parley.owner.ledger.ledger import Ledger
 from parley.owner.ledger.noted_end import Memory
+from parley.owner.ledger.opening import beside
 
 
 def back_up(ledger: Ledger, to: Path) -> Head:
@@ -92,7 +94,7 @@ def _copied(source: Path, to: Path) -> Ledger:
     _remove(to)
     create(to, b"")
     try:
-        with closing(sqlite3.connect(source, timeout=60)) as one, closing(sqlite3.connect(to)) as other:
+        with closing(connect(source)) as one, closing(sqlite3.connect(to)) as other:
             one.backup(other)
         _settle(to)
     except sqlite3.Error as error:

@@ -116,28 +116,25 @@ class FileConnection:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            connection = sqlite3.connect(self._place.path, timeout=60, isolation_level=None, check_same_thread=False)
-            try:
-                for pragma in PRAGMAS:
-                    connection.execute(f"PRAGMA {pragma}")
-                connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-            except sqlite3.OperationalError:
-                connection.close()
-                if self._writes:
-                    raise
-                connection = _read_only(self._place.path)
-            self._connection = connection
+            self._connection = connect(self._place.path, self._writes)
         return self._connection
 
 
-def _read_only(path: Path) -> sqlite3.Connection:
-    """A connection to a file on a disk that cannot be written to. SQLite must not pass over rows that wait in a -wal
-    file."""
-    wal = Path(f"{path}-wal")
-    waiting = wal.exists() and wal.stat().st_size > 0
-    place = f"{path.resolve().as_uri()}?mode=ro{'' if waiting else '&immutable=1'}"
-    connection = sqlite3.connect(place, uri=True, timeout=60, isolation_level=None, check_same_thread=False)
-    connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+def connect(path: Path, writes: bool = False) -> sqlite3.Connection:
+    """A connection; for who only reads also to a file on a disk that cannot be written to."""
+    connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if writes:
+            raise
+        wal = Path(f"{path}-wal")
+        waiting = wal.exists() and wal.stat().st_size > 0  # rows that SQLite must not pass over
+        place = f"{path.resolve().as_uri()}?mode=ro{'' if waiting else '&immutable=1'}"
+        connection = sqlite3.connect(place, uri=True, timeout=60, isolation_level=None, check_same_thread=False)
     return connection
 
 

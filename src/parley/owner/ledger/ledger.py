@@ -5,7 +5,6 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -14,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parley.durable import create, create_once, state_folder
-from parley.errors import BrokenChainError, LedgerError, StateFolderError
+from parley.durable import create, create_once
+from parley.errors import LedgerError
 from parley.owner.ledger import schema, transactions
 from parley.owner.ledger.account import Account, Head, Reservation
 from parley.owner.ledger.chain import COLUMNS, START, append, hash_at, head
-from parley.owner.ledger.connections import FileConnection, Place, looking
+from parley.owner.ledger.connections import FileConnection, Place
 from parley.owner.ledger.interface import RULES, Budget, Cost, Facts, Release, Rule
 from parley.owner.ledger.noted_end import Drawing, Memory
+from parley.owner.ledger.opening import beside, find_memories, make_or_upgrade, require_known
 from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.owner.ledger.zcdp import largest_rho
 from parley.validate import Floats, exact
@@ -97,7 +97,7 @@ class Ledger:
             raise LedgerError(f"rule = {rule!r}: expected one of {', '.join(RULES)}")
         if rule == "zcdp" and wanted is not None and not self.path.exists():
             largest_rho(wanted, wanted_delta or Fraction(0))  # refused before a file is made
-        self._memories = self._find_memories() if remembered else None
+        self._memories = find_memories(writes) if remembered else None
         # what cannot be made, SQLite says below; its -wal file gets the same permissions
         with contextlib.suppress(OSError):
             if writes:
@@ -335,17 +335,8 @@ class Ledger:
             found = schema.version(db, self.path)
         if found in (None, 0) or (self._writes and found != schema.VERSION):
             with self._writer.transaction() as db:
-                if (found := schema.version(db, self.path)) is None:
-                    self._require_known(db)
-                    if lifetime is None:
-                        raise LedgerError(
-                            f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)"
-                        )
-                    schema.make(db)
-                    transactions.begin(db, (lifetime, lifetime_delta or Fraction(0)), rule or "simple")
-                    self._begin_memory(db, head(db))
-                elif found != schema.VERSION:
-                    self._upgrade(db, found)
+                budget = None if lifetime is None else (lifetime, lifetime_delta or Fraction(0))
+                make_or_upgrade(db, self.path, self._memories, budget, rule or "simple")
         known = self.lifetime
         kept: Rule = "simple" if self.rho is None else "zcdp"
         if rule not in (None, kept):
@@ -357,31 +348,6 @@ class Ledger:
                 f"{self.path}: its lifetime budget is {transactions.written(known)}, and a lifetime budget never "
                 f"changes"
             )
-
-    def _upgrade(self, db: sqlite3.Connection, before: int) -> None:
-        """From an earlier version to this one; refused if it went back in time as far as earlier versions noticed."""
-        end = head(db)
-        if before == 0:
-            schema.move(db)
-            Verification().follow(lambda: nullcontext(db), self.path, upgraded=end.entries + 1)
-        self._require_known(db)
-        self._begin_memory(db, end)
-        schema.mark(db, before)
-
-    def _find_memories(self) -> Path | None:
-        """The folder where this account's ledgers are remembered; who only looks can do without."""
-        try:
-            return state_folder("ledgers", lasting=True)
-        except StateFolderError:
-            if self._writes:
-                raise
-            return None
-
-    def _begin_memory(self, db: sqlite3.Connection, end: Head) -> None:
-        """Remember this end, before the rows after it are committed; refused if something else is remembered."""
-        if self._memories is not None:
-            memory = Memory(self._memories, hash_at(db, 1) or START, self.path, "ledger")
-            memory.require_latest(db, memory.begin(end))
 
     def _recall_end(self) -> Memory | None:
         """The memory, from which every row that is written from now on goes on."""
@@ -412,21 +378,8 @@ class Ledger:
         if begin is not kept:
             self._follow(begin)
         with self._reader.transaction() as db:
-            self._require_known(db)
+            require_known(db, self.path)
         return begin
-
-    def _require_known(self, db: sqlite3.Connection) -> None:
-        """Memories are read before the ledger: it may grow meanwhile, and they with it."""
-        kept = recall(beside(self.path, "verified"))
-        for known in (None if kept is None else kept.head, self._drawing.noted()):
-            end = Head(0, START) if schema.version(db, self.path) is None else head(db)
-            if known is None or (known.entries <= end.entries and hash_at(db, known.entries) == known.hash):
-                continue
-            raise BrokenChainError(
-                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there "
-                f"are {end.entries}, and they do not go on from those. Put the latest one back with its -wal file; "
-                "if it is lost: parley owner restore"
-            )
 
     def _follow(self, verification: Verification) -> None:
         with self._archivist.transaction() as db:
@@ -455,26 +408,6 @@ def _look(
     known = last is not None and last.head == end and last.terms_hash == query.terms_hash
     account = last if last is not None and known else transactions.account(db, query.terms_hash)
     return _Open(end, account, account.debit(query.learner, query.round, spent_after))
-
-
-def begun(path: Path) -> bool:
-    """Whether a ledger lies there; nothing is written. A file that holds nothing yet, whose making was cut short, is
-    none, unless what lies beside it knows of rows; what cannot be read as a ledger is left to `Ledger` to refuse."""
-    if not path.exists() or any(beside(path, what).exists() for what in ("verified", "drawing")):
-        return path.exists()
-    if path.is_file() and path.stat().st_size == 0:
-        return False
-    try:
-        with looking(path) as db:
-            return schema.version(db, path) is not None
-    except (sqlite3.Error, LedgerError):
-        return True
-
-
-def beside(ledger: Path, what: str) -> Path:
-    """A file that belongs to a ledger, by whatever links that is named."""
-    ledger = ledger.resolve()
-    return ledger.with_name(f"{ledger.name}.{what}")
 
 
 def _delta(value: float | str) -> Fraction:

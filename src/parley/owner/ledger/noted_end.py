@@ -1,8 +1,8 @@
-"""Where a chain of rows ended, noted in a small file that is a lock, too: `Drawing` beside a ledger, `Memory` outside its
-folder.
+"""Where a chain of rows ended, noted in a small file that is also a lock: `Drawing` lies beside a ledger, `Memory` in
+the account's state folder.
 
-A `Memory` is what a party must remember to keep its promise: a ledger or a journal that was put back to an earlier time,
-copied, or replaced is noticed by it, and without it nothing is written or released.
+The `Memory` notices a ledger or a journal that was put back to an earlier time, copied or replaced. Without it nothing
+is written or released.
 """
 
 import fcntl
@@ -182,9 +182,9 @@ class Memory(NotedEnd):
         """Why nothing is written without the memory, and what to do."""
         lost = "parley owner restore" if self.kind == "ledger" else "agree on new terms, which begin a new journal"
         return MissingMemoryError(
-            f"{self.books}: {self.path} is missing, which says where this {self.kind} ended, so nobody can tell whether "
-            "it is the latest; nothing was released. Set PARLEY_STATE to the state folder that was used with it, or "
-            f"copy the file from the machine or account that it comes from. If the file is lost: {lost}"
+            f"{self.books}: {self.path} is missing. It says where this {self.kind} ended; without it nobody can tell "
+            f"whether the {self.kind} is the latest, and nothing is released. Set PARLEY_STATE to the state folder "
+            f"that was used before, or copy the file from the machine or account of before. If it is lost: {lost}"
         )
 
 
