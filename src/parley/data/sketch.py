@@ -105,7 +105,7 @@ def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> T
     contents, numbers, rows = np.zeros(len(looked_at), np.uint64), [_WholeNumbers() for _ in looked_at], 0
     for batch in table.batches(names):
         hashed = [cells.column(batch, name) for name in names]
-        sums = np.sum([each for each, _, _ in hashed], axis=0, dtype=np.uint64) if hashed else np.empty(0, np.uint64)
+        sums: Hashes = np.add.reduce([each for each, _, _ in hashed], dtype=np.uint64)
         chosen = [hashed[place] for place in places]
         whole.add(cells.mixed(sums, "row"), [each for each, _, _ in chosen])
         for k, (each, present, found) in enumerate(chosen):
