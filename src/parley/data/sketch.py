@@ -157,10 +157,11 @@ def _comparable(narrow: TableSketch, wide: TableSketch) -> list[int]:
 def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
     """Whether every column of a table is one of the other's, in some order, and not by chance: one column may count 1,
     2, 3 everywhere."""
+    if narrow.rows != wide.rows:
+        return False
     chosen = _comparable(narrow, wide)
     held, bits = np.isin(narrow.contents, wide.contents)[chosen], narrow.bits[chosen]
-    every = narrow.rows == wide.rows and bool((held | (bits == 0)).all())
-    return every and float(bits.sum() - bits.max(initial=0.0)) >= BITS
+    return bool((held | (bits == 0)).all()) and float(bits.sum() - bits.max(initial=0.0)) >= BITS
 
 
 def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
@@ -175,8 +176,11 @@ def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
 def _judged(one: Keys, other: Keys, alike: float, table: TableSketch, its: TableSketch) -> Overlap:
     """How much these keys of two tables share beyond chance."""
     longer, shorter = (one, other) if table.rows >= its.rows else (other, one)
-    chance = max(alike, longer.chance(min(table.rows, its.rows) / max(table.rows, its.rows, 1)))
-    return Overlap(_sure(*_contained(longer, shorter), chance), True)
+    share, compared = _contained(longer, shorter)
+    if share < UNIQUE:
+        return Overlap(0.0, False)
+    chance = max(alike, longer.chance(min(table.rows, its.rows) / max(table.rows, its.rows)))
+    return Overlap(_sure(share, compared, chance), True)
 
 
 def _of_columns(narrow: TableSketch, wide: TableSketch) -> Overlap:
@@ -194,7 +198,8 @@ def _contained(one: Keys, other: Keys) -> tuple[float, int]:
     limit = min(one.limit, other.limit)
     here, there = (each.hashes if limit == _TOP else each.hashes[each.hashes < limit] for each in (one, other))
     compared = min(len(here), len(there))
-    return (len(np.intersect1d(here, there)) / compared if compared else 0.0), compared
+    both = np.intersect1d(here, there, assume_unique=True)
+    return (len(both) / compared if compared else 0.0), compared
 
 
 def _sure(share: float, compared: int, chance: float) -> float:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from parley.data.sketch import Keys, TableSketch
-from parley.durable import PRIVATE, create_once, replace_bytes, replace_text, state_folder
+from parley.durable import PRIVATE, Version, create_once, file_version, replace_bytes, replace_text, state_folder
 from parley.errors import LedgerError
 
 FORMAT = 1
@@ -40,6 +40,9 @@ class Note:
     person: str | None = None
     settled: tuple[str, ...] = ()
     sketch: TableSketch | None = None  # None: the note lies beside the table
+
+
+_notes: dict[Path, tuple[Version, Note]] = {}
 
 
 class TableNotes:
@@ -65,7 +68,7 @@ class TableNotes:
 
     def read(self) -> list[Note]:
         """All notes in the state folder."""
-        return [_read(file) for file in sorted(self._folder.glob("*.npz"))]
+        return [_remembered(file) for file in sorted(self._folder.glob("*.npz"))]
 
     def write(self, note: Note, cells: bytes, table: Path | None) -> None:
         """Keep a note, and one beside the table if that is possible."""
@@ -136,6 +139,14 @@ def _written(note: Note) -> bytes:
         counting=sketch.counting,
     )
     return file.getvalue()
+
+
+def _remembered(file: Path) -> Note:
+    """A note that was read before, unless it changed since: many owners on one machine all look at all notes."""
+    version, known = file_version(file), _notes.get(file)
+    if known is None or known[0] != version:
+        _notes[file] = known = version, _read(file)
+    return known[1]
 
 
 def _read(file: Path) -> Note:
