@@ -61,6 +61,13 @@ LONG = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _nothing_noted_of_tables() -> None:
+    """Tests use the same small tables over and over, each with books of its own."""
+    for note in Path(os.environ["PARLEY_STATE"], "tables").glob("*.npz"):
+        note.unlink(missing_ok=True)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Examples are looked for where somebody wrote one: to look through every module took each worker seconds."""

@@ -62,6 +62,10 @@ class LedgerError(ParleyError):
     """The ledger cannot be opened, read or written; nothing was released."""
 
 
+class OtherBooksError(LedgerError):
+    """The table, or one with some of its people, has another ledger; nothing was spent."""
+
+
 class BrokenChainError(LedgerError):
     """The ledger's rows do not follow from each other: somebody or something changed the file."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ANYWAY = (
     "release even what is forecast to be worse than the zero model or the public sample's own, or to be of use to no "
-    "owner (items of ratings: worse than what owners learn alone)."
+    "owner (items of ratings: worse than what owners learn alone), and where some people may have another ledger."
 )
 
 

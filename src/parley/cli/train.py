@@ -1,6 +1,7 @@
 """`parley train`: train the joint model of a terms file on one machine."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from parley.cli.track import Track, require_store
 from parley.durable import write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
-from parley.tasks.asking_options import Expect, owners_here
+from parley.tasks.asking_options import Expect, OtherBooks, owners_here
 from parley.terms import Terms, load_terms
 from parley.terms.expected import require_expected
 
@@ -84,6 +85,7 @@ def train_command(
             help=f"With --ledgers: {ANYWAY}",
         ),
     ] = False,
+    other_books: OtherBooks = None,
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
@@ -126,7 +128,8 @@ def train_command(
         if cluster is not None:
             raise SettingError(f"--cluster: expected none for {terms.task}, whose tables are held here")
         given = (ledgers, lifetime, lifetime_delta)
-        own(terms, RunOptions(*given, seed=seed, replicates=replicates, save=save, anyway=anyway, as_json=as_json))
+        options = RunOptions(*given, seed=seed, replicates=replicates, anyway=anyway, other_books=other_books)
+        own(terms, replace(options, save=save, as_json=as_json))
         return
     loud = budget_warning(terms, [part.name for part in terms.owners])
     if loud is not None:
@@ -147,7 +150,8 @@ def train_command(
             ask_where_rows_contradict(terms, terms_file)
         with progress_bar("reading tables") as progress:
             begin()
-            owners = owners_here(terms, RunOptions(ledgers, lifetime, lifetime_delta))
+            books = RunOptions(ledgers, lifetime, lifetime_delta, anyway=anyway, other_books=other_books)
+            owners = owners_here(terms, books)
             progress.says("training")
             result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
     missed = _missed(result, expected, paces)

@@ -99,7 +99,7 @@ def test_several_gaussian_agreements_fit_that_do_not_fit_as_sums(tmp_path):
     terms = [make_terms(60, 40, epsilon=1.0, learning__horizon=k, **GAUSSIAN) for k in range(1, 10)]
     held = parley.Owner("a", regression_table(60, seed=1), ledger=rho_ledger(tmp_path))
     sums = parley.Owner(
-        "a", regression_table(60, seed=1), ledger=Ledger(tmp_path / "b.ledger", lifetime=3, lifetime_delta="1e-5")
+        "a", regression_table(60, seed=2), ledger=Ledger(tmp_path / "b.ledger", lifetime=3, lifetime_delta="1e-5")
     )
     for each_terms in terms[:3]:
         sums.accept(each_terms)

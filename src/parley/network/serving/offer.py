@@ -17,6 +17,7 @@ from parley.network.serving.proposal import Proposal
 from parley.network.serving.reminders import ledger_warning
 from parley.owner.acceptance_summary import acceptance_summary, accepted, require_ledger
 from parley.owner.custody import facts, key_warnings
+from parley.owner.other_books import OtherBooks, require_reason
 from parley.owner.owner import Agreement, Owner
 from parley.owner.proposal_words import left_after, others_in
 from parley.owner.warnings import figures, find_warnings
@@ -38,16 +39,19 @@ class Offer:
     warnings: tuple[TermsWarning, ...]  # raised by looking at the table: for the owner's own eyes
     ledger_warning: str | None  # about the ledger's file
     peer: str | None = None  # the owner's own name, if its own peer asks in the learner's place
+    other_books: tuple[OtherBooks, ...] = ()  # of this account, for the same table or some of its people
+    reason: str | None = None  # why the table may have those
 
     def require_room(self) -> None:
-        """Refuse if the lifetime budget is too small for it."""
+        """Refuse if the lifetime budget is too small for it, or the table has other books and nobody said why."""
+        require_reason(self.other_books, self.reason, anyway=True)
         require_ledger(self.owner).require_room(self.owner.reservation(self.agreement.setup.terms))
 
     def accept(self) -> None:
         """Reserve the budget for ever, and let the learner ask; both or, if something fails, neither."""
         terms = self.agreement.setup.terms
         with Acceptances(self.settings.accepted).storing(Acceptance(terms, self.key, self.relay, self.peer)):
-            self.owner.accept(terms)
+            self.owner.accept(terms, self.reason, anyway=True)  # who accepts read the warnings
         require_ledger(self.owner).remember()
 
     def close(self) -> None:
@@ -81,10 +85,11 @@ def consider(
     relay: bool = False,
     peer: bool = False,
     proposal: Proposal | None = None,
+    other_books: str | None = None,
 ) -> Offer:
     """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with
     `peer`, only the owner's own; else, of terms that were proposed, only the key that proposed them. Each is the key of
-    a certificate that the daemon would let in at this moment."""
+    a certificate that the daemon would let in at this moment. `other_books`: why the table may have another ledger."""
     if peer:
         certificate = _own_certificate(terms, settings, certificate)
     own = settings.name if peer else None
@@ -103,8 +108,10 @@ def consider(
     }
     summary = tuple(acceptance_summary(owner, agreement, key, relay, own))
     mixed = unit_warnings(terms, Acceptances(settings.accepted))
-    warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed)
-    return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own)
+    found = tuple(owner.other_books(terms))
+    others = [TermsWarning("other books", each.sentence) for each in found]
+    warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed, *others)
+    return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own, found, other_books)
 
 
 def consider_proposal(

@@ -29,6 +29,7 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
         if verify:
             ledger.verify()
         accounts = ledger.accounts()
+        reasons = {account.terms_hash: ledger.other_books(account.terms_hash) for _, account in accounts}
         lifetime, reserved, rho, head = ledger.lifetime, ledger.reserved, ledger.rho, ledger.head
     finally:
         ledger.close()
@@ -40,7 +41,10 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
         "rule": "simple" if rho is None else "zcdp",
         "rho": None if rho is None else {"lifetime": float(rho[0]), "reserved": upper(rho[1])},
         "epsilon_spent": upper(sum((account.spent for _, account in accounts), Fraction(0))),
-        "agreements": [_agreement(time, account, acceptances, name) for time, account in accounts],
+        "agreements": [
+            _agreement(time, account, acceptances, name) | {"other_books": reasons[account.terms_hash]}
+            for time, account in accounts
+        ],
         "rows": head.entries,
         "head": head.hash,
     }

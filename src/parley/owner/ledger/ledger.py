@@ -61,7 +61,8 @@ class Ledger:
     writes
         False to look only: nothing is made, upgraded or noted, and the disk may be read-only.
     remembered
-        False for books that end with this process, and for copies on their way: no memory is needed or kept.
+        False for books that end with this process, and for copies on their way: no memory is needed or kept, and not
+        noted which table they are for.
 
     Examples
     --------
@@ -83,7 +84,7 @@ class Ledger:
         writes: bool = True,
         remembered: bool = True,
     ) -> None:
-        self.path, self._writes = Path(path), writes
+        self.path, self._writes, self.remembered = Path(path), writes, remembered
         # "./:memory:" is one too
         named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")
         if not named or (self.path.exists() and not self.path.is_file()):
@@ -162,16 +163,23 @@ class Ledger:
         with self._reader.transaction() as db:
             return None if entries < (transactions.upgraded(db) or 0) else hash_at(db, entries)
 
-    def accept(self, reservation: Reservation, table: bytes | None = None, schema: str | None = None) -> None:
+    def accept(
+        self,
+        reservation: Reservation,
+        table: bytes | None = None,
+        schema: str | None = None,
+        other_books: str | None = None,
+    ) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
 
         `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another
         table are refused; where none was kept yet, this one is. `schema` is the digest of what it declares of its
         columns, which counts as public: it is kept with the terms, too, and another one is refused with a sentence of
-        its own. Terms that were accepted before ledgers kept it go on without.
+        its own. Terms that were accepted before ledgers kept it go on without. `other_books`: why the table may have
+        other books, kept with the terms.
         """
         with self._writer.transaction() as db:
-            transactions.accept(db, self.path, reservation, table, schema)
+            transactions.accept(db, self.path, reservation, table, schema, other_books)
 
     def require_room(self, reservation: Reservation) -> None:
         """Raise what `accept` would raise, and change nothing."""
@@ -182,6 +190,11 @@ class Ledger:
         """The digest of the table that terms were accepted with, for the owner's own eyes; None: none was kept."""
         with self._reader.transaction() as db:
             return transactions.table(db, terms_hash)
+
+    def other_books(self, terms_hash: str) -> str | None:
+        """Why the table may have other books, as was said when these terms were accepted; None: nothing was."""
+        with self._reader.transaction() as db:
+            return transactions.other_books(db, terms_hash)
 
     def knows_table(self, terms_hash: str) -> bool:
         """Whether the table with which these terms were accepted is known."""

@@ -26,11 +26,12 @@ VERSION = 3
 
 # kind     epsilon, delta                     balance                              besides
 # open     the lifetime budget                0                                    event: the rule and its rho;
-#                                                                                  none: simple sums
+#                                                                                  none: simple sums; content: random
 # accept   what the terms reserve             epsilon reserved so far, all terms   content: the table's sealed digest;
 #                                                                                  event: whether rounds may be
 #                                                                                  skipped, rho, the digest of what the
-#                                                                                  table declares of its columns
+#                                                                                  table declares of its columns, why it
+#                                                                                  may have other books
 # answer   what it cost                       epsilon spent so far, these terms    content: the question's digest;
 #                                                                                  pruned: the answer's (in older files
 #                                                                                  once it is no longer kept)
