@@ -8,7 +8,8 @@ from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 import parley
 from parley.audit.present_rows import compressed
-from parley.audit.runs import RunAudit, audit_owner, few_owners
+from parley.audit.run_tables import few_owners
+from parley.audit.runs import RunAudit, audit_owner
 from parley.data import Design
 from parley.errors import SettingError, TermsError
 from parley.losses import RecordBound, make
