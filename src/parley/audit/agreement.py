@@ -16,8 +16,6 @@ from parley.audit.verdict import Verdict
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.protocol.setup import Setup, resolve
-from parley.tasks.column_statistics.agreement import column_statistics_agreement
-from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
 from parley.terms import Terms
 
 OWN = {"name", "data", "value", "privacy_cost", "records"}  # of an owner's part: its promise does not depend on them
@@ -74,16 +72,6 @@ def control_name(factor: int) -> str:
     return f"noise for {factor} times the budget"
 
 
-def agreements_in(terms: Terms) -> list[Terms]:
-    """What owners are asked by these terms, an agreement each: statistics of columns, or how much owners differ, come
-    first; what is learned after statistics depends on them, and is not known yet."""
-    if terms.privacy.scale_epsilon is not None:
-        return [column_statistics_agreement(terms)]
-    if terms.privacy.difference_epsilon is not None:
-        return [heterogeneity_agreement(terms), terms_after_heterogeneity(terms)]
-    return [terms]
-
-
 def audit_terms(
     terms: Terms,
     runs: int | None = None,
@@ -95,25 +83,11 @@ def audit_terms(
 ) -> Audit:
     """Attack every owner's answers by these terms, whatever they ask. Owners with the same promise are looked at once.
 
-    All verdicts about an agreement hold together at `confidence`. The controls are the same attack on the first owner's
+    All verdicts hold together at `confidence`. The controls are the same attack on the first owner's
     answers with noise for 2, 4 and 8 times the budget, up to the first that is caught. `runs`: None for as many as take
     a minute (`audit_owner`). `tries`: of a search over pairs of tables and questions about the first owner
     (`pair_search`), and a fifth as many with each of the processor's other instructions.
     """
-    *before, last = (_audit(each, runs, seed, confidence, progress, says, tries) for each in agreements_in(terms))
-    return replace(last, before=tuple(before))
-
-
-def _audit(
-    terms: Terms,
-    runs: int | None,
-    seed: int | None,
-    confidence: float,
-    progress: Progress,
-    says: Callable[[str], None],
-    tries: int,
-) -> Audit:
-    """The audit of one agreement."""
     terms.require_release()
     began = time.perf_counter()
     alike, scored = owners_alike(terms), terms.privacy.score_epsilon is not None

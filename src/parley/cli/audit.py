@@ -1,5 +1,6 @@
 """`parley audit`: attack what a terms file promises, or a model with the rows that it was trained on."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -142,7 +143,11 @@ def audit_command(
     if plot is not None:
         picture.require_figure_name(plot)
     with progress_bar("looking for a canary") as progress:
-        audit = audit_terms(terms, runs, seed, progress=progress, says=progress.says, tries=tries)
+        *before, last = [
+            audit_terms(each, runs, seed, progress=progress, says=progress.says, tries=tries)
+            for each in agreements_in(terms)
+        ]
+        audit = replace(last, before=tuple(before))
     if plot is not None:
         picture.save(audit_figure(audit.verdicts[0]), plot)
     if report is not None:
@@ -156,6 +161,19 @@ def audit_command(
         console.print(f"terms {terms.hash[:16]}…   {audit.seconds:.1f} s", style="dim")
     if not audit.holds:
         raise typer.Exit(1)
+
+
+def agreements_in(terms: Terms) -> list[Terms]:
+    """What owners are asked by these terms, an agreement each: statistics of columns, or how much owners differ, come
+    first; what is learned after statistics depends on them, and is not known yet."""
+    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+    from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
+
+    if terms.privacy.scale_epsilon is not None:
+        return [column_statistics_agreement(terms)]
+    if terms.privacy.difference_epsilon is not None:
+        return [heterogeneity_agreement(terms), terms_after_heterogeneity(terms)]
+    return [terms]
 
 
 def show_audit(audit: "Audit") -> None:

@@ -84,14 +84,9 @@ class CellPool:
         if not usual:
             return [self.draw(rng, column, kind)] * rows
         one, two = (usual[int(rng.integers(len(usual)))] for _ in range(2))
-        ways = (
-            lambda row: one,
-            lambda row: (one, two)[row % 2],
-            lambda row: one if 2 * row < rows else two,
-            lambda row: usual[row % len(usual)],
-        )
-        way = ways[int(rng.integers(len(ways)))]
-        return [way(row) for row in range(rows)]
+        half = rows // 2
+        ways = ([one] * rows, [one, two] * rows, [one] * half + [two] * (rows - half), [*usual] * rows)
+        return ways[int(rng.integers(len(ways)))][:rows]
 
 
 @cache

@@ -130,11 +130,11 @@ def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
     stage cost by the size of their noise beside the sensitivity, where no rows are drawn."""
     found = []
     for place, stage in enumerate(setup.part(name).stages):
+        if setup.terms.task == PREDICTION and isinstance(stage.series.mechanism, Laplace | GridGeometric):
+            searches = (CanarySearch(setup, name, place, at) for at in (None, *corners(setup)))
+            costs = [cost for search in searches for cost in _costs(search, stage)]
+            found.append(ExactVerdict(stage.question.asks.kind, upper(stage.series.spent_after(1)), max(costs)))
         found += size_verdict(stage)
-        if setup.terms.task != PREDICTION or not isinstance(stage.series.mechanism, Laplace | GridGeometric):
-            continue
-        costs = [cost for at in (None, *corners(setup)) for cost in _costs(CanarySearch(setup, name, place, at), stage)]
-        found.append(ExactVerdict(stage.question.asks.kind, upper(stage.series.spent_after(1)), max(costs)))
     return found
 
 

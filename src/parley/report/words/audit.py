@@ -15,7 +15,8 @@ NOT_TRIED = (
     "Not tried: runs on other pairs of tables than the one that was found, the digits of the exact samplers, whether a "
     "name leaves that one person alone has, and the time that answers take. An owner's daemon and the network between "
     "are tried by parley audit TERMS --served DIR, and what a host sees here, where terms name hosts. A lower "
-    "bound that is small proves nothing; that noise covers every pair of tables is what the proofs say (docs/guarantee.md)."
+    "bound that is small proves nothing; that noise covers every pair of tables is what the proofs say "
+    "(docs/guarantee.md)."
 )
 EXACT = (
     "Where noise is Laplace's, what one answer tells was also computed, over all draws of rows and all values of the "
@@ -89,6 +90,11 @@ def tried(audit: Audit, terms: Terms) -> list[str]:
         f"The agreed algorithm ran {2 * first.runs:,} times, each time by one of the two tables as a fair coin fell, "
         f"with the agreed noise as simulations draw it. The attacker knows both tables, sees {seen}, and guesses by "
         "the likelihood ratio which table it was, where that says enough. How much is enough was chosen on other runs.",
+        *(
+            [f"Tables had {first.records:,} records in these runs, fewer than were agreed."]
+            if first.records < terms.owner(first.like).records
+            else []
+        ),
     ]
 
 
@@ -108,7 +114,7 @@ def unseen(audit: Audit) -> list[str]:
     """The power that the attacks had: which faults would have passed."""
     first, sentences = audit.verdicts[0], []
     missed = [control_name(factor) for factor, caught in audit.controls.items() if not caught]
-    at = f"at {first.runs:,} runs by either table of {first.records:,} records"
+    at = f"at {first.runs:,} runs by either table"
     if audit.noticed is not None:
         sentences.append(
             f"Would a fault be noticed? The same attack on {control_name(audit.noticed)}: caught"
@@ -117,8 +123,9 @@ def unseen(audit: Audit) -> list[str]:
         )
     elif missed:
         sentences.append(
-            f"Would a fault be noticed? The same attack on {', '.join(missed)} caught nothing: {at} even a fault that "
-            f"leaks ε = {max(audit.controls) * first.claimed_epsilon:g} passes unseen. More runs have more power."
+            f"Would a fault be noticed? The same attack on {', '.join(missed)} caught nothing: it has no power here. "
+            f"Even a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} passes unseen {at}. More runs "
+            "have more power."
         )
     for found in audit.search:
         if found.instructions == "as they are" and 0 < found.share <= 1:
