@@ -11,7 +11,7 @@ from mutants import half_the_noise
 from samples import make_terms, regression_table
 
 from parley.audit.agreement import audit_terms
-from parley.audit.exact.enumeration import size_verdict
+from parley.audit.exact.enumeration import size_verdicts
 from parley.audit.exact.pair_search import PairSearch
 from parley.audit.exact.stage_questions import StageQuestions
 from parley.audit.noise_size import Rates, epsilon_by_size
@@ -84,9 +84,9 @@ def test_half_the_sensitivity_is_found_by_the_search(case, monkeypatch):
 
 def test_a_quarter_of_the_noise_by_its_calibration_is_seen_by_its_size(monkeypatch):
     stage = resolve(AUDITED["trajectories"]).part("a").training
-    assert all(verdict.holds for verdict in size_verdict(stage))
+    assert all(verdict.holds for verdict in size_verdicts([stage]))
     quiet = replace(stage.series, mechanism=Gaussian(stage.series.mechanism.sigma / 4, stage.question.sensitivity))
-    assert not any(verdict.holds for verdict in size_verdict(replace(stage, series=quiet)))
+    assert not any(verdict.holds for verdict in size_verdicts([replace(stage, series=quiet)]))
 
 
 def test_the_bound_by_the_size_of_the_noise_covers_the_truth():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts
+from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts, size_verdicts
 from parley.audit.exact.other_instructions import search_with_others
 from parley.audit.exact.pair_search import Searched, search_owner
 from parley.audit.runs import audit_owner
@@ -115,7 +115,8 @@ def audit_terms(
     if terms.noise.hosts:
         says("looking at what hosts see")
     hosts = audit_hosts(terms, HOST_DRAWS, seed, each) if terms.noise.hosts else ()
-    verdicts, exact = tuple(found[part.name] for part in terms.owners), tuple(exact_verdicts(setup, name))
+    verdicts = tuple(found[part.name] for part in terms.owners)
+    exact = (*exact_verdicts(setup, name), *size_verdicts(setup.part(name).stages))
     searched = tuple(_searched(setup, name, tries, seed or 0, progress, says))
     took = time.perf_counter() - began
     return Audit(terms.title, terms.hash, verdicts, exact, controls, took, searched, hosts, score)

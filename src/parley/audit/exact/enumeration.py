@@ -7,7 +7,7 @@ answer's epsilon, and its largest is that epsilon for this pair of tables.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -126,29 +126,30 @@ class ExactVerdict:
 
 def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
     """The exact cost of the first answer of each stage of an owner, wherever it is asked costs most, each time for the
-    pair of canaries that is found there, where noise is Laplace's and a column is predicted; and what all answers of a
-    stage cost by the size of their noise beside the sensitivity, where no rows are drawn."""
+    pair of canaries that is found there; stages with other noise than Laplace's, and those of tasks that predict no
+    column by a loss, are left out."""
     found = []
     for place, stage in enumerate(setup.part(name).stages):
         if setup.terms.task == PREDICTION and isinstance(stage.series.mechanism, Laplace | GridGeometric):
             searches = (CanarySearch(setup, name, place, at) for at in (None, *corners(setup)))
             costs = [cost for search in searches for cost in _costs(search, stage)]
             found.append(ExactVerdict(stage.question.asks.kind, upper(stage.series.spent_after(1)), max(costs)))
-        found += size_verdict(stage)
     return found
 
 
-def size_verdict(stage: Stage) -> list[ExactVerdict]:
-    """What all answers of a stage cost by the size of their noise; nothing where that has no closed form."""
-    series = stage.series
-    if series.rate < 1 or isinstance(series.mechanism, SharedNoise):
-        return []
-    event, copies = series.event.times(1 if series.joint else series.count), series.shared_records
-    if isinstance(event, GaussianEvent):
-        epsilon = copies * gaussian_epsilon(event.multiplier / event.count**0.5, float(series.delta / copies))
-    else:
-        epsilon = copies * event.count / event.multiplier
-    return [ExactVerdict(f"{stage.question.asks.kind}: size of the noise", upper(series.epsilon), epsilon)]
+def size_verdicts(stages: Iterable[Stage]) -> Iterator[ExactVerdict]:
+    """What all answers of a stage cost by the size of their noise beside the sensitivity; nothing where that has no
+    closed form: where rows are drawn, or hosts draw the noise."""
+    for stage in stages:
+        series = stage.series
+        if series.rate < 1 or isinstance(series.mechanism, SharedNoise):
+            continue
+        event, copies = series.event.times(1 if series.joint else series.count), series.shared_records
+        if isinstance(event, GaussianEvent):
+            epsilon = copies * gaussian_epsilon(event.multiplier / event.count**0.5, float(series.delta / copies))
+        else:
+            epsilon = copies * event.count / event.multiplier
+        yield ExactVerdict(f"{stage.question.asks.kind}: size of the noise", upper(series.epsilon), epsilon)
 
 
 def _costs(search: CanarySearch, stage: Stage) -> Iterator[float]:

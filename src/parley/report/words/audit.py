@@ -124,8 +124,8 @@ def unseen(audit: Audit) -> list[str]:
     elif missed:
         sentences.append(
             f"Would a fault be noticed? The same attack on {', '.join(missed)} caught nothing: it has no power here. "
-            f"Even a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} passes unseen {at}. More runs "
-            "have more power."
+            f"Even a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} passes unseen {at}. More "
+            "runs have more power."
         )
     for found in audit.search:
         if found.instructions == "as they are" and 0 < found.share <= 1:
