@@ -91,7 +91,7 @@ def answered(bank: Any, calls: int, seconds: float, at_once: int = 1) -> int:
 
 def ready(page: int) -> str:
     try:
-        return urllib.request.urlopen(f"http://127.0.0.1:{page}/ready", timeout=15).read().decode().strip()
+        return str(urllib.request.urlopen(f"http://127.0.0.1:{page}/ready", timeout=15).read().decode().strip())
     except urllib.error.HTTPError as error:
         return f"{error.code} {error.read().decode().strip()}"
     except OSError as error:

@@ -38,6 +38,7 @@ LOOK = 0.25  # seconds between two looks while connections wait
 SOONEST = 0.01  # the same when many come
 # bytes that the kernel holds of a connection, which it doubles: a connection that is cut leaves no more than this
 BUFFER = 1 << 17
+INSIDE = 1 << 20  # the same on the way to gRPC, as far as the system allows: a small one makes large messages slow
 LONGEST_PATH = 103  # bytes of a Unix socket's path, on every system
 _RESET = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -224,7 +225,7 @@ class Front:
         name = self._backend.with_name(str(next(self._numbers)))
         try:
             far.setblocking(False)
-            far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, INSIDE)
             far.bind(str(name))
             try:
                 far.connect(str(self._backend))
