@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 from parley.errors import SettingError  # noqa: E402
 from parley.privacy.mechanisms.stable_law import cdf  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
-from parley.tasks.networks.modules import Averaged, Pooled  # noqa: E402
+from parley.tasks.networks.elementwise import Pooled  # noqa: E402
 from parley.tasks.networks.objective import cross_entropy  # noqa: E402
 from parley.tasks.networks.stacked import (  # noqa: E402
     StackedNetwork,
@@ -34,7 +34,7 @@ def images(wide):
         nn.Unflatten(1, (1, 8, 8)),
         nn.Conv2d(1, wide, 3, padding=1),
         nn.ReLU(),
-        Averaged(),
+        Pooled(2, mean=True),
         nn.Conv2d(wide, wide, 3, stride=2, padding=1),
         nn.Tanh(),
         Pooled(2),

@@ -61,7 +61,7 @@ def _row_axes(layer: Module) -> int:
     if isinstance(layer, Normalised):
         return max(layer.axes, 1)
     if isinstance(layer, Scaled):
-        return int(layer.weight.dim())
+        return len(layer.weight.shape)
     return {nn.ZeroPad2d: 2, Averaged: 2, Scattering: 3}.get(type(layer), 1)
 
 
