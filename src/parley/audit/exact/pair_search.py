@@ -20,7 +20,7 @@ import numpy as np
 from parley.audit.canary import BEYOND
 from parley.audit.exact.cell_pool import CellPool
 from parley.audit.exact.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
-from parley.audit.exact.extreme_pairs import EXTREMES, extreme_trial
+from parley.audit.exact.extreme_pairs import extreme_trial
 from parley.audit.exact.hill_climbing import climbing
 from parley.audit.exact.stage_questions import Asked, StageQuestions
 from parley.audit.exact.trial import Moves, Shape, Trial, Unit
@@ -99,7 +99,7 @@ class PairSearch:
             self.folder = Path(folder)
             for side in ("a", "b", "all"):
                 (self.folder / side).mkdir()
-            first = [extreme_trial(self, np.random.default_rng(seed))] if tries > EXTREMES else []
+            first = [extreme_trial(self, np.random.default_rng(seed))]
             best, where = REFUSED, moves.begin(np.random.default_rng(seed))
 
             def begin(rng: np.random.Generator) -> Trial:
