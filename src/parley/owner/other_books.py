@@ -35,6 +35,7 @@ SAME = 0.87  # of the keys: 90 %, less three standard errors of a sketch
 SOME = 0.1  # of the keys: fewer are no question
 REASON = 500  # characters of a reason that are kept
 ANSWERED = "asked whether they are other people: yes"
+NOBODY = " an audit's table, of nobody"  # such a table is not noted; with its space it is no reason that somebody gives
 _sketches = Remembered[TableSketch](most=64)
 
 
@@ -124,6 +125,9 @@ def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
 def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> Iterator[str | None]:
     """While a ledger accepts terms: the reason to keep with them, or a refusal; afterwards, note the table. Ledgers of
     one account take turns, so that of two for one table the second one is refused."""
+    if reason == NOBODY or ledger.other_books(books.terms.hash) == NOBODY:
+        yield NOBODY
+        return
     if books.accepted:
         yield None
         with suppress(ParleyError, OSError):  # made by an earlier Parley, or moved
