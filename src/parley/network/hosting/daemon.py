@@ -4,6 +4,7 @@ sent."""
 import gc
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from parley.errors import ParleyError
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import KnownHeads
+from parley.network.hosting.known_heads import require_known_heads
 from parley.network.hosting.service import HostService
 from parley.network.identity.settings import HostSettings
 from parley.network.identity.trust import check_identity
@@ -22,7 +23,7 @@ from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon import SENDING, open_files, stop_servers
 from parley.network.serving.daemon_lock import daemon_lock
-from parley.network.serving.health import SelfCall
+from parley.network.serving.health import FRESH, SelfCall, room_problems
 from parley.network.serving.log import Log
 from parley.network.serving.maintenance import exit_if_dead, maintain
 from parley.network.serving.metrics import Metrics, MetricSources
@@ -38,7 +39,7 @@ def serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     """Serve until `stop` is set; calls under way are finished first."""
     check_identity(settings.identity, settings.name)
     open_files()
-    with daemon_lock(settings.journal):
+    with daemon_lock(settings.journal, "journal", "parley host init"):
         _serve(settings, stop, log)
 
 
@@ -46,8 +47,10 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     identity = settings.identity
     journal, acceptances = Journal(settings.journal), Acceptances(settings.accepted)
     connections = HostConnections(settings.peers, identity, "host.toml: peers")
-    heads, slots = KnownHeads(identity.key.with_suffix(".heads")), CallSlots(CALLS_EACH, SENDING)
-    service = HostService(settings.name, journal, acceptances, connections, log, heads)
+    begun = {terms: journal for terms in acceptances.hashes() if journal.begun(terms)}
+    require_known_heads(identity.key.with_suffix(".heads"), begun)
+    slots = CallSlots(CALLS_EACH, SENDING)
+    service = HostService(settings.name, journal, acceptances, connections, log)
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
     self_call = SelfCall(service.full_name, settings.name, identity)
@@ -91,11 +94,17 @@ class Readiness:
 
     def __init__(self, journal: Journal, acceptances: Acceptances, service: HostService, network: Network) -> None:
         self._journal, self._acceptances, self._service, self._network = journal, acceptances, service, network
-        self.looks: list[Callable[[], list[str]]] = [self._books, self._identity, self._other_hosts]
+        self._looked, self._disk = -FRESH, list[str]()
+        self.looks: list[Callable[[], list[str]]] = [self._room, self._books, self._identity, self._other_hosts]
 
     def problems(self) -> list[str]:
         """One sentence for each thing that is in the way."""
         return [sentence for look in self.looks for sentence in look()]
+
+    def _room(self) -> list[str]:
+        if time.monotonic() - self._looked >= FRESH:
+            self._looked, self._disk = time.monotonic(), room_problems(self._journal.path, "journal")
+        return self._disk
 
     def _books(self) -> list[str]:
         found = []

@@ -18,12 +18,13 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
-from parley.durable import store_address
+from parley.durable import no_room, store_address
 from parley.errors import LedgerError, UnknownTerms
 from parley.network.exchange.messages import SERVICE
 from parley.network.exchange.remote import OPTIONS, channel_credentials
 from parley.network.identity.settings import Identity
 from parley.network.serving.acceptance import Acceptances
+from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -49,7 +50,13 @@ class Readiness:
         self._looked, self._why = -FRESH, list[str]()
         self._unfit: set[str] = set()
         self._trouble: float | None = None
-        self.looks: list[Callable[[], list[str]]] = [self._ledger, self._rows, self._identity, self._memory]
+        self.looks: list[Callable[[], list[str]]] = [
+            self._ledger,
+            self._room,
+            self._rows,
+            self._identity,
+            self._memory,
+        ]
 
     def on_event(self, event: str, facts: dict[str, Any]) -> None:
         """Note what an event of the log says about being ready."""
@@ -83,6 +90,9 @@ class Readiness:
             return ["the accepted terms cannot be read"]
         return []
 
+    def _room(self) -> list[str]:
+        return room_problems(self._owner.ledger.path, "ledger") if isinstance(self._owner.ledger, Ledger) else []
+
     def _rows(self) -> list[str]:
         table, stored = self._owner.table, store_address(self._table) is not None
         if not stored and not os.access(self._table, os.R_OK):
@@ -100,6 +110,12 @@ class Readiness:
     def _memory(self) -> list[str]:
         lately = self._trouble is not None and time.monotonic() - self._trouble < TROUBLE
         return ["a question could not be answered; the log says why"] if lately else []
+
+
+def room_problems(books: Path | None, kind: str) -> list[str]:
+    """A sentence if nothing could be written where a ledger or a journal lies."""
+    why = None if books is None else no_room(books)
+    return [] if why is None else [f"nothing can be written where the {kind} lies ({why})"]
 
 
 class SelfCall:
