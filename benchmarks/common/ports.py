@@ -2,8 +2,6 @@
 
 import socket
 
-_held = list[socket.socket]()
-
 
 def free_port() -> int:
     """A port that stays bound here, so the system gives it to nobody else; a daemon that is told it can listen there
@@ -11,5 +9,6 @@ def free_port() -> int:
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
-    _held.append(holder)
-    return int(holder.getsockname()[1])
+    port = int(holder.getsockname()[1])
+    holder.detach()  # bound until this process ends
+    return port

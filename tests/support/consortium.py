@@ -27,7 +27,7 @@ from parley.network.serving.opening import SETTINGS
 from parley.protocol.queries import GradientQuery
 
 LEARNER = Caller(("learner",), "key")
-HELD: deque[socket.socket] = deque()
+HELD: deque[int] = deque()  # descriptors
 MOST_HELD = 256
 SIZES = {"a": 60, "b": 40, "c": 50, "d": 30}
 
@@ -41,10 +41,11 @@ def free_port() -> int:
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
-    HELD.append(holder)
+    port = int(holder.getsockname()[1])
+    HELD.append(holder.detach())  # until this process ends
     if len(HELD) > MOST_HELD:  # a test that is long over
-        HELD.popleft().close()
-    return int(holder.getsockname()[1])
+        os.close(HELD.popleft())
+    return port
 
 
 def ask(

@@ -243,6 +243,20 @@ def test_a_long_path_for_temporary_files_is_passed_over(tmp_path, monkeypatch):
     assert not folder.exists()
 
 
+def test_folders_of_killed_daemons_are_removed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    left, new, other = (tmp_path / name for name in ("parley-door-left", "parley-door-new", "parley-notes"))
+    for folder in (left, new, other):
+        folder.mkdir()
+        (folder / "grpc").touch()
+    with private_folder() as running:
+        for folder in (left, other, running):
+            os.utime(folder, (0, 0))
+        with private_folder() as second:
+            assert {path.name for path in tmp_path.iterdir()} == {running.name, second.name, new.name, other.name}
+    assert {path.name for path in tmp_path.iterdir()} == {new.name, other.name}
+
+
 def _of(pid, *kinds):
     """What the kernel lists of these kinds of sockets and this process holds; the last word but one tells which."""
     sockets = set()

@@ -11,6 +11,7 @@ One thread does it all, served connections before strangers.
 """
 
 import errno
+import fcntl
 import os
 import resource
 import selectors
@@ -39,6 +40,8 @@ SOONEST = 0.01  # the same when many come
 # bytes that the kernel holds of a connection, which it doubles: a connection that is cut leaves no more than this
 BUFFER = 1 << 17
 INSIDE = 1 << 20  # the same on the way to gRPC, as far as the system allows: a small one makes large messages slow
+FOLDER = "parley-door-"
+ABANDONED = 60.0  # seconds after which a folder that nobody holds is a killed daemon's
 LONGEST_PATH = 103  # bytes of a Unix socket's path, on every system
 _RESET = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -341,16 +344,36 @@ def _bound(family: int, place: tuple[str, int], both: bool = False) -> socket.so
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A folder for sockets that no other account may enter, removed afterwards; with a short path, as sockets need."""
+    """A folder for sockets that no other account may enter, removed afterwards; with a short path, as sockets need.
+    Those of daemons that were killed are removed, too."""
     places = [os.environ.get("RUNTIME_DIRECTORY", ""), os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()]
     for place in (*places, "/tmp"):  # noqa: S108 - mkdtemp makes a folder of our own in it
-        if place and len(os.fsencode(place)) + len("/parley-12345678/1234567890") <= LONGEST_PATH:
+        if place and len(os.fsencode(place)) + len(f"/{FOLDER}12345678/1234567890") <= LONGEST_PATH:
             with suppress(OSError):
-                folder = Path(tempfile.mkdtemp(prefix="parley-", dir=place))
+                folder = Path(tempfile.mkdtemp(prefix=FOLDER, dir=place))
                 break
     else:
         raise ExchangeError("no folder for the daemon's inner socket: let TMPDIR name one that it may write to")
+    held = os.open(folder, os.O_RDONLY)
     try:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        _remove_abandoned(folder.parent)
         yield folder
     finally:
+        os.close(held)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove folders of this account that no process holds; new ones may not be held yet."""
+    for folder in place.glob(f"{FOLDER}*"):
+        with suppress(OSError):
+            about = folder.lstat()
+            if about.st_uid != os.geteuid() or time.time() - about.st_mtime < ABANDONED:
+                continue
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(held)
