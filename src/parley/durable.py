@@ -11,11 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from parley.errors import DiskError, SettingError
+from parley.errors import DiskError, SettingError, StateFolderError
 
 PRIVATE = 0o600  # for its owner alone
 USUAL = 0o666  # less what the account takes away (umask)
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
 Version = tuple[int, int, int] | None
+
+_SET_STATE = "set PARLEY_STATE to a folder that this account may write to and that outlasts the program"
 
 _ADDRESS = re.compile(r"(s3|gs|abfss?):/{1,2}(?=[^/])", re.ASCII)
 
@@ -166,6 +169,61 @@ def make_folder(path: Path) -> None:
             path.mkdir(mode=0o700, exist_ok=True)
 
 
+def state_folder(*parts: str, lasting: bool = False) -> Path:
+    """Make and return the folder where this account's programs keep what they must remember, or one inside it.
+
+    `PARLEY_STATE` names the folder; without it, it is `parley` in `XDG_STATE_HOME`, else `~/.local/state/parley`. New
+    folders have mode 0700. A `StateFolderError` refuses links, folders of another account and folders that other
+    accounts may write to, from the state folder down; and a home in a folder for temporary files, where what is kept
+    must be `lasting`.
+    """
+    folder = _state_root()
+    if lasting and not os.environ.get("PARLEY_STATE") and any(folder.is_relative_to(place) for place in TEMPORARY):
+        raise StateFolderError(
+            f"{folder}: lies in a folder for temporary files and would be lost with it; {_SET_STATE}"
+        )
+    for part in ("", *parts):
+        folder /= part
+        try:
+            if not folder.is_symlink():
+                make_folder(folder)
+            about = folder.lstat()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StateFolderError(f"{folder}: the state folder cannot be made ({reason}); {_SET_STATE}") from None
+        _require_own_folder(folder, about)
+    return folder
+
+
+def _state_root() -> Path:
+    named = os.environ.get("PARLEY_STATE", "")
+    if named and not Path(named).is_absolute():
+        raise StateFolderError(f"PARLEY_STATE is {named!r}; expected an absolute path")
+    if named:
+        return Path(named)
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if base.is_absolute():  # the XDG specification ignores relative ones
+        return base / "parley"
+    try:
+        return Path.home() / ".local" / "state" / "parley"
+    except RuntimeError:
+        raise StateFolderError(f"this account has no home folder to keep its state in; {_SET_STATE}") from None
+
+
+def _require_own_folder(folder: Path, about: os.stat_result) -> None:
+    if stat.S_ISLNK(about.st_mode):
+        raise StateFolderError(f"{folder}: is a link; set PARLEY_STATE to the folder itself")
+    if not stat.S_ISDIR(about.st_mode):
+        raise StateFolderError(f"{folder}: is not a folder; move the file away or set PARLEY_STATE to another folder")
+    if about.st_uid != os.geteuid():
+        raise StateFolderError(
+            f"{folder}: belongs to another account (user {about.st_uid}); set PARLEY_STATE to a folder of this account "
+            f"(user {os.geteuid()})"
+        )
+    if about.st_mode & 0o022:
+        raise StateFolderError(f"{folder}: other accounts may write to it; run: chmod go-w {folder}")
+
+
 def exposed(path: Path) -> bool:
     """Whether accounts other than the file's own may read or change it."""
     return path.stat().st_mode & 0o077 != 0
@@ -185,6 +243,21 @@ def require_file(place: Path) -> None:
     is read."""
     if store_address(place) is None and not place.exists():
         raise SettingError(f"{place}: no such file or folder; check the name")
+
+
+def no_room(beside: Path, size: int = 1 << 20) -> str | None:
+    """Why this many bytes could not be written beside a file now; None if they could."""
+    trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
+    try:
+        descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+            trial.unlink()
+    except OSError as error:
+        return "the disk is full" if disk_is_full(error) else error.strerror or type(error).__name__
+    return None
 
 
 def require_folder(file: Path | None) -> None:

@@ -16,7 +16,7 @@ from parley.numerals import counted
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.backup import back_up, restore
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
-from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line
+from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line, other_books_lines
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
 
@@ -47,6 +47,8 @@ def ledger_command(
         return
     console.print(terminal_table(agreement_rows(content), f"Books of {content['owner']}"))
     console.print(f"\n{lifetime_line(content)}")
+    for line in other_books_lines(content):
+        console.print(line, markup=False, soft_wrap=True)
     console.print(chain_line(content), style="dim")
 
 
@@ -58,7 +60,7 @@ def backup_command(
 
     Example:  parley owner backup /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml
     """
-    ledger = Ledger(load_owner(settings_file).ledger)
+    ledger = Ledger(load_owner(settings_file).ledger, writes=False)
     head = back_up(ledger, file)
     ledger.close()
     console.print(

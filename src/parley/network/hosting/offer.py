@@ -22,8 +22,8 @@ from parley.terms.warning import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
-journal = "{name}.journal"    # what was opened, for ever; keep it and put back no older one: of three hosts two, of two
-                              # hosts one without its own could open a question twice
+journal = "{name}.journal"    # what was opened, for ever. Put back no older one: it is refused by what the state
+                              # folder remembers (PARLEY_STATE, or ~/.local/state/parley)
 accepted = "accepted-as-host" # terms that a person here accepted
 listen = {listen}           # for owners, the learner and the other hosts, with certificates
 # metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy

@@ -31,6 +31,7 @@ def count_command(
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
     lifetime_delta: asking.LifetimeDelta = None,
+    other_books: asking.OtherBooks = None,
     owners: asking.Addresses = None,
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
@@ -63,7 +64,7 @@ def count_command(
 
         require_figure_name(plot)  # before anything is spent
     require_rate(rate)
-    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".count.checkpoint")

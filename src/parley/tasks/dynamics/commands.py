@@ -49,6 +49,7 @@ def identify_command(
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
     lifetime_delta: asking.LifetimeDelta = None,
+    other_books: asking.OtherBooks = None,
     owners: asking.Addresses = None,
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
@@ -85,7 +86,7 @@ def identify_command(
             raise SettingError(
                 f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these"
             )
-        options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+        options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
         _together(terms, replace(options, checkpoint=kept, save=save, as_json=as_json))
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):

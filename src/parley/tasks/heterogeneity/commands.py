@@ -36,6 +36,7 @@ def heterogeneity_command(
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
     lifetime_delta: asking.LifetimeDelta = None,
+    other_books: asking.OtherBooks = None,
     owners: asking.Addresses = None,
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
@@ -62,7 +63,7 @@ def heterogeneity_command(
     asked = heterogeneity_agreement(terms)
     if asking.only_agreement(asked, agreement):
         return
-    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
@@ -78,6 +79,7 @@ def heterogeneity_command(
                 lifetime,
                 lifetime_delta,
                 lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+                other_books,
             )
         )
         with progress_bar("asking") as progress:
