@@ -41,9 +41,11 @@ def model():
 
 
 def pinned(path):
-    public = path.parent.with_suffix(".csv")
-    regression_table(200).to_csv(public, index=False)
-    pin(make_terms(200, model__public=str(public)), path)
+    pin(make_terms(200, model__public=str(public_beside(path.parent))), path)
+
+
+def public_beside(folder):
+    return folder.with_suffix(".csv")
 
 
 WRITERS = {
@@ -63,6 +65,7 @@ WRITERS = {
 def test_on_a_full_disk_an_earlier_file_stays_and_the_message_names_it(tmp_path, name):
     path = tmp_path / name
     path.write_text("earlier")
+    regression_table(200).to_csv(public_beside(tmp_path), index=False)
     with pytest.raises(DiskError, match=f"{name}: cannot be written"), full_disk():
         WRITERS[name](path)
     assert path.read_text() == "earlier"

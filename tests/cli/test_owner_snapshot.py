@@ -95,7 +95,7 @@ def test_a_query_may_stand_in_a_file_and_one_whose_order_will_not_stay_is_warned
     for wrong, why in [
         ((), "expected one of the two"),
         (("--query-file", home / "loans.sql", "--query", QUERY), "expected one of the two"),
-        (("--query-file", home / "nowhere.sql"), r"cannot be read \(FileNotFoundError\)"),
+        (("--query-file", home / "nowhere.sql"), "no such file or folder"),
         (("--query-file", home / "latin.sql"), r"cannot be read \(UnicodeDecodeError\)"),
     ]:
         with pytest.raises(SettingError, match=why):
