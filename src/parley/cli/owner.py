@@ -104,7 +104,9 @@ def init_command(
 
 @owner_app.command("accept")
 def accept_command(
-    terms_file: acceptance.TermsFile,
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS|HASH", help="The terms file, or the hash of a proposal or how it begins.")
+    ],
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: acceptance.Certificate = None,
     relay: Annotated[

@@ -187,8 +187,8 @@ class _Described:
 def _others(
     books: BooksOf, described: _Described, among: Sequence[Note] = ()
 ) -> tuple[list[tuple[OtherBooks, Note]], list[str]]:
-    """(books that share keys with this table, with their notes; ledgers of other owners by the same terms that let
-    them share records). Left out are those beside which somebody gave a reason to go on."""
+    """(books that share keys with this table, with their notes; ledgers of other owners of the same terms, which may
+    share records, or numbers of people). Left out are those beside which somebody gave a reason to go on."""
     noted, own = described.notes.read(), None if books.ledger is None else books.ledger.identity
     done = {own, *(each for note in noted if note.ledger == own for each in note.settled)}
     terms, found, sharing = books.terms, dict[str, tuple[OtherBooks, Note]](), list[str]()
@@ -197,7 +197,8 @@ def _others(
         if share < SOME:
             continue
         accepted, promised, spent = _promised(note, terms) if note in among else _look(note)
-        if terms.privacy.shared_records > 1 and terms.hash in accepted and note.owner != books.owner:
+        declared = terms.privacy.shared_records > 1 or share < SAME  # many owners number people from 1
+        if declared and terms.hash in accepted and note.owner != books.owner:
             sharing.append(note.ledger)
             continue
         each = OtherBooks(books.owner, note.path, share >= SAME, promised, spent)
