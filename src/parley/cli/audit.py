@@ -8,7 +8,7 @@ import typer
 
 from parley.cli.audit_model import audit_model_file, is_model
 from parley.cli.served_audit import ServedOptions, audit_a_daemon
-from parley.durable import require_folder
+from parley.durable import require_folder, write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms
@@ -151,7 +151,7 @@ def audit_command(
     if plot is not None:
         picture.save(audit_figure(audit.verdicts[0]), plot)
     if report is not None:
-        report.write_text(audit_page(audit, terms), encoding="utf-8")
+        write_file(report, audit_page(audit, terms))
     if as_json:
         print_json(audit.to_json(), inside=False)
     else:
@@ -222,7 +222,7 @@ def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) 
     with progress_bar("lying"):
         found = damage(terms, seed)
     if report is not None:
-        report.write_text(poisoning_page(found, terms), encoding="utf-8")
+        write_file(report, poisoning_page(found, terms))
     if as_json:
         print_json(found.to_json(), inside=False)
         return
