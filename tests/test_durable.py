@@ -1,80 +1,98 @@
-"""The folder for what an account's programs must remember: whose it is, and what is refused."""
+"""Files that a user names are replaced whole or not at all, and the message names them."""
 
 import os
-import subprocess
-import sys
+import resource
+from contextlib import contextmanager
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from samples import make_terms, regression_table
 
-from parley.durable import state_folder
-from parley.errors import StateFolderError
+import parley
+from parley.durable import require_folder, write_file
+from parley.errors import DiskError, SettingError
+from parley.learning.outcome.model import load_model
+from parley.learning.outcome.predicted_table import write_table
+from parley.protocol.setup import pin
+from parley.report.figures import picture
+from parley.terms import write_terms
 
-
-@pytest.fixture
-def _no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PARLEY_STATE")
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-
-
-@pytest.mark.usefixtures("_no_setting")
-def test_it_is_named_or_the_accounts_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert state_folder() == tmp_path / "home" / ".local" / "state" / "parley"
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")  # the specification ignores those
-    assert state_folder("ledgers") == tmp_path / "home" / ".local" / "state" / "parley" / "ledgers"
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    assert state_folder() == tmp_path / "xdg" / "parley"
-    monkeypatch.setenv("PARLEY_STATE", str(tmp_path / "named"))
-    assert state_folder("a", "b") == tmp_path / "named" / "a" / "b"
-    for made in (tmp_path / "named", tmp_path / "named" / "a", tmp_path / "named" / "a" / "b", tmp_path / "home"):
-        assert made.stat().st_mode & 0o777 == 0o700
+ROOM = 200  # bytes that the disk takes of a file
 
 
-def test_links_files_and_folders_open_to_others_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = tmp_path / "state"
-    monkeypatch.setenv("PARLEY_STATE", str(state))
-    state_folder()
-    (tmp_path / "elsewhere").mkdir()
-    (state / "linked").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StateFolderError, match="is a link"):
-        state_folder("linked", "below")
-    (state / "dangling").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(StateFolderError, match="is a link"):
-        state_folder("dangling")
-    assert not (tmp_path / "nowhere").exists()
-    (state / "file").touch()
-    with pytest.raises(StateFolderError, match="is not a folder"):
-        state_folder("file")
-    for mode in (0o720, 0o702):
-        state.chmod(mode)
-        with pytest.raises(StateFolderError, match="chmod go-w"):
-            state_folder("more")
-    monkeypatch.setenv("PARLEY_STATE", "state")
-    with pytest.raises(StateFolderError, match="absolute"):
-        state_folder()
+@contextmanager
+def full_disk():
+    """Files of this process cannot grow beyond so many bytes: a write stops in the middle, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_folder_of_another_account_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PARLEY_STATE", str(tmp_path))
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(StateFolderError, match="another account"):
-        state_folder()
+def drawn():
+    return picture.Picture(3, 2, "Nothing.")
 
 
-@pytest.mark.usefixtures("_no_setting")
-def test_a_home_that_cannot_hold_it_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "not-a-folder").touch()
-    monkeypatch.setenv("HOME", str(tmp_path / "not-a-folder"))
-    with pytest.raises(StateFolderError, match="set PARLEY_STATE"):
-        state_folder()
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError()))
-    with pytest.raises(StateFolderError, match="set PARLEY_STATE"):
-        state_folder()
+def model():
+    return parley.train(make_terms(200), [parley.Owner("a", regression_table(200))], seed=1).model
 
 
-def test_tests_and_their_subprocesses_leave_the_developers_state_alone() -> None:
-    code = "from parley.durable import state_folder; print(state_folder())"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == str(state_folder()) == os.environ["PARLEY_STATE"]
+def pinned(path):
+    public = path.parent.with_suffix(".csv")
+    regression_table(200).to_csv(public, index=False)
+    pin(make_terms(200, model__public=str(public)), path)
+
+
+WRITERS = {
+    "model.json": lambda path: model().save(path),
+    "terms.toml": lambda path: write_terms(make_terms(200, 300), path),
+    "pinned.json": pinned,
+    "figure.png": lambda path: picture.save(drawn(), path),
+    "figure.svg": lambda path: picture.save(drawn(), path),
+    "figure.pdf": lambda path: picture.save(drawn(), path),
+    "rows.csv": lambda path: write_table(pd.DataFrame({"x": range(500)}), path),
+    "rows.parquet": lambda path: write_table(pd.DataFrame({"x": range(500)}), path),
+    "page.html": lambda path: write_file(path, "x" * 500),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_on_a_full_disk_an_earlier_file_stays_and_the_message_names_it(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("earlier")
+    with pytest.raises(DiskError, match=f"{name}: cannot be written"), full_disk():
+        WRITERS[name](path)
+    assert path.read_text() == "earlier"
+    assert list(tmp_path.iterdir()) == [path]
+    WRITERS[name](path)
+    assert path.stat().st_size > ROOM
+
+
+def test_a_model_that_replaces_another_is_read_again(tmp_path):
+    model().save(tmp_path / "model.json")
+    model().save(tmp_path / "model.json")
+    assert load_model(tmp_path / "model.json").theta_.size == 3
+
+
+def test_a_file_keeps_its_permissions_and_links_and_pipes_stay_what_they_are(tmp_path):
+    file, link = tmp_path / "terms.toml", tmp_path / "link.toml"
+    write_file(file, "a")
+    assert file.stat().st_mode & 0o400
+    file.chmod(0o664)
+    link.symlink_to(file)
+    write_file(link, "b")
+    assert link.is_symlink()
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("b", 0o664)
+    write_file("/dev/null", "c")
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_file_in_a_folder_that_takes_no_new_ones_is_refused_before_work(tmp_path):
+    (tmp_path / "model.json").touch()
+    tmp_path.chmod(0o500)
+    with pytest.raises(SettingError, match="may not write there"):
+        require_folder(tmp_path / "model.json")

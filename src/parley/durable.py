@@ -9,10 +9,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from parley.errors import DiskError, SettingError, StateFolderError
 
 PRIVATE = 0o600  # for its owner alone
+USUAL = 0o666  # less what the account takes away (umask)
 TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
 Version = tuple[int, int, int] | None
 
@@ -37,6 +39,29 @@ def seen_from(folder: Path, place: str) -> str:
     return store_address(place) or str(folder / place)
 
 
+def write_file(path: str | Path, content: str | bytes) -> None:
+    """Put `content` in the place of a file that the user named (see `replacing`)."""
+    with replacing(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file that the user named, open to be written: after this it is whole and on the disk, or (a `DiskError`) as it
+    was before. One that exists keeps its permissions. Pipes and devices are written to as they are."""
+    named, place = Path(path), Path(path).resolve()
+    with explained(named):
+        if place.exists() and not place.is_file():
+            with place.open("wb") as file:
+                yield file
+            return
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
+        with _replaced(place, USUAL if mode is None else mode, lasting=True) as file:
+            yield file
+        if mode is not None:
+            place.chmod(mode)  # whatever the account takes away from new files
+
+
 def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
     """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a
     crash may lose it)."""
@@ -45,17 +70,23 @@ def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = Tru
 
 def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
     """The same of bytes."""
+    with explained(path), _replaced(path, mode, lasting) as file:
+        file.write(content)
+
+
+@contextmanager
+def _replaced(path: Path, mode: int, lasting: bool) -> Iterator[IO[bytes]]:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    with explained(path):
-        fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
-        try:
-            create(fresh, content, mode, lasting)
-            fresh.replace(path)
-        except BaseException:
-            fresh.unlink(missing_ok=True)
-            raise
-        if lasting:
-            sync_folder(path.parent)
+    fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
+    with _created(fresh, mode, lasting) as file:
+        yield file
+    try:
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    if lasting:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -70,18 +101,23 @@ def sync_folder(folder: Path) -> None:
 def create(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
     """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the
     disk after, or (a `DiskError`) not there."""
-    with explained(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                if lasting:
-                    os.fsync(file.fileno())
-        except BaseException:
-            with suppress(OSError):
-                path.unlink()
-            raise
+    with explained(path), _created(path, mode, lasting) as file:
+        file.write(content)
+
+
+@contextmanager
+def _created(path: Path, mode: int, lasting: bool) -> Iterator[IO[bytes]]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            if lasting:
+                os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 @contextmanager
@@ -202,6 +238,13 @@ def file_version(path: Path | None) -> Version:
     return None if about is None else (about.st_mtime_ns, about.st_size, about.st_ino)
 
 
+def require_file(place: Path) -> None:
+    """Refuse a file or folder that is not there, before any work is done; what lies in an object store is found when it
+    is read."""
+    if store_address(place) is None and not place.exists():
+        raise SettingError(f"{place}: no such file or folder; check the name")
+
+
 def no_room(beside: Path, size: int = 1 << 20) -> str | None:
     """Why this many bytes could not be written beside a file now; None if they could."""
     trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
@@ -221,10 +264,11 @@ def require_folder(file: Path | None) -> None:
     """Refuse an output file that could not be written, before any work is done."""
     if file is None:
         return
-    folder = file.resolve().parent
+    folder, there = file.resolve().parent, file.exists()
     if not folder.is_dir():
         raise SettingError(f"{file}: its folder does not exist; make it first")
     if file.is_dir():
         raise SettingError(f"{file}: is a folder; expected the name of a file")
-    if not os.access(file if file.exists() else folder, os.W_OK):
+    plain = not there or file.is_file()  # which is replaced, not written to
+    if (there and not os.access(file, os.W_OK)) or (plain and not os.access(folder, os.W_OK)):
         raise SettingError(f"{file}: this account may not write there; choose another place")

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.errors import AbortedRound, BrokenChainError, LedgerError, MissingMemoryError, ParleyError
+from parley.errors import AbortedRound, BrokenChainError, LedgerError, MissingMemoryError, ParleyError, TooLate
 from parley.network.hosting.offer import consider as consider_as_host
 from parley.network.hosting.sums import HostedSum
 from parley.network.identity.settings import load_host, load_owner
@@ -125,7 +125,7 @@ class WithHosts:
         try:
             for k in rounds:
                 query = GradientQuery.ask(self.terms.hash, "learner", k, np.full(1, theta))
-                with suppress(AbortedRound):
+                with suppress(AbortedRound, TooLate):
                     yield k, exchange.ask(dict.fromkeys("ab", query))[0].value.tolist()
         finally:
             exchange.close()
@@ -152,7 +152,7 @@ class OneHost:
             if not victim.service.hosted:
                 raise LedgerError("not served")
             for k in rounds:
-                with suppress(AbortedRound):
+                with suppress(AbortedRound, TooLate):
                     yield k, victim.opening(k)
         finally:
             victim.close()

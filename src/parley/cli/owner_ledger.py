@@ -12,6 +12,7 @@ from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.daemon_lock import daemon_lock
 from parley.network.serving.statement import statement
+from parley.numerals import counted
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.backup import back_up, restore
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
@@ -62,7 +63,9 @@ def backup_command(
     ledger = Ledger(load_owner(settings_file).ledger, writes=False)
     head = back_up(ledger, file)
     ledger.close()
-    console.print(f"{file}  {head.entries} entries, chain unbroken, head {head.hash}", soft_wrap=True)
+    console.print(
+        f"{file}  {counted(head.entries, 'entry', 'entries')}, chain unbroken, head {head.hash}", soft_wrap=True
+    )
 
 
 def restore_command(
@@ -90,7 +93,7 @@ def restore_command(
     what = (
         "the whole lifetime budget"
         if everything
-        else f"all that is reserved, also by the {len(lost)} acceptances in {settings.accepted},"
+        else f"all that is reserved, also by the {counted(len(lost), 'acceptance')} in {settings.accepted},"
     )
     if not yes and not typer.confirm(
         f"No agreement so far will be answered any more, and {what} counts as spent. Restore?", err=True
@@ -102,7 +105,10 @@ def restore_command(
             head, aside = restore(file, settings.ledger, settings.name, lost, everything)
     else:
         head, aside = restore(file, settings.ledger, settings.name, lost, everything)
-    console.print(f"{settings.ledger}  {head.entries} entries, chain unbroken, head {head.hash}", soft_wrap=True)
+    console.print(
+        f"{settings.ledger}  {counted(head.entries, 'entry', 'entries')}, chain unbroken, head {head.hash}",
+        soft_wrap=True,
+    )
     if aside is not None:
         console.print(f"{aside}  the ledger that was in place", soft_wrap=True)
 

@@ -193,3 +193,13 @@ def test_a_state_folder_that_cannot_be_made_leaves_no_ledger(tmp_path, monkeypat
         with pytest.raises(StateFolderError, match=f"{sentence}.*set PARLEY_STATE"):
             Ledger(tmp_path / "a.ledger", lifetime=3)
         assert not (tmp_path / "a.ledger").exists()
+
+
+def test_a_ledger_without_a_version_is_not_upgraded_by_who_looks_and_has_no_state_folder(tmp_path, monkeypatch):
+    path = Path(shutil.copy(OLD, tmp_path / "a.ledger"))
+    with monkeypatch.context() as patched:
+        patched.setenv("PARLEY_STATE", "/dev/null/state")
+        with pytest.raises(StateFolderError):
+            Ledger(path, writes=False)
+    assert path.read_bytes() == OLD.read_bytes()
+    Ledger(path).close()

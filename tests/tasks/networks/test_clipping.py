@@ -54,14 +54,26 @@ def by_hand(module, losses, X, y, norm):
     return total
 
 
+class Own(nn.Module):
+    """A module of one's own, which is for studies alone."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, rows):
+        return self.layers(rows)
+
+
 @pytest.mark.parametrize("norm", ["l2", "l1"])
-@pytest.mark.parametrize("route", ["closed-form", "written"])
+@pytest.mark.parametrize("study", [False, True])
 @pytest.mark.parametrize("places", [False, True])
-def test_the_sum_is_that_of_records_clipped_one_by_one(norm, route, places, device):
+def test_the_sum_is_that_of_records_clipped_one_by_one(norm, study, places, device):
     module, (X, y) = small(places), rows_of(9)
-    found = RecordGradients(module, cross_entropy, (64,), CLIP, norm, 9, device, route)
+    made = Own(module) if study else module
+    found = RecordGradients(made, cross_entropy, (64,), CLIP, norm, 9, device, study)
     assert [type(layer).__name__ for layer in found._by_zeros].count("Places") == (
-        1 if places and norm == "l2" and route == "closed-form" else 0
+        1 if places and norm == "l2" and not study else 0
     )
     wanted = by_hand(module, cross_entropy, X, y, norm)
     assert found.clipped_sum(theta_of(module), X, y) == pytest.approx(wanted, abs=2e-6)
@@ -72,13 +84,26 @@ def test_a_layer_of_sequences_and_one_without_a_constant_have_closed_forms_too()
     module = nn.Sequential(nn.Linear(4, 5, bias=False), nn.Tanh(), nn.Flatten(), nn.Linear(15, 3))
     rng = np.random.default_rng(0)
     X, y = rng.random((6, 3, 4), dtype=np.float32), rng.integers(0, 3, 6).astype(float)
-    found = RecordGradients(module, cross_entropy, (3, 4), CLIP, "l2", 6, route="closed-form")
+    found = RecordGradients(module, cross_entropy, (3, 4), CLIP, "l2", 6)
     wanted = by_hand(module, cross_entropy, X, y, "l2")
     assert found.clipped_sum(theta_of(module), X, y) == pytest.approx(wanted, abs=2e-6)
 
 
-def test_other_layers_are_written_out(device):
-    module = nn.Sequential(nn.Linear(64, 8), nn.GroupNorm(2, 8), nn.ReLU(), nn.Linear(8, 3))
+def others():
+    """Networks of layers that scale, of sequences, and of an activation of each kind."""
+    images = nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.GELU(), nn.AdaptiveAvgPool2d(1)
+    sequence = nn.Unflatten(1, (4, 16)), nn.Conv1d(4, 6, 3, 2, 1), nn.SiLU(), nn.LayerNorm(8), nn.MaxPool1d(2)
+    torch.manual_seed(0)
+    return [
+        nn.Sequential(nn.Linear(64, 8), nn.GroupNorm(2, 8), nn.ReLU(), nn.Linear(8, 3)),
+        nn.Sequential(*images, nn.Flatten(), nn.Linear(4, 3)),
+        nn.Sequential(*sequence, nn.Flatten(), nn.Softplus(), nn.Linear(24, 3)),
+        nn.Sequential(nn.LayerNorm(64, bias=False), nn.Linear(64, 5), nn.ELU(), nn.Linear(5, 3), nn.Sigmoid()),
+    ]
+
+
+@pytest.mark.parametrize("module", others(), ids=["groups", "images", "sequence", "rows"])
+def test_networks_of_other_layers_are_those_of_records_one_by_one(module, device):
     X, y = rows_of(5)
     found = RecordGradients(module, cross_entropy, (64,), CLIP, "l2", 5, device)
     assert found.clipped_sum(theta_of(module), X, y) == pytest.approx(
@@ -156,8 +181,8 @@ def test_without_padded_shapes_a_records_company_would_be_found_out(monkeypatch)
     """The mutant: batches as large as the draw, so that a record alone is computed in another order than among
     others."""
 
-    def as_drawn(self, shapes, X, y, chosen):
-        yield torch.from_numpy(X[chosen]), torch.from_numpy(y[chosen]), torch.ones(len(chosen), dtype=torch.float64)
+    def as_drawn(self, shapes, X, y, chosen=None, present=None):
+        yield torch.from_numpy(X), torch.from_numpy(y), torch.ones(len(X), dtype=torch.float64)
 
     made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8)
     monkeypatch.setattr(RecordGradients, "_batches", as_drawn)
@@ -199,3 +224,25 @@ def test_an_empty_draw_is_nothing_and_a_gradient_that_is_no_number_counts_nothin
     wild[1, 3] = np.nan
     assert np.array_equal(made.clipped_sum(theta, wild, y), made.clipped_sum(theta, X[2:], y[2:]))
     assert np.isinf(made.record_norms(theta, wild, y)[:2]).all()
+
+
+def test_a_row_without_a_target_keeps_its_place_and_counts_nothing(monkeypatch):
+    """Or the rows after it would move, into places that a kernel may treat otherwise: in a fixed batch, for sure."""
+    made = RecordGradients(LINEAR, cross_entropy, (64,), CLIP, "l2", 8)
+    (X, y), present, theta = rows_of(6), np.arange(6) != 1, np.ones(made.parameters)
+    wild = np.where(present[:, None], X, np.inf).astype(np.float32)
+    seen, batches = [], RecordGradients._batches
+
+    def noted(self, *asked):
+        for rows, targets, there in batches(self, *asked):
+            seen.append((rows.clone(), there.clone()))
+            yield rows, targets, there
+
+    monkeypatch.setattr(RecordGradients, "_batches", noted)
+    found = made.clipped_sum(theta, wild, np.where(present, y, np.nan), None, present)
+    made.clipped_sum(theta, X, y)
+    (rows, there), (every, _) = seen
+    assert torch.equal(rows[2:], every[2:])
+    assert not rows[1].any()
+    assert there[:7].tolist() == [1, 0, 1, 1, 1, 1, 0]
+    assert found == pytest.approx(made.clipped_sum(theta, X[present], y[present]), abs=1e-12)

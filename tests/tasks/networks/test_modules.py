@@ -1,4 +1,4 @@
-"""Networks by name, and modules that are refused: those whose records' gradients are no functions of the record."""
+"""Networks by name, and shapes of batches by which no row's company shows."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from parley.errors import GuaranteeError, SettingError  # noqa: E402
 from parley.tasks.networks import kernels  # noqa: E402
 from parley.tasks.networks.architectures import _MADE, Architecture  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
-from parley.tasks.networks.modules import Averaged, Pooled, module_scores, parameters_of, set_parameters  # noqa: E402
+from parley.tasks.networks.modules import module_scores, parameters_of, set_parameters  # noqa: E402
 from parley.tasks.networks.objective import cross_entropy  # noqa: E402
 from parley.tasks.networks.terms import ARCHITECTURES  # noqa: E402
 
@@ -60,76 +60,6 @@ def test_what_terms_may_name_is_what_can_be_made():
         Architecture.of("zawacki-cnn-9", 784, 10)
 
 
-class Tied(nn.Module):
-    """A layer that is used twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
-
-    def forward(self, rows):
-        return self.layer(torch.tanh(self.layer(rows)))
-
-
-class Mixing(nn.Module):
-    """What it says of a row is about all rows."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 3)
-
-    def forward(self, rows):
-        return self.layer(rows - rows.mean(0))
-
-
-class Counting(nn.Module):
-    """It counts rows in a buffer."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 3)
-        self.register_buffer("seen", torch.zeros(()))
-
-    def forward(self, rows):
-        self.seen += rows.sum()
-        return self.layer(rows)
-
-
-def gradients(module, **settings):
-    made = RecordGradients(module, cross_entropy, (4,), 1.0, "l2", 8, **settings)
-    return made.shapes
-
-
-@pytest.mark.parametrize(
-    ("module", "words"),
-    [
-        (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)), r"BatchNorm1d \(1\) mixes the records"),
-        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.1), nn.Linear(4, 3)), r"Dropout \(1\) draws at random"),
-        (nn.Sequential(nn.InstanceNorm1d(4, track_running_stats=True), nn.Linear(4, 3)), "remembers records"),
-        (Counting(), "buffer seen changes in forward"),
-        (Mixing(), "depends on who else is in the batch"),
-        (nn.Linear(4, 3).double(), "expected torch.float32"),
-    ],
-)
-def test_what_no_clip_bounds_is_refused_in_a_sentence(module, words):
-    with pytest.raises(GuaranteeError, match=words):
-        gradients(module)
-
-
-def test_tied_parameters_are_refused_for_closed_forms_and_written_out_else():
-    with pytest.raises(GuaranteeError, match="layers are used several times"):
-        gradients(Tied(), route="closed-form")
-    assert gradients(Tied())
-    tied = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
-    tied[2].weight = tied[0].weight
-    with pytest.raises(GuaranteeError, match="parameters are tied"):
-        gradients(tied, route="closed-form")
-    with pytest.raises(GuaranteeError, match="GroupNorm is neither Linear nor Conv2d"):
-        gradients(nn.Sequential(nn.Linear(4, 4), nn.GroupNorm(2, 4)), route="closed-form")
-    with pytest.raises(SettingError, match="expected parameters to learn"):
-        gradients(nn.Flatten())
-
-
 def test_places_that_come_out_otherwise_are_not_used():
     """A kernel of its own for the first rows of a shape, as edges of tiles may have."""
 
@@ -155,21 +85,6 @@ def test_float32_means_float32_and_what_was_set_before_comes_back(monkeypatch):
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
     with pytest.raises(GuaranteeError, match="bfloat16"), kernels.exact_kernels():
         pass
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-def test_pooled_images_are_those_of_max_pooling(stride):
-    images = torch.rand(3, 2, 8, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    ours, theirs = Pooled(stride)(images), nn.functional.max_pool2d(images, 2, stride)
-    assert torch.equal(ours, theirs)
-    slopes = [torch.autograd.grad((said**2).sum(), images)[0] for said in (ours, theirs)]
-    assert torch.allclose(*slopes)
-
-
-def test_pixels_are_averaged_by_two_and_all_together():
-    pixels = torch.arange(16.0).reshape(1, 1, 4, 4)
-    assert torch.equal(Averaged()(pixels), nn.AvgPool2d(2)(pixels))
-    assert torch.equal(Averaged(whole=True)(pixels), nn.AdaptiveAvgPool2d(1)(pixels))
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda:x", "cuda:99", "mps"])

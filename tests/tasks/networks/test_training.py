@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 from torch import nn  # noqa: E402
 
 import parley  # noqa: E402
-from parley.errors import BudgetExhausted, DataError, OutOfOrder, SettingError  # noqa: E402
+from parley.errors import BudgetExhausted, DataError, GuaranteeError, OutOfOrder, SettingError  # noqa: E402
 from parley.privacy.accounting import compose  # noqa: E402
 from parley.privacy.events import GaussianEvent  # noqa: E402
 from parley.tasks.networks.training import NetworkPlan, Speed, train_network  # noqa: E402
@@ -174,6 +174,51 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
 def test_plans_that_promise_nothing_are_refused(changes, words):
     with pytest.raises(SettingError, match=words):
         NetworkPlan(**(vars(PLAN) | changes))
+
+
+class Scaled(nn.Module):
+    """A forward of one's own, in which a record scales all others."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = network()
+
+    def forward(self, rows):
+        return self.layers(rows / rows.abs().max())
+
+
+def weighted(said, y):
+    return nn.functional.cross_entropy(said, y.long(), reduction="none") * 2
+
+
+def test_a_forward_or_a_loss_of_ones_own_trains_as_a_study_alone(tmp_path):
+    books, few = ledger(tmp_path), NetworkPlan(**(vars(PLAN) | {"epochs": 1}))
+    for module, loss in ((Scaled(), "cross-entropy"), (network(), weighted)):
+        for kept in (None, books):
+            with pytest.raises(GuaranteeError, match="pass a seed: it then trains as a study"):
+                train_network(module, *points(60), few, loss=loss, ledger=kept)
+        assert not train_network(module, *points(60), few, loss=loss, seed=0).released
+    assert books.reserved[0] == 0
+    books.close()
+
+
+def test_a_module_that_remembers_or_draws_is_no_study_either():
+    for layer in (nn.BatchNorm1d(16), nn.Dropout(0.5)):
+        module = nn.Sequential(nn.Linear(2, 16), layer, nn.Linear(16, 3))
+        with pytest.raises(GuaranteeError, match="no gradients of single records"):
+            train_network(module, *points(60), PLAN, seed=0)
+
+
+def test_two_classes_are_learned_by_one_number():
+    X, y = points(600)
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Linear(2, 16), nn.SiLU(), nn.Linear(16, 1))
+    outer = (y == 2).astype(float)
+    trained = train_network(module, X, outer, PLAN, loss="binary-cross-entropy", validation=(X, outer), seed=0)
+    assert trained.accuracy == np.mean(trained.predict(X) == outer) > 0.8
+    assert trained.predict_proba(X).sum(axis=1) == pytest.approx(1)
+    with pytest.raises(DataError, match="whole numbers from 0 to 1"):
+        train_network(module, X, y, PLAN, loss="binary-cross-entropy", seed=0)
 
 
 def test_targets_that_are_no_classes_are_refused():

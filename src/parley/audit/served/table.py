@@ -12,7 +12,7 @@ import numpy as np
 
 from parley.audit.one_run import Coins, flipped
 from parley.audit.planted import PlantedPairs
-from parley.audit.runs import AuditedOwner
+from parley.audit.run_tables import AuditedOwner
 from parley.durable import create, make_folder
 from parley.errors import SettingError, TermsError
 from parley.network.identity.certificate_authority import issue, make_authority

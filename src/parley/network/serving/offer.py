@@ -12,12 +12,14 @@ from parley.network.identity.settings import Identity, OwnerSettings
 from parley.network.identity.trust import require_private, require_trusted, trusted_certificate
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
+from parley.network.serving.inbox import Inbox
 from parley.network.serving.proposal import Proposal
 from parley.network.serving.reminders import ledger_warning
-from parley.owner.acceptance_summary import acceptance_summary, require_ledger
+from parley.owner.acceptance_summary import acceptance_summary, accepted, require_ledger
 from parley.owner.custody import facts, key_warnings
 from parley.owner.other_books import OtherBooks, require_reason
 from parley.owner.owner import Agreement, Owner
+from parley.owner.proposal_words import left_after, others_in
 from parley.owner.warnings import figures, find_warnings
 from parley.privacy.adjacency import Adjacency
 from parley.terms import Terms
@@ -51,6 +53,10 @@ class Offer:
         with Acceptances(self.settings.accepted).storing(Acceptance(terms, self.key, self.relay, self.peer)):
             self.owner.accept(terms, self.reason, anyway=True)  # who accepts read the warnings
         require_ledger(self.owner).remember()
+
+    def close(self) -> None:
+        """Close the ledger."""
+        require_ledger(self.owner).close()
 
     def to_json(self) -> dict[str, Any]:
         """What `parley owner accept --json` prints, less whether it was accepted."""
@@ -106,6 +112,24 @@ def consider(
     others = [TermsWarning("other books", each.sentence) for each in found]
     warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed, *others)
     return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own, found, other_books)
+
+
+def consider_proposal(
+    inbox: Inbox,
+    proposal: Proposal,
+    settings: OwnerSettings,
+    public: Path | None = None,
+    preparation: Path | None = None,
+    certificate: Path | None = None,
+    peer: bool = False,
+) -> tuple[Offer, dict[str, Any]]:
+    """(the offer, what `parley owner inbox OWNER TERMS --json` prints of it) for terms that were proposed, with own
+    copies of what they need."""
+    terms, told = proposal.terms(public, preparation), inbox.facts(proposal)
+    offer = consider(terms, settings, certificate, peer=peer, proposal=proposal)
+    known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
+    others, left = others_in(terms, settings.name), left_after(require_ledger(offer.owner), reservation, known)
+    return offer, {**offer.to_json(), "proposal": told, "others": others, "left": left}
 
 
 def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:

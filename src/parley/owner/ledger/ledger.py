@@ -106,7 +106,7 @@ class Ledger:
         self._writer, self._reader = FileConnection(place, writes=True), FileConnection(place)
         self._archivist = FileConnection(place)  # for what takes longer, so that nobody waits for it
         self._drawing = Drawing(beside(self.path, "drawing"))
-        self._begin(wanted, wanted_delta, rule)
+        self._begin(wanted, wanted_delta, rule, remembered)
         self._kept: Head | None = None
         self._last: Account | None = None  # after the last answer given here
         self._verified = self._recalled()
@@ -329,11 +329,15 @@ class Ledger:
             if connection is not None:
                 connection.close()
 
-    def _begin(self, lifetime: Fraction | None, lifetime_delta: Fraction | None, rule: Rule | None) -> None:
+    def _begin(
+        self, lifetime: Fraction | None, lifetime_delta: Fraction | None, rule: Rule | None, remembered: bool
+    ) -> None:
         """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget or rule."""
         with self._reader.transaction() as db:
             found = schema.version(db, self.path)
         if found in (None, 0) or (self._writes and found != schema.VERSION):
+            if remembered:  # who only looks has to write here all the same
+                self._memories = find_memories(writes=True)
             with self._writer.transaction() as db:
                 budget = None if lifetime is None else (lifetime, lifetime_delta or Fraction(0))
                 make_or_upgrade(db, self.path, self._memories, budget, rule or "simple")

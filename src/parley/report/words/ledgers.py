@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.validate import printable
 
 FEW = 6  # ledgers that are named
@@ -99,4 +99,4 @@ def lifetime_line(content: dict[str, Any]) -> str:
 
 
 def _entries(content: dict[str, Any]) -> str:
-    return "1 entry" if content["rows"] == 1 else f"{content['rows']:,} entries"
+    return counted(content["rows"], "entry", "entries")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.durable import require_folder
 from parley.learning.run_options import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
@@ -69,8 +68,6 @@ def column_statistics_command(
     terms = load_terms(terms_file)
     require_expected(terms, expect)
     asked = column_statistics_agreement(terms)
-    for file in (write, agreement):
-        require_folder(file)
     options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
     asking.require_one_way(options)
     if owners is not None or agreement is not None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.durable import require_folder
 from parley.errors import TermsError
 from parley.learning.run_options import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
@@ -60,7 +59,6 @@ def count_command(
     terms = load_terms(terms_file)
     if terms.task != "counts":
         raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
-    require_folder(plot)
     if plot is not None:
         from parley.report.figures.picture import require_figure_name, save  # a library that takes its time
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.durable import require_folder
+from parley.durable import write_file
 from parley.errors import DataError, SettingError
 from parley.learning.run_options import RunOptions
 from parley.numerals import number
@@ -76,8 +76,6 @@ def identify_command(
     from parley.learning.outcome.guarantee import INSIDE
     from parley.tasks.dynamics import DelayedDMD
 
-    for file in (plot, save):
-        require_folder(file)
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
             raise SettingError(
@@ -172,9 +170,7 @@ def _together(terms: Terms, options: RunOptions) -> None:
         with progress_bar("asking") as progress:
             result, unheard = identify_together(terms, parties, seed=options.seed, progress=progress), []
     if options.save is not None:
-        options.save.write_text(
-            json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        write_file(options.save, json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n")
     try:
         found = result.identified()
     except DataError as error:

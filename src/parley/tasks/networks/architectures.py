@@ -97,7 +97,7 @@ def _zawacki_cnn(network: Architecture) -> list[Module]:
     """Z section 4.3: two convolutions, each with ReLU and pooling, then two layers."""
     from torch import nn
 
-    from parley.tasks.networks.modules import Pooled
+    from parley.tasks.networks.elementwise import Pooled
 
     return [
         nn.Conv2d(1, 16, 8, stride=2, padding=3),
@@ -117,7 +117,7 @@ def _chase_small(network: Architecture) -> list[Module]:
     """Three layers, of widths of our own: A section 2.1 tells how many there are, and nothing else."""
     from torch import nn
 
-    from parley.tasks.networks.modules import Pooled
+    from parley.tasks.networks.elementwise import Pooled
 
     return [
         nn.Conv2d(1, 8, 5, stride=2, padding=2),
@@ -166,11 +166,12 @@ def _zawacki_cnn_9(network: Architecture) -> list[Module]:
     """Z section 4.4: four convolutions with ReLU and averages between, an average over all pixels, then one layer."""
     from torch import nn
 
-    from parley.tasks.networks.modules import Averaged
+    from parley.tasks.networks.elementwise import Averaged, Pooled
 
     made, channels = list[Module](), 3
     for place, width in enumerate((32, 64, 64, 128)):
-        made += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(), Averaged(whole=place == 3)]
+        pooled = Averaged() if place == 3 else Pooled(2, mean=True)
+        made += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(), pooled]
         channels = width
     return [*made, nn.Flatten(), nn.Linear(channels, network.outputs)]
 
@@ -180,7 +181,7 @@ def _vgg_11(network: Architecture) -> list[Module]:
     three last layers, which are for images of 224 by 224 and have most of its weights, one is left."""
     from torch import nn
 
-    from parley.tasks.networks.modules import Pooled
+    from parley.tasks.networks.elementwise import Pooled
 
     made, channels = list[Module]([nn.ZeroPad2d(2)]), 1
     for width, pooled in zip(VGG, VGG_POOLED, strict=True):

@@ -160,7 +160,7 @@ class MixedGradientQuestion(Question):
         of, found = self._recent.pop(known, (None, None))
         if of is not rows or found is None:
             places = np.sort(batch(shuffled(len(rows), 0, "batches", 0), self.batches, (number - 1) % self.batches))
-            found = self.gradients.clipped_sum(theta, rows.X, rows.y, places[rows.present[places]])
+            found = self.gradients.clipped_sum(theta, rows.X, rows.y, places, rows.present)
         self._recent[known] = (rows, found)
         return found
 

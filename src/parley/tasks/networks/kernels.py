@@ -6,11 +6,11 @@ is a product with a vector, added up in another order than a product with a matr
 here are drawn in secret, so that their number must not show. So rows are put into batches of a few public shapes,
 filled up with zeros, and only shapes and places count of which all give the same.
 
-Formal guarantee, if a kernel's order of operations on a row follows from the shape and the row's place, and not from
-what any row holds: random rows tell two orders of operations apart (equal sums by chance, digit for digit over all
-numbers of two rows, have a probability that is nothing). So by the shapes and places that `sound_shapes` returns, what
-is computed of a row is one function of that row and the parameters. Where the company of other rows changes a row, as
-layers do that mix rows, nothing is returned: the network is refused.
+Formal guarantee, for products and sums whose order of operations on a row follows from the shape and the row's place,
+and not from what any row holds: random rows and weights tell two orders apart, since every number of every probe
+differs with a fair chance, and there are `COMPARED` of them or more. So by the shapes and places that `sound_shapes`
+returns, what is computed of a row is one function of that row and the parameters. Nothing is promised of kernels that
+compute a function by two formulas: such differ for few numbers, and no probe need find them (`elementwise` has none).
 """
 
 import math
@@ -26,6 +26,7 @@ from parley.errors import GuaranteeError, SettingError
 
 Tensor = Any  # torch.Tensor
 
+COMPARED, PROBES = 1 << 12, 32  # numbers that probes compare at each place; the most probes, of small networks
 STEP, LEAST = 8, 32  # sizes of shapes are multiples of the one, from the other on
 MIXED = (
     "network: what is computed of a record depends on who else is in the batch; expected layers that treat every "
@@ -87,6 +88,14 @@ def exact_kernels(device: str = "cpu") -> Iterator[None]:
         cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = kept
 
 
+def require_alike_threads() -> None:
+    """Refuse (GuaranteeError) threads that take the tiniest numbers for 0 (`torch.set_flush_denormal`): where one does
+    and another does not, a row's numbers depend on its place."""
+    tiny = torch.full((torch.get_num_threads() << 16,), 2.0**-100) * 2.0**-49
+    if not bool((tiny.view(torch.int32) == 1).all()):  # the tiniest number has the digit 1
+        raise GuaranteeError("torch: a thread flushes denormal numbers; expected torch.set_flush_denormal(False)")
+
+
 Computed = Callable[[Tensor], Sequence[Tensor]]  # rows [n, ...] to what is computed of each, tensors [n, ...]
 
 
@@ -106,7 +115,8 @@ def sound_shapes(computed: Computed, row: tuple[int, ...], sizes: Sequence[int],
     """The shapes of these sizes with places, at least half of all, at which a row comes out the same whatever stands
     beside it; the first one is among them, or that is a `GuaranteeError`."""
     draw = torch.Generator().manual_seed(0)
-    probes = torch.rand((2, *row), generator=draw)
+    numbers = sum(each[0].numel() for each in computed(torch.zeros(sizes[-1], *row, device=device)))
+    probes = torch.rand((min(max(-(-COMPARED // numbers), 2), PROBES), *row), generator=draw)
     wanted: list[list[Tensor]] = []
     found = []
     for size in sizes:

@@ -45,3 +45,10 @@ def cross_entropy(said: Tensor, y: Tensor) -> Tensor:
 def squared(said: Tensor, y: Tensor) -> Tensor:
     """Half the squared error of each row [n]."""
     return (said[:, 0] - y.to(said.dtype)) ** 2 / 2
+
+
+def binary_cross_entropy(said: Tensor, y: Tensor) -> Tensor:
+    """-ln of the probability that each row's class, 0 or 1, was given [n], by the log-odds of class 1."""
+    from torch.nn import functional
+
+    return functional.binary_cross_entropy_with_logits(said[:, 0], y.to(said.dtype), reduction="none")

@@ -108,7 +108,7 @@ class NetworkGradientQuestion(Question):
         return self._sum(rows, theta, drawn(len(rows), seed, self.rate))
 
     def _sum(self, rows: NetworkRows, theta: Floats, places: Places) -> Floats:
-        return self.gradients.clipped_sum(theta, rows.X, rows.y, places[rows.present[places]])
+        return self.gradients.clipped_sum(theta, rows.X, rows.y, places, rows.present)
 
 
 def clipped_share(gradients: RecordGradients, tables: Tables, theta: Floats) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from parley.tasks.networks.elementwise import Normalised
 from parley.validate import Floats
 
 Tensor = Any  # torch.Tensor
@@ -20,6 +21,7 @@ DIRECTIONS, REACH = 8, 3  # of wavelets; pixels to each side
 WIDTH, FREQUENCY, SLANT = 0.8, 3 * math.pi / 4, 0.5  # of the envelope along the wave, of the wave, along by across
 CHANNELS = (1 + DIRECTIONS) ** 2
 GROUPS = 27  # of channels that are brought to one scale
+EPS = 1e-5  # beside a group's variance
 SHRINKS = 4  # an image's side by so much
 
 
@@ -29,6 +31,7 @@ class Scattering(nn.Module):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        self._standard = Normalised(GROUPS, EPS)
         waves = wavelets()
         blur = np.outer([1, 3, 3, 1], [1, 3, 3, 1]) / 64
         for name, filters in (("waves", np.concatenate([waves.real, waves.imag])), ("blur", blur[None])):
@@ -36,7 +39,7 @@ class Scattering(nn.Module):  # type: ignore[misc]
 
     def forward(self, images: Tensor) -> Tensor:
         coarse = self._halved(torch.cat([images, self._strengths(images)], 1))
-        return nn.functional.group_norm(self._halved(torch.cat([coarse, self._strengths(coarse)], 1)), GROUPS)
+        return self._standard(self._halved(torch.cat([coarse, self._strengths(coarse)], 1)))
 
     def _strengths(self, images: Tensor) -> Tensor:
         """How strongly every wavelet swings around every pixel [n, 8 channels, h, w]."""

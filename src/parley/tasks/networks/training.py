@@ -1,4 +1,4 @@
-"""Private training of any `torch.nn.Module` on one owner's rows, in Python: DP-SGD with secret draws and a ledger.
+"""Private training of a PyTorch network on one owner's rows, in Python: DP-SGD with secret draws and a ledger.
 
 Every step is a question and an answer, as between organisations: the owner draws records in secret, clips their
 gradients, debits its ledger, adds exact noise and stores the answer; the step that follows is post-processing.
@@ -33,8 +33,8 @@ from parley.protocol.queries import ReleasePlan, Tables
 from parley.tasks.networks.algorithm import NetworkSGD, check_steps
 from parley.tasks.networks.clipping import Losses, RecordGradients
 from parley.tasks.networks.correlated import CorrelatedSGD, MixedGradientQuestion, usual_momentum
-from parley.tasks.networks.modules import Route, module_scores, parameters_of, set_parameters
-from parley.tasks.networks.objective import NetworkParameters, cross_entropy, squared
+from parley.tasks.networks.modules import module_scores, parameters_of, set_parameters
+from parley.tasks.networks.objective import NetworkParameters, binary_cross_entropy, cross_entropy, squared
 from parley.tasks.networks.prepared_rows import NetworkRows
 from parley.tasks.networks.question import NetworkGradientQuestion
 from parley.tasks.networks.stable_plan import StablePlan, StableSteps, require_study
@@ -42,7 +42,11 @@ from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.tasks.networks.training_checkpoint import TrainingCheckpoint, load_training_checkpoint
 from parley.validate import Floats, positive, upper, whole
 
-LOSSES: dict[str, Losses] = {"cross-entropy": cross_entropy, "squared": squared}
+LOSSES: dict[str, Losses] = {
+    "cross-entropy": cross_entropy,
+    "binary-cross-entropy": binary_cross_entropy,
+    "squared": squared,
+}
 LEARNER = "learner"
 
 
@@ -121,10 +125,9 @@ class NetworkPlan:
 
 @dataclass(frozen=True)
 class Speed:
-    """What may change how long training takes, and no guarantee: the device, and how norms are found."""
+    """What may change how long training takes, and no guarantee: the device."""
 
     device: str = "cpu"
-    route: Route = "auto"
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,7 @@ class TrainedNetwork:
     adjacency: Adjacency
     released: bool
     accuracy: float | None  # on the public validation rows
+    binary: bool = False  # whether its one number is the log-odds of class 1
 
     def scores(self, X: ArrayLike) -> Floats:
         """What it says of rows [n, outputs]."""
@@ -158,13 +162,18 @@ class TrainedNetwork:
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """The class of each row, by its place [n]."""
-        return np.asarray(self.scores(X).argmax(axis=1))
+        return np.asarray(_by_class(self.scores(X), self.binary).argmax(axis=1))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """The probability of each class for each row [n, classes]."""
-        said = self.scores(X)
+        said = _by_class(self.scores(X), self.binary)
         odds = np.exp(said - said.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
+def _by_class(said: Floats, binary: bool) -> Floats:
+    """Scores by class [n, classes]: of log-odds [n, 1], those of class 0 are 0."""
+    return np.hstack([np.zeros_like(said), said]) if binary else said
 
 
 def train_network(
@@ -173,7 +182,7 @@ def train_network(
     y: ArrayLike,
     plan: NetworkPlan | StablePlan,
     *,
-    loss: Literal["cross-entropy", "squared"] | Losses = "cross-entropy",
+    loss: Literal["cross-entropy", "binary-cross-entropy", "squared"] | Losses = "cross-entropy",
     ledger: AnyLedger | None = None,
     owner: str = "owner",
     checkpoint: str | Path | None = None,
@@ -187,11 +196,13 @@ def train_network(
     Parameters
     ----------
     module, X, y
-        Any PyTorch module, rows [n, ...] and targets [n].
+        An `nn.Sequential` of listed layers (docs/networks.md), or in a study any PyTorch module; rows [n, ...] and
+        targets [n].
     plan
         What is promised and how it is learned; a `StablePlan` is for studies alone.
     loss
-        One of your own says a loss for every row [n], each from that row alone.
+        Of two classes "binary-cross-entropy" takes one number, the log-odds of class 1. One of your own, in a study,
+        says a loss for every row [n], each from that row alone.
     ledger, owner
         With a ledger every step is debited to that name before it is taken, and what the lifetime budget cannot pay is
         refused before anything is computed. With none, and no seed, noise is as safe, and nobody keeps books.
@@ -202,7 +213,7 @@ def train_network(
     seed
         Makes it a study, whose outcome must not be released.
     speed, progress
-        The device, and how norms are found; who is told how far it is. Neither changes a guarantee.
+        The device; who is told how far it is. Neither changes a guarantee.
 
     Returns
     -------
@@ -218,6 +229,7 @@ def train_network(
     speed = speed or Speed()
     rows, public = _rows(X, y), None if validation is None else _rows(*validation)
     answering = _answering(module, rows, plan, loss, ledger, owner, seed, speed)
+    binary = loss in ("binary-cross-entropy", binary_cross_entropy)
     count, judge, algorithm = plan.steps, copy.deepcopy(module).to(speed.device).eval(), _algorithm(plan)
     file = None if checkpoint is None else Path(checkpoint)
     begin = algorithm.start(parameters_of(module))
@@ -231,9 +243,9 @@ def train_network(
         if file is not None:
             TrainingCheckpoint(answering.hash, state).save(file)
         due = (state.round - 1) % plan.batches == 0
-        judged = _accuracy(judge, state.theta, public) if due and public is not None else None
+        judged = _accuracy(judge, state.theta, public, binary) if due and public is not None else None
         progress(Progress(state.round - 1, count, spent, judged))
-    return _trained(module, state, answering, plan, public)
+    return _trained(module, state, answering, plan, public, binary)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,10 +296,11 @@ def _answering(
 ) -> _Answering:
     """The owner's side of a plan; nothing is reserved yet."""
     losses = LOSSES[loss] if isinstance(loss, str) else loss
-    if losses is cross_entropy:
-        _require_classes(module, rows)
     shape, expected = rows.X.shape[1:], len(rows) / plan.batches
-    made = RecordGradients(module, losses, shape, plan.clip, plan.norm, expected, speed.device, speed.route)
+    study = seed is not None
+    made = RecordGradients(module, losses, shape, plan.clip, plan.norm, expected, speed.device, study)
+    if losses in (cross_entropy, binary_cross_entropy):
+        _require_classes(module, rows, losses is binary_cross_entropy)
     question, series = _question(made, plan, len(rows))
     return _Answering(
         question,
@@ -325,7 +338,12 @@ def _band(plan: NetworkPlan | StablePlan) -> Band | None:
 
 
 def _trained(
-    module: Any, state: State, answering: _Answering, plan: NetworkPlan | StablePlan, public: NetworkRows | None
+    module: Any,
+    state: State,
+    answering: _Answering,
+    plan: NetworkPlan | StablePlan,
+    public: NetworkRows | None,
+    binary: bool,
 ) -> TrainedNetwork:
     """The module with the last parameters, on the CPU."""
     made = copy.deepcopy(module).cpu().eval()
@@ -336,13 +354,14 @@ def _trained(
         plan.delta,
         answering.series.event.adjacency,
         answering.noise.safe,
-        None if public is None else _accuracy(made, state.theta, public),
+        None if public is None else _accuracy(made, state.theta, public, binary),
+        binary,
     )
 
 
-def _accuracy(module: Any, theta: Floats, public: NetworkRows) -> float:
+def _accuracy(module: Any, theta: Floats, public: NetworkRows, binary: bool) -> float:
     set_parameters(module, theta)
-    said = module_scores(module, public.X)
+    said = _by_class(module_scores(module, public.X), binary)
     if said.shape[1] == 1:  # numbers: the share of their variance that is explained
         error, spread = public.y - said[:, 0], public.y - public.y.mean()
         return 1 - float(error @ error) / max(float(spread @ spread), math.ulp(0.0))
@@ -360,9 +379,9 @@ def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
     return NetworkRows(rows, targets, np.isfinite(targets))
 
 
-def _require_classes(module: Any, rows: NetworkRows) -> None:
+def _require_classes(module: Any, rows: NetworkRows, binary: bool) -> None:
     """Refuse targets that are none of the classes that the module tells apart."""
-    classes = module_scores(module, np.zeros_like(rows.X[:1])).shape[-1]
+    classes = 2 if binary else module_scores(module, np.zeros_like(rows.X[:1])).shape[-1]
     y = rows.y[rows.present]
     if not np.array_equal(y, np.clip(np.rint(y), 0, classes - 1)):
         raise DataError(f"y: expected the places of classes, whole numbers from 0 to {classes - 1}")

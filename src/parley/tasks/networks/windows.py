@@ -7,20 +7,21 @@ from typing import Any
 
 from torch import nn
 
-Module = Any  # torch.nn.Conv2d
+Module = Any  # torch.nn.Conv1d or torch.nn.Conv2d
 Tensor = Any  # torch.Tensor
 
 
 def windows(layer: Module, images: Tensor) -> Tensor:
     """The numbers that a convolution with padding by zeros multiplies with its weight at each of its places [n,
-    channels, rows, columns, height, width], of images [n, channels, ...]; no copy but that of padded images.
+    channels, rows, columns, height, width], of images [n, channels, ...]; no copy but that of padded images. Of
+    sequences [n, channels, places, width].
 
     >>> import torch
     >>> windows(nn.Conv2d(1, 4, 3, stride=2), torch.arange(25.0).reshape(1, 1, 5, 5))[0, 0, 0, 1, 0]
     tensor([2., 3., 4.])
     """
-    above, beside = layer.padding
-    seen = nn.functional.pad(images, (beside, beside, above, above)) if above or beside else images
+    frame = [width for width in reversed(layer.padding) for _ in range(2)]
+    seen = nn.functional.pad(images, frame) if any(frame) else images
     for axis, (kernel, apart, stride) in enumerate(zip(layer.kernel_size, layer.dilation, layer.stride, strict=True)):
         seen = seen.unfold(2 + axis, (kernel - 1) * apart + 1, stride)
-    return seen[..., :: layer.dilation[0], :: layer.dilation[1]]
+    return seen[(..., *(slice(None, None, apart) for apart in layer.dilation))]

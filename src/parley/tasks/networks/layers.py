@@ -1,0 +1,219 @@
+"""The layers of which a network may be released, and the exact version of each.
+
+Formal guarantee: `exact_network` is made anew of listed settings and numbers; nothing of a module's own code runs. In
+it, linear layers and convolutions are PyTorch's, whose order of operations `kernels` looks for; every other layer is a
+function of single rows by construction (`elementwise`), or moves numbers without computing.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from parley.errors import GuaranteeError, SettingError
+from parley.tasks.networks import elementwise
+from parley.tasks.networks.elementwise import Averaged, Elementwise, Normalised, Pooled, Scaled
+from parley.tasks.networks.scattering import Scattering
+
+Module = Any  # torch.nn.Module
+Made = list[Module]
+
+STUDY = "or pass a seed: it then trains as a study, not to be released"
+_RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU)
+
+
+def exact_network(module: Module) -> Module:
+    """The same network with the same parameters, of layers that treat every record by itself; of others it is refused
+    (GuaranteeError)."""
+    with torch.random.fork_rng(devices=[]):  # fresh layers draw weights, which are overwritten
+        made = nn.Sequential(*_translated(module, "", set()))
+    with torch.no_grad():
+        for new, old in zip(made.parameters(), module.parameters(), strict=True):
+            new.copy_(old).requires_grad_(False)
+    return made
+
+
+def require_row_axes(network: Module, row: tuple[int, ...]) -> None:
+    """Refuse (SettingError) an exact network whose layers do not fit rows of this shape: of fewer axes, some would take
+    the axis of records for one of theirs."""
+    said = torch.zeros(2, *row)
+    for layer in network:
+        kind, axes = type(layer).__name__, said.dim() - 1
+        least = _row_axes(layer)
+        fits = axes == least if isinstance(layer, nn.Conv1d | nn.Conv2d) else axes >= least
+        try:
+            said = layer.forward(said) if fits else None
+        except RuntimeError:
+            fits = False
+        if not fits:
+            raise SettingError(f"network: {kind} does not fit what comes to it of rows of shape {row}")
+    if said.dim() != 2:
+        raise SettingError("network: expected a list of numbers for each row at its end; add nn.Flatten()")
+
+
+def _row_axes(layer: Module) -> int:
+    """How many axes a row has at least, or exactly before a convolution."""
+    if isinstance(layer, nn.Conv1d | nn.Conv2d):
+        return len(layer.kernel_size) + 1
+    if isinstance(layer, Pooled):
+        return len(layer.kernel)
+    if isinstance(layer, Normalised):
+        return max(layer.axes, 1)
+    if isinstance(layer, Scaled):
+        return int(layer.weight.dim())
+    return {nn.ZeroPad2d: 2, Averaged: 2, Scattering: 3}.get(type(layer), 1)
+
+
+def require_parameters(module: Module) -> None:
+    """Refuse a module without parameters, or with other ones than float32."""
+    if not any(True for _ in module.parameters()):
+        raise SettingError("network: expected parameters to learn; this module has none")
+    for name, parameter in module.named_parameters():
+        if parameter.dtype != torch.float32:
+            raise GuaranteeError(f"network: parameter {name} is {parameter.dtype}; expected torch.float32")
+
+
+def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
+    """The exact layers of a part, which is called so; `seen` has the parameters of those before it."""
+    if type(part) not in (nn.Sequential, *_LISTED):
+        raise _refused(part, name, _why(part))
+    _require_plain(part, name)
+    if type(part) is nn.Sequential:
+        if part._parameters:
+            raise _refused(part, name, "has parameters of its own")
+        for each, inner in part._modules.items():
+            yield from _translated(inner, f"{name}.{each}" if name else each, seen)
+        return
+    try:
+        made = _LISTED[type(part)](part)
+    except _UnlistedError as error:
+        raise _refused(part, name, str(error)) from None
+    held, fresh = (
+        [(key, value.shape) for layer in layers for key, value in layer.named_parameters()] for layers in ([part], made)
+    )
+    if held != fresh:
+        raise _refused(part, name, "has other parameters than its settings say")
+    own = {id(parameter) for parameter in part.parameters()}
+    if len(own) < len(held) or own & seen:
+        raise _refused(part, name, "shares parameters with another layer")
+    seen |= own
+    yield from made
+
+
+class _UnlistedError(Exception):
+    """Settings of a listed layer that are not."""
+
+
+def _refused(part: Module, name: str, why: str) -> GuaranteeError:
+    called = f"{type(part).__name__} ({name})" if name else type(part).__name__
+    return GuaranteeError(
+        f"network: {called} {why}. A release takes an nn.Sequential of {LISTED_NAMES}; use those, {STUDY}"
+    )
+
+
+def _require_plain(part: Module, name: str) -> None:
+    """Refuse hooks, and what hides a layer's own methods: neither would take part, and so neither is passed over."""
+    held = vars(part)
+    if any(held[key] for key in held if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))):
+        raise _refused(part, name, "has hooks, which would see records")
+    if changed := sorted(set(held) & set(dir(type(part)))):
+        raise _refused(part, name, f"has a {changed[0]} of its own")
+    if part._buffers and type(part) is not Scattering:
+        raise _refused(part, name, "has buffers, which could remember records")
+
+
+def _why(part: Module) -> str:
+    if isinstance(part, nn.modules.batchnorm._BatchNorm):
+        return "mixes the records of a batch, so that no clip bounds one of them; GroupNorm does not"
+    if isinstance(part, _RANDOM):
+        return "draws at random for a whole batch; leave it out: the noise regularises already"
+    return "is no layer whose records are known to be treated one by one"
+
+
+def _linear(layer: Module) -> Made:
+    return [nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)]
+
+
+def _convolution(layer: Module) -> Made:
+    if layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
+        raise _UnlistedError("has groups, or a padding that is no number of zeros")
+    settings = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+    return [type(layer)(*settings, bias=layer.bias is not None)]
+
+
+def _largest(layer: Module) -> Made:
+    if layer.ceil_mode or layer.return_indices or layer.dilation not in (1, (1,), (1, 1)):
+        raise _UnlistedError("has ceil_mode, return_indices or a dilation")
+    return [Pooled(layer.stride, layer.kernel_size, layer.padding, axes=1 if type(layer) is nn.MaxPool1d else 2)]
+
+
+def _averaged(layer: Module) -> Made:
+    if layer.ceil_mode or not layer.count_include_pad or getattr(layer, "divisor_override", None) is not None:
+        raise _UnlistedError("has ceil_mode, a divisor_override or no count_include_pad")
+    axes = 1 if type(layer) is nn.AvgPool1d else 2
+    return [Pooled(layer.stride, layer.kernel_size, layer.padding, mean=True, axes=axes)]
+
+
+def _whole(layer: Module) -> Made:
+    if layer.output_size not in (1, (1,), (1, 1)):
+        raise _UnlistedError("has an output size other than 1")
+    return [Averaged()]
+
+
+def _gelu(layer: Module) -> Made:
+    return [Elementwise(elementwise.gelu_by_tanh if layer.approximate == "tanh" else elementwise.gelu)]
+
+
+def _group_norm(layer: Module) -> Made:
+    made = Normalised(layer.num_groups, layer.eps)
+    return [made, Scaled((layer.num_channels,), last=False)] if layer.affine else [made]
+
+
+def _layer_norm(layer: Module) -> Made:
+    shape = tuple(layer.normalized_shape)
+    made = Normalised(0, layer.eps, len(shape))
+    return [made, Scaled(shape, True, layer.bias is not None)] if layer.elementwise_affine else [made]
+
+
+def _flatten(layer: Module) -> Made:
+    if layer.start_dim < 1:
+        raise _UnlistedError("flattens from another axis than 1 on, and could mix records")
+    return [nn.Flatten(layer.start_dim, layer.end_dim)]
+
+
+def _unflatten(layer: Module) -> Made:
+    if not isinstance(layer.dim, int) or layer.dim < 1:
+        raise _UnlistedError("unflattens another axis than 1 on, and could mix records")
+    return [nn.Unflatten(layer.dim, layer.unflattened_size)]
+
+
+_LISTED: dict[type, Callable[[Module], Made]] = {
+    nn.Linear: _linear,
+    nn.Conv1d: _convolution,
+    nn.Conv2d: _convolution,
+    nn.MaxPool1d: _largest,
+    nn.MaxPool2d: _largest,
+    nn.AvgPool1d: _averaged,
+    nn.AvgPool2d: _averaged,
+    nn.AdaptiveAvgPool1d: _whole,
+    nn.AdaptiveAvgPool2d: _whole,
+    nn.ReLU: lambda layer: [nn.ReLU()],
+    nn.LeakyReLU: lambda layer: [Elementwise(elementwise.leaky_relu, below=layer.negative_slope)],
+    nn.Tanh: lambda layer: [Elementwise(elementwise.tanh)],
+    nn.Sigmoid: lambda layer: [Elementwise(elementwise.sigmoid)],
+    nn.SiLU: lambda layer: [Elementwise(elementwise.silu)],
+    nn.ELU: lambda layer: [Elementwise(elementwise.elu, alpha=layer.alpha)],
+    nn.Softplus: lambda layer: [Elementwise(elementwise.softplus, beta=layer.beta, threshold=layer.threshold)],
+    nn.GELU: _gelu,
+    nn.GroupNorm: _group_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.Flatten: _flatten,
+    nn.Unflatten: _unflatten,
+    nn.Identity: lambda layer: [nn.Identity()],
+    nn.ZeroPad2d: lambda layer: [nn.ZeroPad2d(layer.padding)],
+    Pooled: lambda layer: [Pooled(layer.stride, layer.kernel, layer.padding, layer.mean)],
+    Averaged: lambda layer: [Averaged()],
+    Scattering: lambda layer: [Scattering()],
+}
+LISTED_NAMES = ", ".join(kind.__name__ for kind in _LISTED if kind.__module__.startswith("torch."))
