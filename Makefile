@@ -57,7 +57,7 @@ pictures: .venv/ready-dev
 
 bench: .venv/ready-dev
 	$(INSTALL) -e ".[bench]"
-	@for study in benchmarks/*.py; do echo "== $$study"; $(BIN)/python $$study || exit 1; done
+	@for study in benchmarks/*.py; do echo "== $$study"; PARLEY_STATE=$$(mktemp -d) $(BIN)/python $$study || exit 1; done
 
 clean:
 	rm -rf .venv build dist parley-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

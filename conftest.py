@@ -1,8 +1,10 @@
 """How tests are collected."""
 
+import atexit
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +33,10 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder there that is it
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31 and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
+# What parties remember stays out of the developer's state folder, in subprocesses too.
+os.environ["PARLEY_STATE"] = tempfile.mkdtemp(prefix="parley-state-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
+atexit.register(shutil.rmtree, os.environ["PARLEY_STATE"], ignore_errors=True)
+
 gc.disable()  # what is loaded now stays: looking through it would take longer than many a test
 
 settings.register_profile("parley", deadline=None)  # no test depends on how busy a machine is
@@ -53,6 +59,13 @@ LONG = (
     "tests/network",
     "tests/learning",
 )
+
+
+@pytest.fixture(autouse=True)
+def _nothing_noted_of_tables() -> None:
+    """Tests use the same small tables over and over, each with books of its own."""
+    for note in Path(os.environ["PARLEY_STATE"], "tables").glob("*.npz"):
+        note.unlink(missing_ok=True)
 
 
 @pytest.hookimpl(wrapper=True)

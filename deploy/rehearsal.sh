@@ -15,7 +15,7 @@ theirs() { chown -R $account rehearsal; }
 
 compose build bank-a
 mkdir rehearsal rehearsal/bank-a-data rehearsal/bank-b-data rehearsal/postgres
-for name in learner bank-a bank-b h0 h1 h2; do mkdir rehearsal/$name; done
+for name in learner bank-a bank-b h0 h1 h2; do mkdir rehearsal/$name rehearsal/$name-state; done
 theirs
 
 # Who is who

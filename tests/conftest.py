@@ -4,6 +4,14 @@ import pytest
 
 
 @pytest.fixture
+def own_state(tmp_path, monkeypatch):
+    """A state folder of the test's own, for a test that copies books which another test copies, too: an account writes
+    to one copy alone."""
+    monkeypatch.setenv("PARLEY_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
 def banks(tmp_path):
     """Three owners and a learner; their daemons end with the test."""
     from consortium import Consortium

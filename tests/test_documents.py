@@ -69,6 +69,7 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ("batches=938, epochs=10", "batches=4, epochs=1"),
     ],
     "ratings.md": [
+        ("--table north.csv --lifetime", "--table elsewhere.csv --lifetime"),  # on another machine
         ("records = 1000 ", "records = 30 "),
         ("records = 40000", "records = 60"),
         ("horizon = 20", "horizon = 2"),
@@ -199,7 +200,8 @@ def of_readme():
     public = 'public = "public_loans.csv"'
     terms = TERMS.replace(public, f'{public}\npublic_sha256 = "{digits("public_loans.csv")}"')
     Path("terms.toml").write_text(terms.replace("[learning]", '[learning]\nlearner = "learner"'), encoding="utf-8")
-    assert typed("owner", "init", "bank-a", "--name", "bank_a", "--table", "bank_a.csv", "--lifetime", 3).code == 0
+    parley.data.synthetic_lending(300, seed=9).to_csv("elsewhere.csv", index=False)  # on another machine
+    assert typed("owner", "init", "bank-a", "--name", "bank_a", "--table", "elsewhere.csv", "--lifetime", 3).code == 0
     return {"table": pd.read_csv("new_loans.csv")}
 
 
@@ -265,7 +267,9 @@ def of_forecast():
     asking = TERMS.replace("[privacy]", "[privacy]\ndifference_epsilon = 0.3")
     Path("asking.toml").write_text(asking, encoding="utf-8")
     once = begun.replace('"gradient-descent"\nhorizon = 1', '"sufficient-statistics"').replace("clip = 40.0\n", "")
-    Path("once.toml").write_text(once, encoding="utf-8")
+    for seed, (name, rows) in enumerate({"bank_a": 300, "bank_b": 200}.items(), start=7):  # a table has one ledger
+        parley.data.synthetic_lending(rows, seed=seed).to_csv(f"earlier_{name}.csv", index=False)
+    Path("once.toml").write_text(once.replace('data = "', 'data = "earlier_'), encoding="utf-8")
     released = typed("train", "once.toml", "--ledgers", "released", "--lifetime", 3, "--anyway", "--json")
     assert released.code == 0, released.said
     Path("released.json").write_text(released.out, encoding="utf-8")
@@ -303,8 +307,8 @@ def of_ratings():
     pytest.importorskip("numba", reason="ratings need the extra parley-dp[ratings]")
     rng = np.random.default_rng(1)
     Path("books.txt").write_text("Emma\nDune\nIvanhoe\n", encoding="utf-8")
-    for name, readers in (("north", 30), ("south", 60)):
-        reader, book = np.repeat(np.arange(readers), 3), np.tile(["Emma", "Dune", "Ivanhoe"], readers)
+    for place, (name, readers) in enumerate((("north", 30), ("south", 60), ("elsewhere", 30))):
+        reader, book = np.repeat(100 * place + np.arange(readers), 3), np.tile(["Emma", "Dune", "Ivanhoe"], readers)
         ratings = pd.DataFrame({"reader": reader, "book": book, "stars": rng.integers(1, 6, 3 * readers)})
         ratings.to_csv(f"{name}.csv", index=False)
     return {}

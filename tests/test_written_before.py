@@ -21,7 +21,7 @@ EXPECTED = json.loads((BEFORE / "expected.json").read_text())
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, own_state):
     place = tmp_path / "before"
     shutil.copytree(BEFORE, place)
     for file in place.glob("*.ledger"):

@@ -1,22 +1,14 @@
 """Ports for daemons that have to know of each other before they start."""
 
-import random
 import socket
-from pathlib import Path
-
-LOWEST = 10_000
-RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port() -> int:
-    """A port that nobody has, and that the system gives to no connection by itself: below the range from which it
-    chooses."""
-    highest = int(RANGE.read_text().split()[0]) if RANGE.exists() else 32_768
-    while True:
-        port = random.SystemRandom().randrange(LOWEST, max(LOWEST + 1000, highest))
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+    """A port that stays bound here, so the system gives it to nobody else; a daemon that is told it can listen there
+    all the same (SO_REUSEADDR on both sides)."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    port = int(holder.getsockname()[1])
+    holder.detach()  # bound until this process ends
+    return port

@@ -4,15 +4,21 @@ ones; and which places are none of them, but addresses of object stores."""
 import errno
 import os
 import re
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-from parley.errors import DiskError, SettingError
+from parley.errors import DiskError, SettingError, StateFolderError
 
 PRIVATE = 0o600  # for its owner alone
+USUAL = 0o666  # less what the account takes away (umask)
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
 Version = tuple[int, int, int] | None
+
+_SET_STATE = "set PARLEY_STATE to a folder that this account may write to and that outlasts the program"
 
 _ADDRESS = re.compile(r"(s3|gs|abfss?):/{1,2}(?=[^/])", re.ASCII)
 
@@ -33,6 +39,29 @@ def seen_from(folder: Path, place: str) -> str:
     return store_address(place) or str(folder / place)
 
 
+def write_file(path: str | Path, content: str | bytes) -> None:
+    """Put `content` in the place of a file that the user named (see `replacing`)."""
+    with replacing(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file that the user named, open to be written: after this it is whole and on the disk, or (a `DiskError`) as it
+    was before. One that exists keeps its permissions. Pipes and devices are written to as they are."""
+    named, place = Path(path), Path(path).resolve()
+    with explained(named):
+        if place.exists() and not place.is_file():
+            with place.open("wb") as file:
+                yield file
+            return
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
+        with _replaced(place, USUAL if mode is None else mode, lasting=True) as file:
+            yield file
+        if mode is not None:
+            place.chmod(mode)  # whatever the account takes away from new files
+
+
 def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
     """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a
     crash may lose it)."""
@@ -41,17 +70,23 @@ def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = Tru
 
 def replace_bytes(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
     """The same of bytes."""
+    with explained(path), _replaced(path, mode, lasting) as file:
+        file.write(content)
+
+
+@contextmanager
+def _replaced(path: Path, mode: int, lasting: bool) -> Iterator[IO[bytes]]:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    with explained(path):
-        fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
-        try:
-            create(fresh, content, mode, lasting)
-            fresh.replace(path)
-        except BaseException:
-            fresh.unlink(missing_ok=True)
-            raise
-        if lasting:
-            sync_folder(path.parent)
+    fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
+    with _created(fresh, mode, lasting) as file:
+        yield file
+    try:
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    if lasting:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -66,18 +101,23 @@ def sync_folder(folder: Path) -> None:
 def create(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
     """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the
     disk after, or (a `DiskError`) not there."""
-    with explained(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                if lasting:
-                    os.fsync(file.fileno())
-        except BaseException:
-            with suppress(OSError):
-                path.unlink()
-            raise
+    with explained(path), _created(path, mode, lasting) as file:
+        file.write(content)
+
+
+@contextmanager
+def _created(path: Path, mode: int, lasting: bool) -> Iterator[IO[bytes]]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            if lasting:
+                os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 @contextmanager
@@ -129,6 +169,61 @@ def make_folder(path: Path) -> None:
             path.mkdir(mode=0o700, exist_ok=True)
 
 
+def state_folder(*parts: str, lasting: bool = False) -> Path:
+    """Make and return the folder where this account's programs keep what they must remember, or one inside it.
+
+    `PARLEY_STATE` names the folder; without it, it is `parley` in `XDG_STATE_HOME`, else `~/.local/state/parley`. New
+    folders have mode 0700. A `StateFolderError` refuses links, folders of another account and folders that other
+    accounts may write to, from the state folder down; and a home in a folder for temporary files, where what is kept
+    must be `lasting`.
+    """
+    folder = _state_root()
+    if lasting and not os.environ.get("PARLEY_STATE") and any(folder.is_relative_to(place) for place in TEMPORARY):
+        raise StateFolderError(
+            f"{folder}: lies in a folder for temporary files and would be lost with it; {_SET_STATE}"
+        )
+    for part in ("", *parts):
+        folder /= part
+        try:
+            if not folder.is_symlink():
+                make_folder(folder)
+            about = folder.lstat()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StateFolderError(f"{folder}: the state folder cannot be made ({reason}); {_SET_STATE}") from None
+        _require_own_folder(folder, about)
+    return folder
+
+
+def _state_root() -> Path:
+    named = os.environ.get("PARLEY_STATE", "")
+    if named and not Path(named).is_absolute():
+        raise StateFolderError(f"PARLEY_STATE is {named!r}; expected an absolute path")
+    if named:
+        return Path(named)
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if base.is_absolute():  # the XDG specification ignores relative ones
+        return base / "parley"
+    try:
+        return Path.home() / ".local" / "state" / "parley"
+    except RuntimeError:
+        raise StateFolderError(f"this account has no home folder to keep its state in; {_SET_STATE}") from None
+
+
+def _require_own_folder(folder: Path, about: os.stat_result) -> None:
+    if stat.S_ISLNK(about.st_mode):
+        raise StateFolderError(f"{folder}: is a link; set PARLEY_STATE to the folder itself")
+    if not stat.S_ISDIR(about.st_mode):
+        raise StateFolderError(f"{folder}: is not a folder; move the file away or set PARLEY_STATE to another folder")
+    if about.st_uid != os.geteuid():
+        raise StateFolderError(
+            f"{folder}: belongs to another account (user {about.st_uid}); set PARLEY_STATE to a folder of this account "
+            f"(user {os.geteuid()})"
+        )
+    if about.st_mode & 0o022:
+        raise StateFolderError(f"{folder}: other accounts may write to it; run: chmod go-w {folder}")
+
+
 def exposed(path: Path) -> bool:
     """Whether accounts other than the file's own may read or change it."""
     return path.stat().st_mode & 0o077 != 0
@@ -143,14 +238,37 @@ def file_version(path: Path | None) -> Version:
     return None if about is None else (about.st_mtime_ns, about.st_size, about.st_ino)
 
 
+def require_file(place: Path) -> None:
+    """Refuse a file or folder that is not there, before any work is done; what lies in an object store is found when it
+    is read."""
+    if store_address(place) is None and not place.exists():
+        raise SettingError(f"{place}: no such file or folder; check the name")
+
+
+def no_room(beside: Path, size: int = 1 << 20) -> str | None:
+    """Why this many bytes could not be written beside a file now; None if they could."""
+    trial = beside.with_name(f".{beside.name}.room.{os.getpid()}.{threading.get_ident()}")
+    try:
+        descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+            trial.unlink()
+    except OSError as error:
+        return "the disk is full" if disk_is_full(error) else error.strerror or type(error).__name__
+    return None
+
+
 def require_folder(file: Path | None) -> None:
     """Refuse an output file that could not be written, before any work is done."""
     if file is None:
         return
-    folder = file.resolve().parent
+    folder, there = file.resolve().parent, file.exists()
     if not folder.is_dir():
         raise SettingError(f"{file}: its folder does not exist; make it first")
     if file.is_dir():
         raise SettingError(f"{file}: is a folder; expected the name of a file")
-    if not os.access(file if file.exists() else folder, os.W_OK):
+    plain = not there or file.is_file()  # which is replaced, not written to
+    if (there and not os.access(file, os.W_OK)) or (plain and not os.access(folder, os.W_OK)):
         raise SettingError(f"{file}: this account may not write there; choose another place")

@@ -54,12 +54,24 @@ class DiskError(ParleyError, OSError):
         return str(self.args[0])
 
 
+class StateFolderError(ParleyError):
+    """The folder for what this account's programs must remember cannot be made or trusted."""
+
+
 class LedgerError(ParleyError):
     """The ledger cannot be opened, read or written; nothing was released."""
 
 
+class OtherBooksError(LedgerError):
+    """The table, or one with some of its people, has another ledger; nothing was spent."""
+
+
 class BrokenChainError(LedgerError):
     """The ledger's rows do not follow from each other: somebody or something changed the file."""
+
+
+class MissingMemoryError(LedgerError):
+    """What says where the ledger or journal ended is not there: nobody can tell whether it is the latest."""
 
 
 class CertificateError(ParleyError):

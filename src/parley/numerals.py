@@ -26,6 +26,24 @@ def number(value: float | Fraction | None, digits: int = 4, side: Side = "neares
     return f"{float(value):.{digits}g}"
 
 
+def ends(low: float | None, high: float | None, digits: int = 4) -> str:
+    """An interval, rounded outwards: it holds its centre, printed to as many digits or more.
+
+    >>> number(1.1297, 5), ends(1.12965, 1.1364, 3)
+    ('1.1297', '1.12 to 1.14')
+    """
+    return f"{number(low, digits, 'below')} to {number(high, digits, 'above')}"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """So many of something, plural only when plural.
+
+    >>> counted(1, "round"), counted(1200, "answer"), counted(2, "entry", "entries")
+    ('1 round', '1,200 answers', '2 entries')
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def percent(share: float | None, side: Side = "nearest") -> str:
     """A share as a percentage; a dash for what is not known.
 

@@ -8,9 +8,10 @@ from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 import parley
 from parley.audit.present_rows import compressed
-from parley.audit.runs import RunAudit, audit_owner, few_owners
+from parley.audit.run_tables import few_owners
+from parley.audit.runs import RunAudit, audit_owner
 from parley.data import Design
-from parley.errors import SettingError, TermsError
+from parley.errors import SettingError
 from parley.losses import RecordBound, make
 from parley.terms import Model
 
@@ -152,7 +153,3 @@ def test_others_stand_together_and_nonsense_is_refused():
     assert [(part.name, part.records) for part in few.owners] == [("a", 220), ("c", 60)]
     with pytest.raises(SettingError, match="runs"):
         audit_owner(terms, "a", 10)
-    ratings = {"kind": "matrix-factorization", "target": "r", "user": "u", "item": "i", "items": 5, "factors": 2}
-    owners = [{"name": "a", "records": 10, "epsilon": 1.0}]
-    with pytest.raises(TermsError):
-        audit_owner(parley.Terms.from_dict({"model": ratings, "owners": owners, "privacy": {"clip": 1.0}}), "a", 1000)

@@ -4,10 +4,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from samples import make_terms
+from typer.models import TyperPath
 from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import PARTS, app
+from parley.cli.given_paths import path_check
+from parley.terms import write_terms
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -125,11 +129,72 @@ for command in sys.argv[1:]:
 
 def test_what_is_wrong_with_terms_is_said_before_libraries_are_loaded(tmp_path):
     (tmp_path / "bad.toml").write_text('[model]\nkind = "linear-regresion"\n')
+    for name in ("addresses.toml", "owner.toml"):
+        (tmp_path / name).touch()
     typed = [" ".join([command, *others, "bad.toml"]) for command, others in COMMANDS.items()]
     run = subprocess.run(
         [sys.executable, "-c", REFUSED, *typed], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert run.stdout.splitlines() == [f"{words.removesuffix(' bad.toml')} TermsError []" for words in typed]
+
+
+MISSING = [
+    "init gone --target y --write out.toml",
+    "init terms.toml --target y --public gone --write out.toml",
+    "plan terms.toml --pilot gone",
+    "plan terms.toml --write gone/out.toml",
+    "pin terms.toml --write gone/out.toml",
+    "forecast terms.toml --inside gone --owner a",
+    "negotiate terms.toml --report gone/page.html",
+    "scales terms.toml --owners gone",
+    "differences terms.toml --save gone/out.json",
+    "count terms.toml --owners gone",
+    "answers count gone --column c --name x --epsilon 1",
+    "train terms.toml --save gone/model.json",
+    "predict gone terms.toml --out out.csv",
+    "recommend gone terms.toml --owner a --user u",
+    "score gone terms.toml --owner a",
+    "refine gone terms.toml --owner a --save out.json",
+    "identify gone",
+    "budget explain --terms gone",
+    "audit gone --terms terms.toml",
+    "owner accept terms.toml --owner gone",
+    "owner serve gone",
+    "host serve gone",
+    "learner run terms.toml --owners gone",
+    "learner propose terms.toml --owners gone",
+    "peer run terms.toml --owner gone",
+    "certs issue gone --authority .",
+]
+
+
+def test_a_missing_file_is_named_before_libraries_are_loaded(tmp_path):
+    write_terms(make_terms(200, 300), tmp_path / "terms.toml")
+    named = REFUSED.replace("type(error).__name__", "'gone' in str(error), type(error).__name__")
+    run = subprocess.run(
+        [sys.executable, "-c", named, *(f"{words} " for words in MISSING)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shown = [" ".join(words.split()[:-1]) for words in MISSING]
+    assert run.stdout.splitlines() == [f"{words} True SettingError []" for words in shown]
+
+
+def test_it_is_known_of_every_path_whether_it_is_read_or_written():
+    """Except of folders, which are made, and of a few whose commands look at nothing else first."""
+
+    def unknown(words, command):
+        for name, part in getattr(command, "commands", {}).items():
+            yield from unknown(f"{words} {name}", part)
+        for param in command.params:
+            if isinstance(param.type, TyperPath) and path_check(param.name, param.metavar or "") is None:
+                yield f"{words} {param.name}", param.metavar
+
+    found = {words: shown for name, part in PARTS.items() for words, shown in unknown(name, part.load())}
+    files = {words for words, shown in found.items() if shown not in ("DIR", "FOLDER")}
+    assert files == {"owner backup file", "owner restore file", "certs show file"}
 
 
 @pytest.mark.parametrize("command", [["refine", "model.json", "terms"], ["owner", "init", "folder"]])

@@ -91,7 +91,7 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
         (("own.toml", "--data", "a.csv"), "expected a model to audit"),
         (("own.toml", "--models", "9"), "expected a model to audit"),
         (("own.toml", "--largest", "500"), "expected a model to audit"),
-        (("nothing.json", "--terms", "own.toml"), "cannot be read"),
+        (("nothing.json", "--terms", "own.toml"), "no such file"),
         (("model.json", "--terms", "terms.toml"), "expected beside terms of several owners"),
         (("model.json", "--terms", "terms.toml", "--owner", "a", "--data", "a.csv"), "trained by other terms"),
     ):
@@ -111,8 +111,9 @@ def test_what_belongs_to_a_model_is_asked_of_one(model):
         ("--at", "h:1"),
     ],
 )
-def test_what_belongs_to_terms_is_asked_of_them(words):
-    run = typed("audit", "model.json", *words)
+def test_what_belongs_to_terms_is_asked_of_them(words, tmp_path):
+    (tmp_path / "model.json").touch()
+    run = typed("audit", str(tmp_path / "model.json"), *words)
     assert run.code == 2
     assert f"{words[0]}: expected terms to audit, not a model" in run.said
 

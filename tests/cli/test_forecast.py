@@ -112,9 +112,9 @@ def test_assumptions_are_a_pilot(folder):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        (["--pilot", "pilot.csv", "--assume", "assumed.toml"], "at most one"),
+        (["--pilot", "pilot.csv", "--assume", "terms.toml"], "at most one"),
         (["--delta", "1e-6"], "--plan"),
-        (["--moments", "nowhere.json"], "cannot be read"),
+        (["--moments", "nowhere.json"], "no such file or folder"),
     ],
 )
 def test_mistakes_are_sentences(folder, options, match):

@@ -111,7 +111,7 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
 
 def test_a_release_says_what_it_left_and_what_comes_next(files, written):
     """And that the same command again costs nothing."""
-    ledgers = ("--ledgers", files / "books", "--lifetime", 1, "--lifetime-delta", 1e-6)
+    ledgers = ("--ledgers", files / "books", "--lifetime", 1, "--lifetime-delta", 1e-6, "--other-books", "a test")
     train = invoke("train", files / "terms.toml", *ledgers, "--anyway", "--save", files / "again.json")
     again = invoke("train", files / "terms.toml", *ledgers, "--save", files / "again.json")
     assert "Done: the same model again" in " ".join(again.output.split())

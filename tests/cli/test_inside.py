@@ -207,7 +207,7 @@ def test_private_figures_say_that_they_are_inside(desk, way, monkeypatch):
 
 def test_what_may_leave_says_that_it_is_not_inside(desk, monkeypatch):
     monkeypatch.chdir(desk)
-    books = ("--ledgers", "books", "--lifetime", "1")
+    books = ("--ledgers", "books", "--lifetime", "1", "--other-books", "home has books, too")
     for words in (
         ("train", "terms.toml", *books, "--anyway"),
         ("forecast", "public.toml"),

@@ -14,7 +14,7 @@ import parley
 from parley.cli.app import app
 from parley.cli.owner_snapshot import take
 from parley.data.sources import find_source
-from parley.errors import BudgetExhausted, LedgerError, ParleyError, SettingError
+from parley.errors import BudgetExhausted, LedgerError, OtherBooksError, ParleyError, SettingError
 from parley.network.identity.settings import load_owner
 from parley.network.serving.daemon import open_owner
 from parley.protocol.queries import GradientQuery
@@ -95,7 +95,7 @@ def test_a_query_may_stand_in_a_file_and_one_whose_order_will_not_stay_is_warned
     for wrong, why in [
         ((), "expected one of the two"),
         (("--query-file", home / "loans.sql", "--query", QUERY), "expected one of the two"),
-        (("--query-file", home / "nowhere.sql"), r"cannot be read \(FileNotFoundError\)"),
+        (("--query-file", home / "nowhere.sql"), "no such file or folder"),
         (("--query-file", home / "latin.sql"), r"cannot be read \(UnicodeDecodeError\)"),
     ]:
         with pytest.raises(SettingError, match=why):
@@ -234,3 +234,23 @@ def test_terms_are_drafted_from_a_query_then_forecast_simulated_and_scored_from_
     for few in (("--uri", "sqlite:x"), ()):
         with pytest.raises(SettingError, match=r"expected all of them or none|or --uri"):
             run("init", *how, *few)
+
+
+def test_a_snapshot_with_one_more_column_has_no_budget_of_its_own(home):
+    """Far away, where no settings lie beside each other."""
+    snapshot(home, "march")
+    run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 1)
+    accept(home, "first")
+    snapshot(home, "april", "SELECT id, x0, x1, x2, y, CAST(x0 * 2 AS REAL) AS more FROM loans")
+    far = home / "far" / "away" / "a"
+    run("owner", "init", far, "--name", "a", "--table", home / "april", "--lifetime", 1)
+    file = home / "again.toml"
+    file.write_text(toml_terms(horizon=3, names="a", epsilon=1.0))
+    command = ["owner", "accept", file, "--owner", far / "owner.toml", "--yes"]
+    with pytest.raises(OtherBooksError, match=r"a/a\.ledger is a ledger for the same table as a's: ε = 1"):
+        run(*command)
+    assert run("owner", "ledger", far / "owner.toml", "--json").stdout.count('"terms"') == 0
+    run(*command, "--other-books", "the first ledger was of a test")
+    assert "the first ledger was of a test" in run("owner", "ledger", far / "owner.toml").output
+    found = json.loads(run("owner", "ledger", far / "owner.toml", "--json", "--verify").stdout)
+    assert found["agreements"][0]["other_books"] == "the first ledger was of a test"

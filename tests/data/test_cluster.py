@@ -40,9 +40,9 @@ class Weighed(cluster.Cluster):
 
     largest = 0
 
-    def _submit(self, worker, work, *about):
+    def _submit(self, client, worker, work, *about):
         self.largest = max(self.largest, len(cloudpickle.dumps((work, about))))
-        return super()._submit(worker, work, *about)
+        return super()._submit(client, worker, work, *about)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def client():
 def joined(client, monkeypatch):
     """This thread uses the cluster; pieces have two blocks."""
     monkeypatch.setattr(streamed, "PIECE", 2)
-    made = Weighed(client)
+    made = Weighed(lambda timeout: client)
     cluster.use(made)
     yield made
     cluster.use(None)
@@ -199,7 +199,7 @@ def test_a_study_has_the_same_numbers_on_a_cluster(client):
         return parley.train(terms, [parley.Owner("a", table)], replicates=30, seed=3)
 
     alone = study()
-    cluster.use(cluster.Cluster(client))
+    cluster.use(cluster.Cluster(lambda timeout: client))
     try:
         afar = study()
     finally:
@@ -240,18 +240,18 @@ def numbers_in(content):
 def test_a_scheduler_without_workers_is_said(client, monkeypatch):
     monkeypatch.setattr(client, "nthreads", dict)
     with pytest.raises(Unavailable, match="no workers at the moment"):
-        cluster.Cluster(client).sum(HeldBlocks, HeldBlocks, [1], float)
+        cluster.Cluster(lambda timeout: client).sum(HeldBlocks, HeldBlocks, [1], float)
 
 
 class Telling(cluster.Cluster):
     """Two threads, one with three pieces and one with two, that tell these lists of sums, one turn after the other."""
 
     def __init__(self, *turns):
-        super().__init__(None)
+        super().__init__(lambda timeout: self)
         self.turns = iter(turns)
 
     def _deal(self, *about):
-        return cluster.Dealt({}, ("a", "b"), (None, None))
+        return cluster.Dealt(None, {}, ("a", "b"), (None, None))
 
     def _submit(self, *about):
         pass
@@ -264,7 +264,7 @@ class Telling(cluster.Cluster):
     "turns", [[([1, 4, 16], [2, 8])], [([1], [2]), ([4, 16], [8])], [([1], [2]), ([4], [8]), ([16], [])]]
 )
 def test_every_piece_is_added_once_however_sums_travel(turns):
-    assert Telling(*turns).sum(None, HeldBlocks, range(5), float) == 31
+    assert Telling(*turns).sum(HeldBlocks, HeldBlocks, range(5), float) == 31
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_every_piece_is_added_once_however_sums_travel(turns):
 )
 def test_a_piece_that_is_told_twice_or_never_is_refused(turns):
     with pytest.raises(GuaranteeError, match="each of its pieces once"):
-        Telling(*turns).sum(None, HeldBlocks, range(5), float)
+        Telling(*turns).sum(HeldBlocks, HeldBlocks, range(5), float)
 
 
 class Slowly:
@@ -311,9 +311,9 @@ class Slowly:
 def test_sums_that_are_computed_and_do_not_arrive_are_not_fetched_for_ever(monkeypatch, looks, tries, arrives):
     slow = Slowly(looks, tries)
     monkeypatch.setattr(distributed, "wait", slow.wait)
-    dealt = cluster.Dealt({"a": 1}, ("a",), (None,))
+    dealt = cluster.Dealt(slow, {"a": 1}, ("a",), (None,))
     with contextlib.nullcontext() if arrives else pytest.raises(Unavailable, match="did not arrive in 3 times 60 sec"):
-        assert cluster.Cluster(slow)._told(dealt, [slow]) == [[1]]
+        assert cluster.Cluster(lambda timeout: slow)._told(dealt, [slow]) == [[1]]
     assert slow.fetched == min(tries, cluster.TRIES)
 
 

@@ -19,6 +19,7 @@ from parley.learning.outcome.verdict import score
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.protocol.setup import resolve
+from parley.report.words.verdict import verdict_rows
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 
 FEATURES = {f"x{j}": [-1.0, 1.0] for j in range(3)}
@@ -61,6 +62,24 @@ def terms_of(kind, *sizes, **overrides):
         content = make_terms(*sizes, **{k: v for k, v in made.items() if k != "privacy__noise"}, epsilon=20.0)
         return content.changed(privacy={"noise": "shared"}, hosts=["h1", "h2", "h3"])
     return make_terms(*sizes, **made, epsilon=20.0)
+
+
+def test_a_survival_model_is_scored_beside_the_hazards_of_all():
+    """Whose cost is that of the discrete Kaplan-Meier curve of the owner's training rows."""
+    terms = terms_of("lives", 1500)
+    owner = parley.Owner("a", table(1500))
+    verdict = score(terms, owner, parley.train(terms, [owner], seed=0).model)
+    tables = owner.prepare(terms).tables
+    train, held = tables.train.y.astype(int), tables.held_out.y.astype(int)
+    cost = np.zeros(len(held))
+    for period in range(3):
+        there, befell = train // 2 >= period, train == 2 * period + 1
+        there &= train != 2 * period  # censored before the period ended
+        hazard = befell.sum() / there.sum()
+        cost -= np.where(held == 2 * period + 1, np.log(hazard), 0) + np.where(held // 2 > period, np.log1p(-hazard), 0)
+    assert verdict.same_for_all.mean == pytest.approx(cost.mean(), rel=1e-9)
+    assert verdict.cost_together < verdict.same_for_all.mean
+    assert "cost of always predicting the hazards of all" in [row[0] for row in verdict_rows(verdict)]
 
 
 @pytest.mark.parametrize("noise", [{}, SHARED], ids=["own noise", "one noise"])

@@ -2,9 +2,15 @@ import pytest
 from samples import GAUSSIAN, make_terms, regression_table
 
 import parley
-from parley.errors import BudgetExhausted, GuaranteeError, LedgerError
-from parley.learning.other_books import nearby, other_books
-from parley.learning.owners import accepting_owners, missing_ledgers, open_owners, require_ledgers, spent_so_far
+from parley.errors import BudgetExhausted, GuaranteeError, LedgerError, OtherBooksError
+from parley.learning.owners import (
+    accepting_owners,
+    missing_ledgers,
+    open_owners,
+    other_books_here,
+    require_ledgers,
+    spent_so_far,
+)
 
 
 @pytest.fixture
@@ -80,22 +86,40 @@ def test_looking_whether_there_is_room_fixes_no_lifetime(tmp_path, tables):
     assert missing_ledgers(terms, folder) == []
 
 
-def test_another_ledger_for_the_same_table_is_found_by_its_cells(tmp_path, tables):
+def test_other_books_of_any_owner_are_found_before_a_ledger_is_made(tmp_path, tables):
     """In another folder, for a copy of the table, and in the same folder by another owner's name."""
     for owner in accepting_owners(terms_of(tables), tmp_path / "first", 3.0, None):
         owner.ledger.close()
-    second = tmp_path / "second"
-    kept = {file: file.read_bytes() for file in (tmp_path / "first").iterdir()}
+    second = tmp_path / "deep" / "er" / "second"
     copy = tmp_path / "copy.csv"
     copy.write_bytes((tmp_path / "a.csv").read_bytes())
-    again = terms_of({"a": str(copy), "b": tables["b"]})
-    found = other_books(again, second, nearby(second))
-    assert [(each.owner, each.ledger, each.reserved[0]) for each in found] == [
-        (name, tmp_path / "first" / f"{name}.ledger", 1) for name in "ab"
+    again = terms_of({"a": str(copy), "b": tables["b"]}, learning__horizon=3)
+    found = other_books_here(again, second)
+    assert [(each.owner, each.ledger, each.same, each.reserved[0]) for each in found] == [
+        (name, tmp_path / "first" / f"{name}.ledger", True, 1) for name in "ab"
     ]
-    assert {file: file.read_bytes() for file in (tmp_path / "first").iterdir()} == kept
-    assert other_books(again, tmp_path / "first", nearby(tmp_path / "first")) == []
+    with pytest.raises(OtherBooksError, match=r"first/a\.ledger is a ledger for the same table.*--other-books REASON"):
+        accepting_owners(again, second, 3.0, None)
+    assert not second.exists()
+    assert other_books_here(again, tmp_path / "first") == []
     renamed = terms_of({"a": tables["b"], "b": tables["a"]})
-    assert {each.owner for each in other_books(renamed, tmp_path / "first", nearby(second))} == {"a", "b"}
+    assert {each.owner for each in other_books_here(renamed, tmp_path / "second")} == {"a", "b"}
     regression_table(60, seed=7).to_csv(tables["a"], index=False)
-    assert [each.owner for each in other_books(terms_of(tables), second, nearby(second))] == ["b"]
+    assert [each.owner for each in other_books_here(terms_of(tables), second)] == ["b"]
+    owners = accepting_owners(terms_of(tables), second, 3.0, None, other_books="b moved; the first books are closed")
+    assert [owner.ledger.other_books(terms_of(tables).hash) for owner in owners] == [
+        None, "b moved; the first books are closed"
+    ]  # fmt: skip
+
+
+def test_two_owners_of_the_same_people_are_refused_unless_the_terms_say_that_records_are_shared(tmp_path, tables):
+    """In another order they are not the same file."""
+    regression_table(60).sample(frac=1, random_state=1).to_csv(tables["b"], index=False)
+    terms = make_terms(60, 60).changed(owners={name: {"data": file} for name, file in tables.items()})
+    with pytest.raises(OtherBooksError, match=r"a\.ledger is a ledger for the same table as b's"):
+        accepting_owners(terms, tmp_path / "ledgers", 3.0, None)
+    assert not (tmp_path / "ledgers").exists()
+    for horizon in (2, 3):  # by later terms, too
+        shared = terms.changed(privacy={"shared_records": 2}, learning={"horizon": horizon})
+        for owner in accepting_owners(shared, tmp_path / "ledgers", 3.0, None):
+            owner.ledger.close()

@@ -46,7 +46,7 @@ def test_the_page_says_what_was_tried_and_learned_and_where_it_ends(audit, terms
 def test_a_broken_claim_is_named_and_repeated_noise_has_no_number(audit):
     broken = replace(audit, verdicts=(replace(ONE, lower_bound=float("inf"), noise_repeats=True), *audit.verdicts[1:]))
     assert words.headline(broken) == "Broken: answers of a tell more than is claimed."
-    assert words.owner_rows(broken)[1][3:] == ["any: noise repeats", "5,000", "NO"]
+    assert words.owner_rows(broken)[1][3:] == ["any: noise repeats", "0.000", "5,000", "NO"]
     assert broken.to_json()["owners"][0]["lower_bound"] is None
     assert not any("at least what the table" in sentence for sentence in words.learned(broken))
 

@@ -26,5 +26,7 @@ assert CliRunner().invoke(app, ["budget", "explain", "--epsilon", "1"]).exit_cod
 
 def test_without_its_extra_a_command_says_so_and_everything_else_runs(tmp_path):
     (tmp_path / "terms.toml").write_text(toml_terms())  # good terms: what is wrong with them is said first
+    for name in ("owner.toml", "host.toml", "addresses.toml"):  # and so are files that are missing
+        (tmp_path / name).touch()
     run = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert run.returncode == 0, run.stderr

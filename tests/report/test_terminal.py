@@ -1,4 +1,7 @@
 import io
+import re
+import threading
+import time
 from unittest import mock
 
 import pytest
@@ -66,3 +69,37 @@ def test_nothing_of_a_table_is_lost_on_a_narrow_screen(width):
     shown = "".join("".join(printed(rows, width)).split())
     assert sorted(shown) == sorted("".join("".join(row) for row in rows).replace(" ", ""))
     assert sum(column_widths(rows, width)) + 2 <= width
+
+
+def test_work_that_says_nothing_shows_a_line_now_and_then_without_a_terminal(monkeypatch):
+    """A line comes by itself: owners that take minutes each do not leave a log empty."""
+    told = threading.Event()
+
+    class Log(io.StringIO):
+        def write(self, text):
+            if "judging 3/40" in text:
+                told.set()
+            return super().write(text)
+
+    log = Log()
+    monkeypatch.setattr(terminal, "errors_console", Console(file=log))
+    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.01)
+    with terminal.progress_bar("reading") as progress:
+        progress.says("judging")
+        progress(3, 40)
+        assert told.wait(60)
+    ended = log.getvalue()
+    assert re.search(r"^judging 3/40, \d+ s so far$", ended, re.MULTILINE)
+    with terminal.progress_bar("quick"):
+        pass
+    assert log.getvalue() == ended
+
+
+def test_a_watcher_is_told_instead_of_lines(monkeypatch):
+    seen, log = [], io.StringIO()
+    monkeypatch.setattr(terminal, "_watchers", [lambda *about: seen.append(about)])
+    monkeypatch.setattr(terminal, "errors_console", Console(file=log))
+    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.001)
+    with terminal.progress_bar("reading"):
+        time.sleep(0.05)
+    assert (seen, log.getvalue()) == ([("reading", 0, 1)], "")

@@ -181,7 +181,7 @@ def test_a_wrong_answer_is_one_sentence_and_starts_nothing(client, folder, answe
 def test_what_was_said_can_be_changed_after_a_job(client, folder):
     form = [*FORM, *said(("age", "18", "100", ""), features=("age",)), ("hosts", "<b>,south"), ("table", "gone.csv")]
     kept = folder / ".jobs" / "20300101-000000-abc"
-    kept.mkdir(parents=True)
+    kept.mkdir(0o700, parents=True)
     (kept / "command.json").write_text(json.dumps({"command": ["init"], "title": "Terms", "form": form}))
     (kept / "exit.json").write_text('{"code": 2}')
     address = re.search(r"/files/again/[^\"]+", client.get(f"/jobs/{kept.name}").text).group(0)

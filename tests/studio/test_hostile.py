@@ -47,7 +47,7 @@ def test_names_of_files_titles_and_what_a_job_said_are_text(client, folder):
     (folder / f"{HOSTILE.replace('/', '')}.toml").write_text("x")
     (folder / f"{HOSTILE.replace('/', '')}.csv").write_text("x")
     kept = folder / ".jobs" / "20300101-000000-abc"
-    kept.mkdir(parents=True)
+    kept.mkdir(0o700, parents=True)
     said = html.escape(HOSTILE)
     (kept / "command.json").write_text('{"command": ["train", "<b>"], "title": "<b>bold</b>", "started": "<b>"}')
     (kept / "log").write_text(HOSTILE)
@@ -172,7 +172,7 @@ def test_a_tab_that_shows_what_another_changed_is_told_so(client, folder):
 def job_of(folder, program, jobs_folder=None):
     """A job whose process is that program, started as the studio starts one."""
     kept = (jobs_folder or folder / ".jobs") / "20300101-000000-abc"
-    kept.mkdir(parents=True)
+    kept.mkdir(0o700, parents=True)
     (kept / "command.json").write_text('{"command": ["train"], "title": "t", "started": "now"}')
     with (kept / jobs.RUNNING).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -215,7 +215,7 @@ def test_a_job_that_somebody_else_killed_is_told_from_one_that_was_stopped(clien
 
 
 def test_a_studio_ends_when_it_is_told_to_though_a_page_follows_a_job(folder):
-    job, process = job_of(folder, "import time; print(flush=True); time.sleep(60)", folder / command.JOBS / "jobs")
+    job, process = job_of(folder, "import time; print(flush=True); time.sleep(60)", jobs.studio_state(folder) / "jobs")
     typed = [sys.executable, "-m", "parley", "studio", str(folder), "--no-browser", "--port", "0"]
     with subprocess.Popen(typed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as studio:
         port, token = re.search(r":(\d+)/welcome#(.+)", studio.stdout.readline()).groups()
@@ -280,13 +280,14 @@ def test_a_job_runs_from_its_first_moment(folder):
 def test_the_token_is_in_no_program_that_is_started(folder, monkeypatch):
     asked, address = [], "http://127.0.0.1:8711/welcome#secret"
     monkeypatch.setattr(command.webbrowser, "open", asked.append)
-    with command._opened(address, folder / "kept"):
-        (leads,) = (folder / "kept").iterdir()
+    kept = folder / "kept"
+    kept.mkdir()
+    with command._opened(address, kept):
+        (leads,) = kept.iterdir()
         assert asked == [leads.resolve().as_uri()]
         assert "secret" not in asked[0]
         assert address in leads.read_text()
         assert leads.stat().st_mode & 0o077 == 0
-        assert (folder / "kept").stat().st_mode & 0o077 == 0
     assert not leads.exists()
 
 

@@ -4,7 +4,6 @@ ledger."""
 import hashlib
 import json
 import re
-import time
 
 import pytest
 
@@ -18,7 +17,6 @@ from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import open_inbox
 from parley.network.serving.proposal import Proposal
-from parley.studio.jobs import JobFolder
 
 HTML = "<img src=x onerror=alert(1)>'\"&amp;{{ 7 * 7 }}"
 
@@ -63,18 +61,6 @@ def sent(client, verb, terms_hash, **more):
     return client.post(f"/inbox/{verb}", data=form, headers={**PROOF, "hx-request": "true"})
 
 
-def ended(folder, kind, terms_hash, seconds=60):
-    """The job of a command, when it has ended."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        every = JobFolder(folder / ".jobs", folder).listed("owner")
-        jobs = [job for job in every if job.command[1] == kind and terms_hash in job.command]
-        if jobs and jobs[0].state != "running":
-            return jobs[0]
-        time.sleep(0.05)
-    raise AssertionError(f"{kind} goes on")
-
-
 def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
     content = json.loads(parley.Terms.from_toml(toml_terms(names="a")).canonical)
     long = {"model": "\u202e<b>\x1b" + "x" * 100_000, "owners": "all of it is shown"}
@@ -92,9 +78,7 @@ def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
         for raw in ("<img src=x", "<b>", "\x1b", "\u202e"):
             assert raw not in page
     assert "all of it is shown" in shown
-    assert sent(client, "look", proposed(hostile).terms_hash).status_code == 204
-    assert ended(folder, "inbox", proposed(hostile).terms_hash).state == "failed"
-    shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text
+    shown = sent(client, "look", proposed(hostile).terms_hash).text
     assert "these are no terms that could be accepted" in shown
     assert "Accept</button>" not in shown
     assert "look at what accepting means first" in sent(client, "accept", proposed(hostile).terms_hash, digits="0").text
@@ -106,16 +90,16 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     assert "Accept</button>" not in client.get(address).text
     early = sent(client, "accept", terms.hash, digits=terms.hash[:16])
     assert "look at what accepting means first" in early.text
-    assert sent(client, "look", terms.hash).headers["hx-redirect"] == address.replace("/owner", "%2Fowner")
-    looked = ended(folder, "inbox", terms.hash)
-    assert looked.state == "done", looked.log
-    page = client.get(address).text
+    page = sent(client, "look", terms.hash).text
     assert "What it costs: of the lifetime budget ε = 2, 0 is reserved already and 1 would be now" in page
     assert "Who else is in, by the terms: b (40 records, ε = 1)." in page
     assert "What is left after: ε = 1 of 2" in page
-    assert page.count(f"<code>{terms.hash}</code>") == 2  # at the top, and where it is decided
+    assert f"<code>{terms.hash}</code>" in page
+    meant = re.search('name="meant" value="([0-9a-f]{64})"', page).group(1)
+    look_first = sent(client, "accept", terms.hash, digits=terms.hash[:16], meant="0" * 64)
+    assert "look at it again" in look_first.text
     for digits in ("", terms.hash[:8], terms.hash[:15], "0" * 16, "x"):
-        assert "hx-redirect" not in sent(client, "accept", terms.hash, digits=digits).headers
+        assert "hx-redirect" not in sent(client, "accept", terms.hash, digits=digits, meant=meant).headers
     assert "hx-redirect" not in sent(client, "refuse", terms.hash, reason=" ").headers
     assert sent(client, "refuse", terms.hash, reason="<i>not yet</i>").status_code == 204
     assert "&lt;i&gt;not yet&lt;/i&gt;" in client.get(address).text
@@ -128,11 +112,12 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     kept.write_text(
         other.replace(inbox.find(terms.hash).fingerprint, "z" * 64)
     )  # moved away, and proposed anew with another key
-    assert "look at what" in sent(client, "accept", terms.hash, digits=terms.hash[:16]).text
+    changed = sent(client, "accept", terms.hash, digits=terms.hash[:16], meant=meant)
+    assert "hx-redirect" not in changed.headers
     kept.write_text(other)
-    assert sent(client, "accept", terms.hash, digits=terms.hash[:16]).status_code == 204
-    accepted = ended(folder, "accept", terms.hash)
-    assert accepted.state == "done", accepted.log
+    meant = re.search('name="meant" value="([0-9a-f]{64})"', sent(client, "look", terms.hash).text).group(1)
+    agreed = sent(client, "accept", terms.hash, digits=terms.hash[:16], meant=meant)
+    assert agreed.headers["hx-redirect"] == address.replace("/owner", "%2Fowner")
     page = client.get(address).text
     assert "accepted." in re.sub(r"\s+", " ", page)
     assert "<h2>Decide</h2>" not in page

@@ -17,7 +17,7 @@ from studio_client import PROOF, enter, stranger_at, studio_at
 from typer.testing import CliRunner
 
 from parley.cli.app import app as parley
-from parley.errors import SettingError
+from parley.errors import OtherBooksError, SettingError
 from parley.studio import table_pages
 from parley.studio.jobs import Job
 from parley.studio.pages import Studio
@@ -173,7 +173,7 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
     assert "A delta of 0.999 promises next to nothing" in loud
 
 
-def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(client, folder):
+def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(client, folder, started):
     (folder / "terms.toml").write_text(clinic_terms(horizon=1))
     words = ["train", str(folder / "terms.toml"), "--anyway", "--lifetime", "2", "--ledgers"]
     first = CliRunner().invoke(parley, [*words, str(folder / "books")])
@@ -184,8 +184,14 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     said = "books/north.ledger is a ledger for the same table as north's: ε = 1, δ = 0 is promised there, ε = 1 of it"
     assert said in html.unescape(page)
     assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
-    again = CliRunner().invoke(parley, [*words, str(folder / "fresh")])
-    assert "books/south.ledger is a ledger for the same table as south's: ε = 0.5" in " ".join(again.stderr.split())
+    again = CliRunner().invoke(parley, [*words, str(folder / "deep" / "fresh")])
+    assert isinstance(again.exception, OtherBooksError)
+    assert not (folder / "deep").exists()
+    fresh = shown(client, file="terms.toml", where="here", ledgers="fresh", lifetime="3") | {"agreed": "on"}
+    assert "say in the field" in release(client, **fresh, anyway="on").text
+    assert started == []
+    assert "hx-redirect" in release(client, **fresh, anyway="on", other_books="-a test").headers
+    assert "--other-books=-a test" in started[0]
 
 
 @pytest.mark.parametrize("anyway", [{}, {"anyway": "on"}])

@@ -1,10 +1,8 @@
 """The studio's tabs: a slider moves the forecast, terms are saved, jobs run, stop and outlive the studio, books are
 shown."""
 
-import fcntl
 import json
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -25,6 +23,7 @@ from parley.decisions.forecasting import forecast
 from parley.decisions.forecasting.what_if import what_if
 from parley.errors import SettingError
 from parley.report.words.negotiation import SHARED
+from parley.studio.claims import claimed, is_claimed, lock_of
 from parley.studio.jobs import JobFolder
 from parley.studio.playground import Playground
 from parley.terms import load_terms
@@ -288,24 +287,21 @@ def test_a_training_is_a_job_whose_outcome_lies_over_the_forecast(client, folder
 
 
 def test_a_name_that_a_job_writes_is_taken_from_its_start_on(client, folder):
-    jobs, file = JobFolder(folder / ".jobs", folder), str(folder / "wanted.toml")
-    at_work = jobs.folder / "20300101-000000-abc"
-    at_work.mkdir(parents=True)
-    (at_work / "command.json").write_text(json.dumps({"command": ["plan", "terms.toml", "--write", file]}))
-    with (at_work / "running").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    jobs, file = JobFolder(folder / ".jobs", folder), folder / "wanted.toml"
+    with claimed([file]):
         for option in ("--write", "--save", "--out"):
-            with pytest.raises(SettingError, match="a job writes it"):
-                jobs.start(["train", option, file], "Release")
+            with pytest.raises(SettingError, match="a job that runs writes wanted"):
+                jobs.start(["train", option, str(file)], "Release")
         taken = client.post("/play/save", data={"save_as": "wanted"}, headers=PROOF).text
         assert "a job that runs writes wanted.toml" in taken
-        assert not [job for job in jobs.listed("train") if file in job.command]
-    assert not jobs.will_write(file)  # the job ended, and wrote nothing
-    (folder / "wanted.toml").touch()
+        assert not [job for job in jobs.listed("train") if str(file) in job.command]
+    assert not is_claimed(file)  # the job was killed, wrote nothing, and left its lock behind
+    assert lock_of(file).exists()
+    file.touch()
     with pytest.raises(SettingError, match="exists"):
-        jobs.start(["plan", "--write", file], "Plan")
-    (folder / "wanted.toml").unlink()
-    shutil.rmtree(at_work)
+        jobs.start(["plan", "--write", str(file)], "Plan")
+    assert not lock_of(file).exists()
+    file.unlink()
 
 
 def test_a_job_can_be_stopped(client, folder):

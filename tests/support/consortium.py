@@ -4,11 +4,11 @@ learner."""
 import contextlib
 import json
 import os
-import random
 import signal
 import socket
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -27,19 +27,25 @@ from parley.network.serving.opening import SETTINGS
 from parley.protocol.queries import GradientQuery
 
 LEARNER = Caller(("learner",), "key")
+HELD: deque[int] = deque()  # descriptors
+MOST_HELD = 256
 SIZES = {"a": 60, "b": 40, "c": 50, "d": 30}
 
 
 def free_port() -> int:
-    """A port that nobody has, and that the system gives to no connection by itself: below the range from which it
-    chooses."""
-    chosen = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    highest = int(chosen.read_text().split()[0]) if chosen.exists() else 32_768
-    while True:
-        port = random.SystemRandom().randrange(10_000, max(11_000, highest))
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+    """A port for a daemon that others must know before it starts, and that may be started again.
+
+    It stays bound here, so the system gives it to nobody else, neither to a server nor to a connection; who is told it
+    can listen there all the same, as long as nobody else does (SO_REUSEADDR on both sides).
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    port = int(holder.getsockname()[1])
+    HELD.append(holder.detach())  # until this process ends
+    if len(HELD) > MOST_HELD:  # a test that is long over
+        os.close(HELD.popleft())
+    return port
 
 
 def ask(

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from federated import family_terms
+from federated import FAMILY, family_terms
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 import parley
@@ -157,6 +157,43 @@ OTHERWISE = {
         }
     ),
 }
+
+# every kind of model, algorithm, mechanism and unit that can be released: what audits must cover
+CLASSES = {"model__categories": {"y": ["p", "q", "r"]}}
+TWO = {"learning__horizon": 2}
+AUDITED = {
+    **EVERY_KIND,
+    **OTHERWISE,
+    "geometric": make_terms(40, privacy__mechanism="geometric", **TWO),
+    "owner": make_terms(40, 30, privacy__clip=0.5, privacy__unit="owner", **TWO),
+    "gradient-descent": make_terms(40, learning__algorithm="gradient-descent", **TWO),
+    "gossip": make_terms(40, 30, 20, learning__algorithm="gossip", learning__topology="ring", **TWO),
+    "fedinfer": make_terms(40, learning__algorithm="fedinfer", learning__horizon=1, learning__step=None, **GAUSSIAN),
+    **{name: family_terms(name, 40, 30, **TWO) for name in FAMILY},
+    **{kind: make_terms(40, model__kind=kind, **TWO) for kind in ("linear-svm", "logistic-regression")},
+    **{
+        kind: make_terms(40, model__kind=kind, **CLASSES, **TWO)
+        for kind in ("softmax-regression", "one-vs-all", "least-squares-classes")
+    },
+    "poisson-regression": make_terms(
+        40, model__kind="poisson-regression", model__bounds={**BOUNDS, "y": [0, 10]}, **TWO
+    ),
+    "survival": make_terms(40, model__kind="survival", model__event="e", model__periods=[1.0, 2.0], **TWO),
+    "boosted-regression": EVERY_KIND["leaf-sums"].changed(
+        model={"kind": "boosted-regression", "bounds": {"x": [-1, 1], "y": [-1, 1]}}
+    ),
+    "randomised response": parley.Terms.from_dict(
+        {
+            "model": {"kind": "count", "target": "y", "categories": {"y": ["1"]}},
+            "privacy": {"mechanism": "randomised-response"},
+            "owners": OWNERS,
+        }
+    ),
+}
+if find_spec("torch") is not None:
+    AUDITED["mixed-network-gradient"] = EVERY_KIND["mixed-network-gradient"].changed(
+        learning={"batches": 2, "epochs": 1}
+    )
 
 
 def registered_kinds() -> set[str]:

@@ -4,6 +4,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -98,7 +99,23 @@ FAULTS = (
     one_number_for_all_coordinates,
     another_law,
 )
-BY_NAME = {fault.__name__: fault for fault in FAULTS}
+
+
+def calls_fail() -> None:
+    """What the system does to a pool that takes calls, by what the file "fault" in the working folder says: no thread
+    for a new call ("refuse"), or a call that nobody takes ("lose")."""
+    submit, fault = ThreadPoolExecutor.submit, Path("fault").resolve()
+
+    def submit_or_fail(self, *work):
+        word = fault.read_text() if fault.exists() and "metrics" not in self._thread_name_prefix else ""
+        if word == "refuse":
+            raise RuntimeError("can't start new thread")
+        return Future() if word == "lose" else submit(self, *work)
+
+    ThreadPoolExecutor.submit = submit_or_fail
+
+
+BY_NAME = {"calls_fail": calls_fail} | {fault.__name__: fault for fault in FAULTS}
 
 
 def begin(fault: str, settings_file: str) -> None:

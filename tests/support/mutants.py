@@ -2,6 +2,7 @@
 notice."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -14,9 +15,11 @@ from parley.losses import record_bound
 from parley.losses.objectives import margin
 from parley.owner.ledger.study_ledger import StudyLedger
 from parley.privacy.mechanisms import FastNoise
+from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
 from parley.privacy.mechanisms.recipe import draw_plainly
 
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__
+GEOMETRIC, ANSWERS = FastNoise.geometric, RandomisedResponse._answers
 DECLARED, NAMED = table._declared, table.cell_name
 SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, parts.first_rows, StudyLedger.answer
 
@@ -26,8 +29,15 @@ def half_the_noise():
     with (
         mock.patch.object(FastNoise, "laplace", lambda self, v, scale, s: LAPLACE(self, v, scale / 2, s)),
         mock.patch.object(FastNoise, "gaussian", lambda self, v, sigma: GAUSSIAN(self, v, sigma / 2)),
+        mock.patch.object(FastNoise, "geometric", lambda self, v, scale: GEOMETRIC(self, v, scale / 2)),
+        mock.patch.object(RandomisedResponse, "_answers", truthful_answers),
     ):
         yield
+
+
+def truthful_answers(self, counts, draw):
+    """Of answers that are not meant half are."""
+    return ANSWERS(replace(self, truthful=self.truthful + (WORDS - self.truthful) // 2), counts, draw)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 import pyarrow.fs as arrow_fs
+from consortium import free_port
 
 SECRET = "planted/secret+key"
 
@@ -125,8 +126,7 @@ def moto_command():
 @contextmanager
 def moto_server():
     """moto, in a process of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [moto_command(), "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

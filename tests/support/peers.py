@@ -76,7 +76,7 @@ class Ring:
         self.owners = {}
         for name, table in different_tables(SIZES[:count]).items():
             self.owners[name] = parley.Owner(name, table, ledger=Ledger(folder / f"{name}.ledger", 1.0, 1e-6))
-            self.owners[name].accept(self.terms)
+            self.owners[name].accept(self.terms, other_books="a test makes many")
         self.services: dict[str, PeerService] = {}
         self.calls, self.fatal, self.kills = dict.fromkeys(self.owners, 0), dict[str, int | tuple[int, int]](), 0
         self.warnings = list[str]()
@@ -167,7 +167,7 @@ class PeerConsortium(Consortium):
             file.write_text(file.read_text().replace('revoked = "ca.crl"', 'revoked = "ca.crl"\n') + more)
             settings_of = load_owner(file)
             owner = open_owner(settings_of)
-            owner.accept(self.terms)
+            owner.accept(self.terms, other_books="a test makes many")
             Acceptances(settings_of.accepted).store(Acceptance(self.terms, peer=name))
             owner.ledger.close()
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.audit.audited_unit import require_audited_unit
-from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts
+from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts, size_verdicts
 from parley.audit.exact.other_instructions import search_with_others
 from parley.audit.exact.pair_search import Searched, search_owner
 from parley.audit.runs import audit_owner
@@ -37,11 +36,13 @@ class Audit:
     seconds: float
     search: tuple[Searched, ...] = ()  # for pairs of tables that the first owner's answers tell apart too well
     hosts: tuple[HostVerdict, ...] = ()  # what each of them sees of one answer, with the learner
+    score: Verdict | None = None  # of the first owner's score, where one is agreed on
+    before: "tuple[Audit, ...]" = ()  # of what is asked, by an agreement of its own, before these terms
 
     @property
     def holds(self) -> bool:
         """Whether nothing was found that contradicts any claim."""
-        kinds = (self.verdicts, self.exact, self.search, self.hosts)
+        kinds = (self.verdicts, self.exact, self.search, self.hosts, [self.score] if self.score else [], self.before)
         return all(verdict.holds for found in kinds for verdict in found)
 
     @property
@@ -59,6 +60,8 @@ class Audit:
             "exact": [verdict.to_json() for verdict in self.exact],
             "search": [found.to_json() for found in self.search],
             "hosts": [verdict.to_json() for verdict in self.hosts],
+            "score": None if self.score is None else self.score.to_json(),
+            "before": [audit.to_json() for audit in self.before],
             "mutants": {control_name(factor): caught for factor, caught in self.controls.items()},
             "seconds": self.seconds,
         }
@@ -71,25 +74,25 @@ def control_name(factor: int) -> str:
 
 def audit_terms(
     terms: Terms,
-    runs: int,
+    runs: int | None = None,
     seed: int | None = None,
     confidence: float = 0.99,
     progress: Progress = lambda done, total: None,
     says: Callable[[str], None] = lambda label: None,
     tries: int = 0,
 ) -> Audit:
-    """Attack every owner's training answers by these terms. Owners with the same promise are looked at once.
+    """Attack every owner's answers by these terms, whatever they ask. Owners with the same promise are looked at once.
 
-    All verdicts hold together at `confidence`. The controls are the same attack on the first owner's answers with noise
-    for 2, 4 and 8 times the budget, up to the first that is caught. `tries`: of a search over pairs of tables and
-    questions about the first owner (`pair_search`), and a fifth as many with each of the processor's other
-    instructions.
+    All verdicts hold together at `confidence`. The controls are the same attack on the first owner's
+    answers with noise for 2, 4 and 8 times the budget, up to the first that is caught. `runs`: None for as many as take
+    a minute (`audit_owner`). `tries`: of a search over pairs of tables and questions about the first owner
+    (`pair_search`), and a fifth as many with each of the processor's other instructions.
     """
-    require_audited_unit(terms)
+    terms.require_release()
     began = time.perf_counter()
-    alike = owners_alike(terms)
-    seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROLS)).tolist())
-    each = 1 - (1 - confidence) / (len(alike) + terms.noise.hosts)
+    alike, scored = owners_alike(terms), terms.privacy.score_epsilon is not None
+    seeds = iter(np.random.SeedSequence(seed).generate_state(len(alike) + len(CONTROLS) + 1).tolist())
+    each = 1 - (1 - confidence) / (len(alike) + scored + terms.noise.hosts)
     found: dict[str, Verdict] = {}
     for first, names in alike.items():
         says(f"attacking {first}")
@@ -99,16 +102,24 @@ def audit_terms(
     name = terms.owners[0].name
     for factor in CONTROLS:
         says(f"with noise for {factor} times the budget")
-        caught = _caught(terms, name, factor, runs, next(seeds), each, progress)
+        caught = _caught(terms, name, factor, found[name].runs, next(seeds), each, progress)
         if caught is not None:
             controls[factor] = caught
         if caught:
             break
+    score = None
+    if scored:
+        says(f"attacking the score of {name}")
+        score = replace(audit_owner(terms, name, runs, next(seeds), each, progress, stage=1), confidence=confidence)
     setup = resolve(terms)
+    if terms.noise.hosts:
+        says("looking at what hosts see")
     hosts = audit_hosts(terms, HOST_DRAWS, seed, each) if terms.noise.hosts else ()
-    verdicts, exact = tuple(found[part.name] for part in terms.owners), tuple(exact_verdicts(setup, name))
+    verdicts = tuple(found[part.name] for part in terms.owners)
+    exact = (*exact_verdicts(setup, name), *size_verdicts(setup.part(name).stages))
     searched = tuple(_searched(setup, name, tries, seed or 0, progress, says))
-    return Audit(terms.title, terms.hash, verdicts, exact, controls, time.perf_counter() - began, searched, hosts)
+    took = time.perf_counter() - began
+    return Audit(terms.title, terms.hash, verdicts, exact, controls, took, searched, hosts, score)
 
 
 def _searched(
@@ -143,4 +154,4 @@ def _caught(
         verdict = audit_owner(loud, name, runs, seed, confidence, progress)
     except TermsError:
         return None
-    return verdict.lower_bound > terms.training_epsilon(name)
+    return max(verdict.lower_bound, verdict.by_noise) > terms.training_epsilon(name)

@@ -1,14 +1,17 @@
 """Who sees every answer of a run, knows both tables, and adds up how much the answers speak for one of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from parley.audit.exact.stage_questions import asked_at
 from parley.network.exchange import Exchange
+from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.queries import Answer, Query, Tables
 from parley.protocol.setup import Setup
+from parley.protocol.stages import Stage
 from parley.validate import Floats
 
 
@@ -26,22 +29,57 @@ class Attacker:
     a: Tables
     b: Tables
     others: Mapping[str, Tables]
+    stage: int = 0
     directions: Mapping[int, Floats] = field(default_factory=dict)
+    middles: Mapping[int, float] = field(default_factory=dict)  # how far along them answers lie on average
+
+    @property
+    def _stage(self) -> Stage:
+        return self.setup.part(self.name).stages[self.stage]
+
+    def listens(self, number: int) -> bool:
+        """Whether a round belongs to the stage that is attacked."""
+        return number in self._stage.rounds
 
     @property
     def guesses(self) -> bool:
-        """Whether it needs directions."""
-        return self.setup.part(self.name).training.question.draws
+        """Whether it needs directions: where something is drawn in secret, or answers are not a sum with noise."""
+        return self._stage.question.draws or isinstance(self._stage.series.mechanism, RandomisedResponse)
+
+    def directed(self, a: Mapping[int, Floats], b: Mapping[int, Floats], asked: Mapping[int, Query]) -> "Attacker":
+        """The same with directions by round: between the mean answers about a and about b; where rows are drawn,
+        between the exact ones to the mean question, which know no noise."""
+        found = {number: b[number] - a[number] for number in a}
+        if self._stage.question.rate < 1:
+            rows = np.arange(len(self.a.train))
+            about = {
+                n: [self._stage.question.about(q, each, rows) for each in (self.a, self.b)] for n, q in asked.items()
+            }
+            found = {number: at_b - at_a for number, (at_a, at_b) in about.items()}
+        middles = {number: float((a[number] + b[number]) @ found[number] / 2) for number in found}
+        return replace(self, directions=found, middles=middles)
 
     def speaks(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
         """By how much the owner's answer to these questions speaks for b and against a [*replicates]."""
         query = questions[self.name]
         if self.guesses:
-            return np.asarray(value @ self.directions[query.round])
+            return self._along(value, query.round)
         at_a, at_b, scale = self._without_noise(questions, replicates)
         if self.setup.part(self.name).stage(query.round).series.mechanism.norm == "l1":
             return np.asarray((np.abs(value - at_a) - np.abs(value - at_b)).sum(axis=-1) / scale)
         return np.asarray(((at_b - at_a) * (2 * value - at_a - at_b)).sum(axis=-1) / (2 * scale**2))
+
+    def _along(self, value: Floats, number: int) -> Floats:
+        """How far an answer lies along its direction; by the ratio of the two mixtures where rows are drawn and the
+        noise is Gaussian: a canary that moves answers by half of the direction, one way or the other, is drawn or
+        not."""
+        along = np.asarray(value @ self.directions[number]) - self.middles[number]
+        series, rate = self._stage.series, self._stage.question.rate
+        if not (rate < 1 and series.mechanism.norm == "l2" and not isinstance(series.mechanism, SharedNoise)):
+            return along
+        variance, half = series.mechanism.noise_scale**2, float(np.sum(self.directions[number] ** 2)) / 8
+        at_b, at_a = (np.logaddexp(np.log1p(-rate), np.log(rate) + (s * along / 2 - half) / variance) for s in (1, -1))
+        return np.asarray(at_b - at_a)
 
     def noise(self, questions: Mapping[str, Query], value: Floats, replicates: tuple[int, ...]) -> Floats:
         """What an answer about table a is off the exact one; the answer itself, where there is no such formula."""
@@ -77,13 +115,14 @@ class Overheard:
         self._exchange, self._attacker, self._replicates = exchange, attacker, (replicates,)
         self.statistic: Floats = np.zeros(replicates)
         self.means: dict[int, Floats] = {}  # of the owner's answers, by round
+        self.asked: dict[int, Query] = {}  # and what they are about, on average
         self._keeps = keeps
         self.noises: list[Floats] = []  # of the owner's answers about table a, round after round, if it keeps them
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         answers = self._exchange.ask(questions)
         name = self._attacker.name
-        if name not in questions:
+        if name not in questions or not self._attacker.listens(questions[name].round):
             return answers
         heard = [self._own(answers)]
         # where one noise is drawn for all, a study draws it anew, and hosts never do
@@ -93,7 +132,11 @@ class Overheard:
             heard.append(again)
         if self._keeps:
             self.noises.append(self._attacker.noise(questions, heard[0], self._replicates))
-        self.means[questions[name].round] = np.mean(heard, axis=(0, 1))
+        if self._attacker.guesses:
+            query = questions[name]
+            mean = {key: np.mean(each.reshape(-1, each.shape[-1]), axis=0) for key, each in query.arrays.items()}
+            self.means[query.round] = np.mean(heard, axis=(0, 1))
+            self.asked[query.round] = asked_at(query, query.round, mean)
         if not self._attacker.guesses or self._attacker.directions:
             for value in heard:
                 self.statistic += self._attacker.speaks(questions, value, self._replicates)

@@ -19,6 +19,7 @@ from parley.learning.start import starting_point
 from parley.protocol.queries import Query, Question, ScoreQuery, Tables
 from parley.protocol.setup import Setup
 from parley.terms.columns import is_defined
+from parley.terms.sections import OWNER
 from parley.validate import Floats
 
 FAR = 100.0  # where nothing bounds a column, clips bind here
@@ -118,7 +119,7 @@ class CanarySearch:
     def _alone(self, place: int) -> Tables:
         """Tables of the stage's size in which only this candidate has a target, as often as a person counts."""
         rows = self.asked[0].records
-        copies = min(self.setup.terms.privacy.records_per_person, rows)
+        copies = rows if self._whole else min(self.setup.terms.privacy.records_per_person, rows)
         table = present_rows(self._prepared.where(np.full(copies, place)), np.arange(copies), rows)
         return Tables(table, table)
 
@@ -147,10 +148,15 @@ class CanarySearch:
 
     def _places(self, records: int, extra: int) -> NDArray[np.int64]:
         """Of the canary's rows: those that count among the first, those that must not at the end."""
-        trained = np.flatnonzero(self.setup.preparation.trained_on(records))
-        return np.concatenate(
-            [trained[: self.setup.terms.privacy.records_per_person], np.arange(records, records + extra)]
-        )
+        learned = np.asarray(self.setup.preparation.trained_on(records))
+        asked = np.flatnonzero(~learned if self.stage else learned)
+        count = records if self._whole else self.setup.terms.privacy.records_per_person
+        return np.concatenate([asked[:count], np.arange(records, records + extra)])
+
+    @property
+    def _whole(self) -> bool:
+        """Whether the canary is all of the table: an owner is protected, not a person."""
+        return self.setup.terms.privacy.unit == OWNER
 
 
 def candidate_rows(preparation: Preparation, rng: np.random.Generator) -> Iterator[dict[str, object]]:

@@ -11,7 +11,7 @@ from parley.audit.black_box import check_confidence
 from parley.audit.canary import CanarySearch
 from parley.audit.one_run import Guesses, flipped
 from parley.audit.planted import PlantedPairs
-from parley.audit.runs import AuditedOwner, few_owners
+from parley.audit.run_tables import AuditedOwner, few_owners
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Asker
 from parley.learning.algorithms.asynchronous import clocked, run_by_terms

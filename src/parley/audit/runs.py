@@ -1,5 +1,6 @@
 """Whole runs under attack: the terms' own algorithm, noise and bookkeeping, on two tables that differ in one person."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -7,38 +8,29 @@ from itertools import pairwise
 import numpy as np
 
 from parley.audit.attacker import Attacker, Overheard
-from parley.audit.audited_unit import require_audited_unit
 from parley.audit.black_box import check_confidence
-from parley.audit.canary import CanarySearch
 from parley.audit.distinguishing import trade_off
 from parley.audit.guessing import best_guess, proved_by_guesses
-from parley.audit.present_rows import compressed
+from parley.audit.noise_size import Rates, epsilon_by_size
+from parley.audit.run_tables import RunTables, few_owners
 from parley.audit.verdict import Verdict
-from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress
 from parley.learning.algorithms.asynchronous import clocked, run_by_terms
+from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
 from parley.network.exchange.simulated_sum import SimulatedSum
 from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
-from parley.protocol.queries import Tables
-from parley.protocol.setup import Setup, resolve
+from parley.protocol.queries import ScoreQuery
+from parley.protocol.setup import Setup
 from parley.terms import Terms
-from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats, upper, whole
 
 NUMBERS = 2**18  # of answers that are drawn at once
-FEWEST = 100  # runs
+FEWEST, MOST = 100, 100_000  # runs by either table
+SECONDS = 60.0  # that all runs about one owner take, where nobody says how many
 DECIMALS = 9  # of a statistic that count
-
-
-class AuditedOwner(Owner):
-    """An owner of a table that an audit made, of which hardly any row has a target."""
-
-    def _tables(self, setup: Setup) -> Tables:
-        tables = super()._tables(setup)
-        return Tables(compressed(tables.train), compressed(tables.held_out))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +41,18 @@ class RunAudit:
     algorithm: Algorithm
     attacker: Attacker
     sides: tuple[Mapping[str, Owner], Mapping[str, Owner]]  # everybody, where the audited owner has table a or b
+    stage: int = 0  # of what is asked: training, or the score
 
     @classmethod
-    def make(cls, terms: Terms, name: str) -> "RunAudit":
+    def make(cls, terms: Terms, name: str, stage: int = 0) -> "RunAudit":
         """The audit of this owner, on the pair of tables that is found for it."""
-        setup = resolve(terms)
-        search = CanarySearch(setup, name)
-        pair = search.neighbours()
-        others = {
-            part.name: AuditedOwner(part.name, CanarySearch(setup, part.name).empty_table)
-            for part in terms.owners
-            if part.name != name
-        }
-        own = [AuditedOwner(name, table) for table in (pair.a, pair.b)]
-        sides = [{part.name: others.get(part.name, owner) for part in terms.owners} for owner in own]
-        a, b = (owner.prepare(setup).tables for owner in own)
-        rest = {other: owner.prepare(setup).tables for other, owner in others.items()}
-        return cls(setup, search.algorithm, Attacker(setup, name, a, b, rest), (sides[0], sides[1]))
+        found = RunTables.find(terms, name, stage)
+        setup, names = found.setup, [part.name for part in terms.owners]
+        sides = [{each: found.others.get(each, owner) for each in names} for owner in found.own]
+        a, b = (owner.prepare(setup).tables for owner in found.own)
+        rest = {other: owner.prepare(setup).tables for other, owner in found.others.items()}
+        attacker = Attacker(setup, name, a, b, rest, stage)
+        return cls(setup, make_algorithm(setup), attacker, (sides[0], sides[1]), stage)
 
     def statistics(self, side: int, runs: int, seed: np.random.SeedSequence, done: Callable[[int], None]) -> Floats:
         """By how much everything that was answered speaks for table b, in so many runs on one of the tables [runs].
@@ -79,25 +66,44 @@ class RunAudit:
         """The same with an attacker that knows how far answers differ on average, where it needs that."""
         if not self.attacker.guesses:
             return self
-        means = []
+        means, asked = [], []
         for side, own in enumerate(seed.spawn(2)):
             heard = list(self._heard(side, runs, own, lambda count: None))
             means.append({number: np.mean([each.means[number] for each in heard], axis=0) for number in heard[0].means})
-        found = {number: means[1][number] - means[0][number] for number in means[0]}
-        return replace(self, attacker=replace(self.attacker, directions=found))
+            asked.append(heard[0].asked)
+        return replace(self, attacker=self.attacker.directed(means[0], means[1], asked[0]))
 
     def repeats(self, seed: np.random.SeedSequence) -> bool:
         """Whether the noise of one run is that of another, or of its neighbour in the same study, or the same in two
         rounds: the first, or one after the other."""
-        one, two = (self._run(0, FEWEST, each, keeps=True).noises for each in seed.spawn(2))
-        if _same(one[0], two[0]) or _same(one[0], np.broadcast_to(one[0][:1], one[0].shape)):
+        many = FEWEST if self.algorithm.parallel else 1
+        one, two = (self._run(0, many, each, keeps=True).noises for each in seed.spawn(2))
+        if _same(one[0], two[0]) or (many > 1 and _same(one[0], np.broadcast_to(one[0][:1], one[0].shape))):
             return True
         return any(_same(after, one[0]) or _same(after, before) for before, after in pairwise(one))
+
+    def affordable(self, seed: np.random.SeedSequence) -> int:
+        """How many runs by either table take about `SECONDS` on this machine, a quarter more for the pilot included."""
+        (many, took), piece = (1, SECONDS), min(FEWEST, self._piece)
+        while piece <= self._piece:
+            began = time.perf_counter()
+            self._run(0, piece, seed.spawn(1)[0])
+            many, took = piece, time.perf_counter() - began
+            if took > SECONDS / 100 or piece == self._piece:
+                break
+            piece = min(10 * piece, self._piece)
+        return int(min(max(SECONDS / took * many / 2.5, FEWEST), MOST))
+
+    @property
+    def _piece(self) -> int:
+        """How many runs are done at once."""
+        size = self.setup.part(self.attacker.name).stages[self.stage].question.size
+        return max(FEWEST, NUMBERS // size) if self.algorithm.parallel else 1
 
     def _heard(
         self, side: int, runs: int, seed: np.random.SeedSequence, done: Callable[[int], None]
     ) -> Iterable[Overheard]:
-        most = max(FEWEST, NUMBERS // self.setup.part(self.attacker.name).training.question.size)
+        most = self._piece
         pieces = [most] * (runs // most) + ([runs % most] if runs % most else [])
         for piece, own in zip(pieces, seed.spawn(len(pieces)), strict=True):
             yield self._run(side, piece, own)
@@ -110,9 +116,14 @@ class RunAudit:
             party.accept(self.setup)
         inner = SimulatedSum(parties, seeds[-1]) if self.setup.terms.noise.summed else InProcess(parties)
         heard = Overheard(inner, self.attacker, replicates, keeps)
+        asker = Asker.of(self.setup)
         exchange = heard if self.setup.schedule.waits else clocked(heard, self.setup.schedule)
         start = self.algorithm.start(starting_point(self.setup), (replicates,))
-        run_by_terms(self.algorithm, exchange, self.setup.aggregation, Asker.of(self.setup), start)
+        final = run_by_terms(self.algorithm, exchange, self.setup.aggregation, asker, start)
+        if self.stage:
+            number = self.setup.part(self.attacker.name).stages[self.stage].rounds[0]
+            score = ScoreQuery.ask(asker.terms_hash, asker.learner, number, self.algorithm.model(final))
+            heard.ask(dict.fromkeys(self.sides[side], score))
         return heard
 
 
@@ -124,48 +135,53 @@ def _same(one: Floats, other: Floats) -> bool:
 def audit_owner(
     terms: Terms,
     name: str,
-    runs: int,
+    runs: int | None,
     seed: int | None = None,
     confidence: float = 0.99,
     progress: Progress = lambda done, total: None,
+    stage: int = 0,
 ) -> Verdict:
-    """What twice so many runs prove about this owner's training answers, each on one of two neighbouring tables, by a
-    fair coin: about `runs` on either.
+    """What twice so many runs prove about this owner's training answers (stage 1: its score), each on one of two
+    neighbouring tables, by a fair coin: about `runs` on either; None: as many as take a minute or less, up to `MOST`.
 
     Tables are the audit's own: no record of anybody is read. An attacker sees every answer, asks each question twice,
     knows both tables (`Attacker`), and guesses the coin; how, is chosen on a quarter as many runs (`best_guess`).
 
-    Formal guarantee (`proved_by_guesses`): the result exceeds the true eps with probability at most 1 - confidence. It
-    is about the pair of tables that was found and about this attack; others may learn more, up to what is claimed.
+    Formal guarantee (`proved_by_guesses`, `epsilon_by_size`): that either result exceeds the true eps has a
+    probability of at most 1 - confidence, of the second where noise has the claimed law. It is about the pair of tables
+    that was found and about this attack; others may learn more, up to what is claimed.
     """
-    require_audited_unit(terms)
-    runs = whole(runs, "runs", least=FEWEST)
+    terms.require_release()
+    runs = None if runs is None else whole(runs, "runs", least=FEWEST)
     delta = terms.privacy.delta
     check_confidence(delta, confidence)
-    if terms.task != PREDICTION:
-        raise TermsError(f"{terms.task}: expected terms that predict a column; runs of no others are audited")
     small = few_owners(terms, name)
     seeds = np.random.SeedSequence(seed).spawn(7)
+    audit, finished = RunAudit.make(small, name, stage), 0
+    repeats = audit.repeats(seeds[1])
+    runs = audit.affordable(seeds[1]) if runs is None else runs
     pilot = max(FEWEST, runs // 4)
-    audit = RunAudit.make(small, name).directed(pilot, seeds[0])
-    finished = 0
+    audit = audit.directed(pilot, seeds[0])
 
     def done(count: int) -> None:
         nonlocal finished
         finished += count
         progress(finished, 2 * (runs + pilot))
 
-    repeats = audit.repeats(seeds[1])
     chosen = [audit.statistics(side, pilot, seeds[2 + side], done) for side in (0, 1)]
-    guess = best_guess(chosen[0], chosen[1], delta, confidence)
+    each = (1 + confidence) / 2
+    guess = best_guess(chosen[0], chosen[1], delta, each)
     by_b = int(np.random.default_rng(seeds[6]).binomial(2 * runs, 0.5))
     counted = [
         audit.statistics(side, count, seeds[4 + side], done) for side, count in enumerate((2 * runs - by_b, by_b))
     ]
-    proved = float(proved_by_guesses(*guess.right(counted[0], counted[1]), 2 * runs, delta, confidence))
+    proved = float(proved_by_guesses(*guess.right(counted[0], counted[1]), 2 * runs, delta, each))
+    claimed = upper(terms.score_epsilon if stage else terms.training_epsilon(name))
+    series = audit.setup.part(name).stages[stage].series
+    found = Rates.of((chosen[0], chosen[1]), (counted[0], counted[1]), each)
     return Verdict(
         owner=name,
-        claimed_epsilon=upper(terms.training_epsilon(name)),
+        claimed_epsilon=claimed,
         delta=delta,
         adjacency=Adjacency.REPLACE_ONE,
         lower_bound=float("inf") if repeats else proved,
@@ -174,18 +190,6 @@ def audit_owner(
         noise_repeats=repeats,
         like=name,
         curve=trade_off(counted[0], counted[1]),
+        by_noise=epsilon_by_size(found, series, claimed, delta),
+        records=audit.setup.terms.owner(name).records,
     )
-
-
-def few_owners(terms: Terms, name: str) -> Terms:
-    """The terms with one owner in the place of all others: no answer of the audited one depends on how many they
-    are, beyond the model that it is asked at."""
-    others = [part for part in terms.owners if part.name != name]
-    learning = terms.learning
-    if len(others) < 2 or learning.topology is not None or learning.participation is not None:
-        return terms
-    together = {"records": sum(part.records for part in others), "epsilon": min(part.epsilon for part in others)}
-    kept = [part.name for part in terms.owners if part.name in (name, others[0].name)]
-    quorum = None if learning.quorum is None else {"quorum": min(learning.quorum, 2)}
-    # what the learner makes of answers is no part of what they tell
-    return terms.changed(learning=quorum, only=kept, owners={others[0].name: together}, aggregation={})

@@ -23,11 +23,13 @@ class Verdict:
     like: str  # the owner whose runs were looked at: one with the same promise, maybe itself
     # (false alarms, misses) of the attack
     curve: tuple[tuple[float, float], ...] = field(default=(), repr=False)
+    by_noise: float = 0.0  # the epsilon of noise so small that what was seen is possible (`noise_size`)
+    records: int = 0  # of the tables
 
     @property
     def holds(self) -> bool:
         """Whether nothing was found that contradicts the claim. It proves nothing beyond that."""
-        return self.lower_bound <= self.claimed_epsilon
+        return max(self.lower_bound, self.by_noise) <= self.claimed_epsilon
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley audit --json` prints of an owner."""
@@ -37,8 +39,10 @@ class Verdict:
             "delta": self.delta,
             "adjacency": self.adjacency,
             "lower_bound": self.lower_bound if math.isfinite(self.lower_bound) else None,
+            "by_noise": self.by_noise,
             "confidence": self.confidence,
             "runs": self.runs,
+            "records": self.records,
             "noise_repeats": self.noise_repeats,
             "holds": self.holds,
             "like": self.like,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from parley.cli.given_paths import require_paths
 from parley.durable import disk_error, disk_is_full
 from parley.errors import ParleyError
 from parley.version import __version__
@@ -35,17 +36,26 @@ class Part:
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
             alone.command()(found)
             found = alone
-        return _without_environment(cast(Command, typer.main.get_command(found)))
+        return _checking(cast(Command, typer.main.get_command(found)))
 
 
-def _without_environment(command: Command) -> Command:
-    """The command without a word about variables of the environment in its messages: no option here is read from
-    one."""
+def _checking(command: Command) -> Command:
+    """The command, which looks at the paths that it is given before it runs; its messages have no word about variables
+    of the environment: no option here is read from one."""
     for option in command.params:
         if isinstance(option, TyperOption):
             option.show_envvar = False
-    for part in command.commands.values() if isinstance(command, TyperGroup) else ():
-        _without_environment(cast(Command, part))
+    if isinstance(command, TyperGroup):
+        for part in command.commands.values():
+            _checking(cast(Command, part))
+    else:
+        run = command.invoke
+
+        def look_and_run(ctx: Any) -> Any:
+            require_paths(ctx)
+            return run(ctx)
+
+        setattr(command, "invoke", look_and_run)  # noqa: B010 - of this one alone
     return command
 
 
@@ -257,7 +267,7 @@ def _root(
 
 def app_command() -> Command:
     """`parley` itself, with its own options."""
-    return _without_environment(cast(Command, typer.main.get_command(app)))
+    return _checking(cast(Command, typer.main.get_command(app)))
 
 
 def main() -> None:

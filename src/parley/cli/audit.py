@@ -1,18 +1,21 @@
 """`parley audit`: attack what a terms file promises, or a model with the rows that it was trained on."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.cli.audit_model import audit_model_file, is_model
 from parley.cli.served_audit import ServedOptions, audit_a_daemon
-from parley.durable import require_folder
+from parley.durable import require_folder, write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms
 
-RUNS = 100_000
+if TYPE_CHECKING:
+    from parley.audit import Audit
+
 MODELS = 128
 
 
@@ -25,8 +28,12 @@ def audit_command(
         ),
     ],
     runs: Annotated[
-        int, typer.Option(help="Runs by either of two tables: more of them prove more, in proportion to their time.")
-    ] = RUNS,
+        int | None,
+        typer.Option(
+            help="Runs by either of two tables: more of them prove more, in proportion to their time. Left out: "
+            "100,000, or as many as take a minute. Give it beside --seed."
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
     by: Annotated[
         Path | None, typer.Option("--terms", metavar="TERMS", help="Of a model: the terms it was trained by.")
@@ -121,7 +128,6 @@ def audit_command(
     from parley.report.figures.audit_figure import audit_figure
     from parley.report.pages.audit_page import audit_page
     from parley.report.words import audit as words
-    from parley.report.words.host_audit import host_rows
 
     terms = load_terms(terms_file)
     options = ServedOptions(served, owner, tables, program, at)
@@ -137,37 +143,64 @@ def audit_command(
     if plot is not None:
         picture.require_figure_name(plot)
     with progress_bar("looking for a canary") as progress:
-        audit = audit_terms(terms, runs, seed, progress=progress, says=progress.says, tries=tries)
+        *before, last = [
+            audit_terms(each, runs, seed, progress=progress, says=progress.says, tries=tries)
+            for each in agreements_in(terms)
+        ]
+        audit = replace(last, before=tuple(before))
     if plot is not None:
         picture.save(audit_figure(audit.verdicts[0]), plot)
     if report is not None:
-        report.write_text(audit_page(audit, terms), encoding="utf-8")
+        write_file(report, audit_page(audit, terms))
     if as_json:
         print_json(audit.to_json(), inside=False)
     else:
-        console.print(terminal_table(words.owner_rows(audit), terms.title or "Owners"))
-        if audit.exact:
-            console.print()
-            console.print(terminal_table(words.exact_rows(audit)))
-        for found, rows in ((audit.search, words.search_rows(audit)), (audit.hosts, host_rows(audit.hosts))):
-            if found:
-                console.print()
-                console.print(terminal_table(rows))
-        console.print()
-        for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
-            console.print(sentence, markup=False, soft_wrap=True)
+        for each in (*audit.before, audit):
+            show_audit(each)
         console.print(f"{words.MADE_UP} {words.NOT_TRIED}", style="dim", markup=False, soft_wrap=True)
         console.print(f"terms {terms.hash[:16]}…   {audit.seconds:.1f} s", style="dim")
     if not audit.holds:
         raise typer.Exit(1)
 
 
+def agreements_in(terms: Terms) -> list[Terms]:
+    """What owners are asked by these terms, an agreement each: statistics of columns, or how much owners differ, come
+    first; what is learned after statistics depends on them, and is not known yet."""
+    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+    from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
+
+    if terms.privacy.scale_epsilon is not None:
+        return [column_statistics_agreement(terms)]
+    if terms.privacy.difference_epsilon is not None:
+        return [heterogeneity_agreement(terms), terms_after_heterogeneity(terms)]
+    return [terms]
+
+
+def show_audit(audit: "Audit") -> None:
+    """Print what was found about one agreement."""
+    from parley.report.words import audit as words
+    from parley.report.words.host_audit import host_rows
+
+    console.print(terminal_table(words.owner_rows(audit), audit.title or "Owners"))
+    tables = (audit.exact, words.exact_rows), (audit.search, words.search_rows)
+    for found, rows in tables:
+        if found:
+            console.print()
+            console.print(terminal_table(rows(audit)))
+    if audit.hosts:
+        console.print()
+        console.print(terminal_table(host_rows(audit.hosts)))
+    console.print()
+    for sentence in (*words.learned(audit), words.promised(audit.verdicts[0])):
+        console.print(sentence, markup=False, soft_wrap=True)
+
+
 def require_of_a_model(
-    runs: int, poison: bool, served: Path | None, tables: int | None, program: str | None, at: str | None
+    runs: int | None, poison: bool, served: Path | None, tables: int | None, program: str | None, at: str | None
 ) -> None:
     """Refuse options that do nothing where a model is audited."""
     given = {
-        "--runs": runs != RUNS,
+        "--runs": runs is not None,
         "--poison": poison,
         "--served": served is not None,
         "--tables": tables is not None,
@@ -189,7 +222,7 @@ def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) 
     with progress_bar("lying"):
         found = damage(terms, seed)
     if report is not None:
-        report.write_text(poisoning_page(found, terms), encoding="utf-8")
+        write_file(report, poisoning_page(found, terms))
     if as_json:
         print_json(found.to_json(), inside=False)
         return

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from parley.durable import require_folder
+from parley.durable import require_folder, write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms
@@ -64,7 +64,7 @@ def audit_model_file(
     if plot is not None:
         picture.save(own_figure(audit), plot)
     if report is not None:
-        report.write_text(membership_page(audit), encoding="utf-8")
+        write_file(report, membership_page(audit))
     if as_json:
         print_json(audit.to_json(), inside=True)
         return audit.holds

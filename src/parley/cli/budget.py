@@ -11,9 +11,8 @@ import typer
 
 from parley.cli.budget_curves import curve_command
 from parley.cli.budget_terms import explain_terms
-from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.privacy.events import Event, GaussianEvent, GeometricEvent, LaplaceEvent, Norm, PureEvent, StableEvent
 from parley.report.terminal import console, print_json, terminal_table
 
@@ -73,7 +72,6 @@ def explain(
         return
     if epsilon is None:
         raise SettingError("--epsilon: missing; give it, or --terms with the terms that have one")
-    require_folder(plot)
     among = 100 if people is None else people
     content = explanation(epsilon, delta, 0.5 if prior is None else prior, among)
     if plot is not None:
@@ -184,7 +182,7 @@ def calibrate(
     if multiplier is not None:
         event = make_event(positive(multiplier, "multiplier"))
         content |= {"multiplier": multiplier, "rounds": rounds_for(event, epsilon, delta)}
-        sentence = f"{content['rounds']:,} rounds fit into the budget."
+        sentence = f"{counted(content['rounds'], 'round fits', 'rounds fit')} into the budget."
     else:
         ratio = multiplier_for(make_event, epsilon, delta)
         content |= {"multiplier": ratio, "scale": positive(ratio * sensitivity, "noise scale"), "rounds": rounds}

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar
 
@@ -26,7 +25,6 @@ def curve_command(
     from parley.privacy.accounting.curve_panels import ALL, FIGURES, Panel, panel_curves
     from parley.privacy.adjacency import Adjacency
 
-    require_folder(plot)
     if plot is not None:
         from parley.report.figures import curves, picture  # a library that takes its time
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from parley.durable import make_folder
+from parley.numerals import counted
 from parley.report.extras import extras
 from parley.report.terminal import console
 from parley.validate import whole
@@ -146,9 +147,8 @@ def _show(path: Path, certificate: Any) -> None:
 
     console.print(f"{path}  for {', '.join(certificates.names(certificate)) or 'the authority itself'}", soft_wrap=True)
     console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(certificate))}", soft_wrap=True)
-    console.print(
-        f"good until   {certificate.not_valid_after_utc:%Y-%m-%d}, {certificates.days_left(certificate)} days from now"
-    )
+    left = counted(certificates.days_left(certificate), "day")
+    console.print(f"good until   {certificate.not_valid_after_utc:%Y-%m-%d}, {left} from now")
     warning = certificates.expiry_warning(path)
     if warning is not None:
         console.print(warning, style="yellow", soft_wrap=True)

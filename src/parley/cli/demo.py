@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.durable import write_file
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.terminal import console, errors_console, progress_bar, terminal_table
@@ -144,7 +145,7 @@ def demo(
         large,
     )
     save(figure, picture)
-    report.write_text(joined_page(one, own, large, joined.bargain(free, paid, BANK), figure), encoding="utf-8")
+    write_file(report, joined_page(one, own, large, joined.bargain(free, paid, BANK), figure))
     console.print(f"\nThe picture: [bold]{picture}[/bold]  The report: [bold]{report}[/bold]", soft_wrap=True)
     inside = f"parley forecast {folder / ONE} --inside {folder / HOSTS[0]}.csv --owner {HOSTS[0]}"
     errors_console.print(

@@ -7,7 +7,7 @@ import typer
 
 from parley.cli.speeds import Speeds, read_paces
 from parley.cli.track import Track, require_store
-from parley.durable import require_folder
+from parley.durable import write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.terms import Terms, load_terms, write_terms
@@ -103,8 +103,6 @@ def forecast_command(
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
-    for file in (plot, write, report):
-        require_folder(file)
     require_store(track)
     if track is not None and inside is not None:
         raise SettingError("--track: expected no --inside beside it: what an owner sees of its rows is not kept")
@@ -164,7 +162,7 @@ def forecast_command(
     if report is not None:
         from parley.report.pages.forecast_page import forecast_page
 
-        report.write_text(forecast_page(result, noise, verdict, proposal, planned, str(terms_file)), encoding="utf-8")
+        write_file(report, forecast_page(result, noise, verdict, proposal, planned, str(terms_file)))
     if track is not None:
         from parley.report.run_store import write_run
         from parley.report.tracking import tracked_forecast
@@ -233,7 +231,7 @@ def _show_inside(
     if report is not None:
         from parley.report.pages.forecast_page import inside_page
 
-        report.write_text(inside_page(view, terms), encoding="utf-8")
+        write_file(report, inside_page(view, terms))
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash}, inside=True)
         return

@@ -13,7 +13,6 @@ from parley.errors import SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.inbox import SHORTEST, Inbox, open_inbox
 from parley.network.serving.proposal import Proposal
-from parley.owner.proposal_words import left_after, others_in
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table, warn
 from parley.report.words.proposals import inbox_rows, proposal_line
@@ -62,25 +61,22 @@ def inbox_command(
         _list(inbox, settings, as_json)
         return
     proposal = inbox.find(named)
-    terms, facts = proposal.terms(public, preparation), inbox.facts(proposal)
+    proposal.terms(public, preparation)  # what is wrong with them is said before the libraries that the rest needs
     with extras():
         from parley.learning.outcome.guarantee import INSIDE
-        from parley.network.serving.offer import consider
-        from parley.owner.acceptance_summary import accepted, require_ledger
+        from parley.network.serving.offer import consider_proposal
     with progress_bar("reading the table, calibrating noise"):
-        offer = consider(terms, settings, certificate, peer=peer, proposal=proposal)
-    known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
-    others, left = others_in(terms, settings.name), left_after(require_ledger(offer.owner), reservation, known)
+        offer, found = consider_proposal(inbox, proposal, settings, public, preparation, certificate, peer)
     if offer.ledger_warning is not None:
         warn(offer.ledger_warning)
     out = errors_console if as_json else console
-    out.print(proposal_line(facts), markup=False, soft_wrap=True)
+    out.print(proposal_line(found["proposal"]), markup=False, soft_wrap=True)
     acceptance.show_summary(offer, as_json)
-    for sentence in (others, left):
+    for sentence in (found["others"], found["left"]):
         out.print(sentence, markup=False, soft_wrap=True)
     out.print(INSIDE, style="dim")
     if as_json:
-        print_json({**offer.to_json(), "proposal": facts, "others": others, "left": left}, inside=True)
+        print_json(found, inside=True)
 
 
 def _list(inbox: Inbox, settings: OwnerSettings, as_json: bool) -> None:

@@ -14,7 +14,6 @@ from parley.cli.forecast import show_plan
 from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, unsaid_columns
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
-from parley.durable import require_folder
 from parley.errors import ParleyError, SettingError
 from parley.report.terminal import console, errors_console, print_json, progress_bar, warn
 from parley.report.words import interview as asked
@@ -172,7 +171,6 @@ def init_command(
     from parley.report.words.noise import plan_beside
     from parley.report.words.terms_comments import PSI, head_lines, lifetime_line, next_steps, with_hosts
 
-    require_folder(write)
     taken = _from_database(uri, query_text(query, query_file), order_by or (), to, ask_password)
     files = [*(files or ()), *taken]
     if write.exists() and any(

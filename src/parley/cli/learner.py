@@ -9,7 +9,6 @@ import typer
 from parley.cli.propose import proposal_command, propose_command, withdraw_command
 from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.cli.track import Track, require_store
-from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, terminal_table, warn
@@ -65,8 +64,6 @@ def run_command(
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     require_expected(terms, expect)
     terms.require_shared_sample()
-    for file in (save, save_own, checkpoint):
-        require_folder(file)
     require_store(track)
     from parley.learning.connections import open_federation
     from parley.learning.deployed import learn, prepare_run

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.durable import require_folder
+from parley.durable import write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms, write_terms
@@ -75,8 +75,6 @@ def negotiate_command(
     from parley.decisions.games.negotiate import negotiate
 
     terms = load_terms(terms_file)
-    for file in (plot, plot_owners, write, report):
-        require_folder(file)
     drawn = [file for file in (plot, plot_owners) if file is not None]
     if drawn:
         from parley.report.figures import game_figures, picture  # a library that takes its time
@@ -107,7 +105,7 @@ def negotiate_command(
     if report is not None:
         from parley.report.pages.negotiation_page import negotiation_page
 
-        report.write_text(negotiation_page(result), encoding="utf-8")
+        write_file(report, negotiation_page(result))
     if as_json:
         print_json(result.to_json(), inside=False)
     else:

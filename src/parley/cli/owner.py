@@ -104,7 +104,9 @@ def init_command(
 
 @owner_app.command("accept")
 def accept_command(
-    terms_file: acceptance.TermsFile,
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS|HASH", help="The terms file, or the hash of a proposal or how it begins.")
+    ],
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: acceptance.Certificate = None,
     relay: Annotated[
@@ -113,6 +115,13 @@ def accept_command(
     peer: acceptance.Peer = False,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
+    other_books: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Why the table may have another ledger than one that this account knows of; kept in the ledger.",
+        ),
+    ] = None,
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
@@ -130,7 +139,7 @@ def accept_command(
         from parley.learning.outcome.guarantee import INSIDE
         from parley.network.serving.offer import consider
     with progress_bar("reading the table, calibrating noise"):
-        offer = consider(terms, load_owner(settings_file), certificate, relay, peer, proposal)
+        offer = consider(terms, load_owner(settings_file), certificate, relay, peer, proposal, other_books)
     if offer.ledger_warning is not None:
         warn(offer.ledger_warning)
     acceptance.show_summary(offer, as_json)

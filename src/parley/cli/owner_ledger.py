@@ -12,10 +12,11 @@ from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.daemon_lock import daemon_lock
 from parley.network.serving.statement import statement
+from parley.numerals import counted
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.backup import back_up, restore
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
-from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line
+from parley.report.words.ledgers import agreement_rows, chain_line, lifetime_line, other_books_lines
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
 
@@ -46,6 +47,8 @@ def ledger_command(
         return
     console.print(terminal_table(agreement_rows(content), f"Books of {content['owner']}"))
     console.print(f"\n{lifetime_line(content)}")
+    for line in other_books_lines(content):
+        console.print(line, markup=False, soft_wrap=True)
     console.print(chain_line(content), style="dim")
 
 
@@ -57,10 +60,12 @@ def backup_command(
 
     Example:  parley owner backup /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml
     """
-    ledger = Ledger(load_owner(settings_file).ledger)
+    ledger = Ledger(load_owner(settings_file).ledger, writes=False)
     head = back_up(ledger, file)
     ledger.close()
-    console.print(f"{file}  {head.entries} entries, chain unbroken, head {head.hash}", soft_wrap=True)
+    console.print(
+        f"{file}  {counted(head.entries, 'entry', 'entries')}, chain unbroken, head {head.hash}", soft_wrap=True
+    )
 
 
 def restore_command(
@@ -88,7 +93,7 @@ def restore_command(
     what = (
         "the whole lifetime budget"
         if everything
-        else f"all that is reserved, also by the {len(lost)} acceptances in {settings.accepted},"
+        else f"all that is reserved, also by the {counted(len(lost), 'acceptance')} in {settings.accepted},"
     )
     if not yes and not typer.confirm(
         f"No agreement so far will be answered any more, and {what} counts as spent. Restore?", err=True
@@ -100,7 +105,10 @@ def restore_command(
             head, aside = restore(file, settings.ledger, settings.name, lost, everything)
     else:
         head, aside = restore(file, settings.ledger, settings.name, lost, everything)
-    console.print(f"{settings.ledger}  {head.entries} entries, chain unbroken, head {head.hash}", soft_wrap=True)
+    console.print(
+        f"{settings.ledger}  {counted(head.entries, 'entry', 'entries')}, chain unbroken, head {head.hash}",
+        soft_wrap=True,
+    )
     if aside is not None:
         console.print(f"{aside}  the ledger that was in place", soft_wrap=True)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import SettingError
+from parley.numerals import counted
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, warn
 
@@ -60,7 +61,11 @@ def snapshot_command(
         told = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
         print_json({**told, "spreads": list(spreads)}, inside=False)
         return
-    console.print(f"{to}  {manifest.rows:,} rows of {len(manifest.columns)} columns", markup=False, soft_wrap=True)
+    console.print(
+        f"{to}  {counted(manifest.rows, 'row')} of {counted(len(manifest.columns), 'column')}",
+        markup=False,
+        soft_wrap=True,
+    )
     console.print(manifest.sentence(), markup=False, soft_wrap=True)
     console.print(
         f"Next: a table that has books goes on with them, table = {str(to.resolve())!r} in its owner.toml, and new "

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.cli.spending import ANYWAY, require_worth_spending
-from parley.durable import require_folder
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, terminal_table
@@ -93,8 +92,6 @@ def run_command(
     from parley.protocol.task import require_prediction
 
     require_prediction(terms)
-    for file in (save, checkpoint):
-        require_folder(file)
     patience = positive(deadline, "--deadline")
     settings = load_owner(settings_file)
     with extras():

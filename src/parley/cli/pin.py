@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json
 from parley.terms import load_terms, write_terms
@@ -34,7 +33,6 @@ def pin_command(
     Example:  parley pin terms.toml --write pinned.toml
     """
     terms = load_terms(terms_file)
-    require_folder(write)
     if terms.model.public is None and terms.model.basis is None:
         raise SettingError(
             f"{terms_file}: nothing to pin: without a public sample or a basis the terms say every number themselves"

@@ -7,7 +7,6 @@ import typer
 
 from parley.cli.forecast import show_plan, source
 from parley.cli.pin import pins_beside
-from parley.durable import require_folder
 from parley.report.terminal import console, print_json, progress_bar
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import head_of
@@ -53,7 +52,6 @@ def plan_command(
     from parley.report.words.terms_comments import PSI, planned_line, without_plan
 
     terms = load_terms(terms_file)
-    require_folder(write)
     known = source(pilot, moments, assume)
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.durable import require_folder
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.report.terminal import console, print_json, progress_bar
 
 
@@ -48,7 +47,6 @@ def predict_command(
     )
     from parley.report.figures.drawn_model import draw, require_drawing
 
-    require_folder(out)
     require_table_name(out, rows, model_file)
     model = load_model(model_file)
     if plot is not None:
@@ -67,7 +65,9 @@ def predict_command(
         said = ", ".join(f"{count:,} {name}" for name, count in content["classes"].items())
     else:
         said = f"mean {number(content['mean'])}, from {number(content['least'])} to {number(content['largest'])}"
-    console.print(f"{out}  {len(frame):,} rows, predicted {content['target']}: {said}", markup=False, soft_wrap=True)
+    console.print(
+        f"{out}  {counted(len(frame), 'row')}, predicted {content['target']}: {said}", markup=False, soft_wrap=True
+    )
     if (ends := target_range(model)) is not None:
         low, high = (number(end) for end in ends)
         console.print(f"Predictions are cut to the declared range of the target, {low} to {high}.", style="dim")

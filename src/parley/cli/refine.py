@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from parley.durable import require_folder
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
 
@@ -40,7 +39,6 @@ def refine_command(
     from parley.protocol.task import task_of
     from parley.report.words.verdict import personal_sentence, way_rows
 
-    require_folder(save)
     terms = load_terms(terms_file)
     if (own := task_of(terms).command("refine")) is not None:
         own(terms, model_file, owner, data, save, as_json)

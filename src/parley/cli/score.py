@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.durable import require_folder
+from parley.durable import write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
@@ -47,7 +47,6 @@ def score_command(
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
     terms = load_terms(terms_file)
-    require_folder(report)
     if (own := task_of(terms).command("score")) is not None:
         if report is not None:
             raise SettingError(f"--report: expected none for {terms.task}, whose figures --json has")
@@ -64,7 +63,7 @@ def score_command(
         if report is not None:
             from parley.report.pages.score_page import owners_page
 
-            report.write_text(owners_page(verdicts, terms), encoding="utf-8")
+            write_file(report, owners_page(verdicts, terms))
         if as_json:
             print_json(
                 {"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash}, inside=True
@@ -79,7 +78,7 @@ def score_command(
     if report is not None:
         from parley.report.pages.score_page import verdict_page
 
-        report.write_text(verdict_page(verdict, terms), encoding="utf-8")
+        write_file(report, verdict_page(verdict, terms))
     if as_json:
         print_json(verdict.to_json(), inside=True)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from parley.durable import require_folder
+from parley.durable import require_folder, write_file
 from parley.errors import SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
@@ -80,7 +80,7 @@ def _show(terms: Terms, verdict: "ServedVerdict", report: Path | None, as_json: 
     from parley.report.words import served_audit as words
 
     if report is not None:
-        report.write_text(served_page(verdict, terms), encoding="utf-8")
+        write_file(report, served_page(verdict, terms))
     if as_json:
         found = {"title": terms.title, "terms_hash": terms.hash, "holds": verdict.holds, "seconds": verdict.seconds}
         print_json({**found, "owners": [verdict.to_json()]}, inside=False)

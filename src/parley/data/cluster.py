@@ -5,8 +5,10 @@ of the pieces, so a result does not depend on how many workers there are. What t
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -17,12 +19,16 @@ from parley.data.held_pieces import Held
 from parley.errors import GuaranteeError, SettingError, Unavailable
 from parley.validate import Floats
 
-JOINING = 10.0  # seconds to wait for a cluster
+CONNECT_TIMEOUT_S = 10.0  # at the start
+RECONNECT_TIMEOUT_S = 30.0  # to a scheduler that was there before, and again to its first worker
+RETRY_S = 0.2  # between two attempts
 PATIENCE = 5.0  # seconds after which it is asked whether all workers are still there
 ARRIVING = 12  # times as long may sums travel that are there: who waits without end waits for a lost worker's for ever
-TRIES = 3  # of one sum, where workers are lost, and of its way here
+TRIES = 3  # of one sum, where workers or the connection are lost, and of its way here
 
 P = TypeVar("P")
+
+Connect = Callable[[float], Any]  # a client of the scheduler, which has so many seconds to answer; else an OSError
 
 _thread = threading.local()
 
@@ -31,22 +37,28 @@ class _WorkerLost(Exception):  # noqa: N818 - never seen outside
     """A worker is gone with what it held."""
 
 
+class _ConnectionLost(Exception):  # noqa: N818 - never seen outside
+    """The scheduler, or the connection to it, is gone with all that was dealt out."""
+
+
 @dataclass(frozen=True, eq=False)
 class Dealt:
     """Who holds what: the threads of the workers as they were, and what each of them holds. Freed with this object."""
 
+    client: Any
     threads: Mapping[str, int]
     seats: tuple[str, ...]
     holders: tuple[Any, ...]
 
 
 class Cluster:
-    """A connection to a Dask scheduler, and what workers hold of tables for it."""
+    """A connection to a Dask scheduler, made anew when it is lost, and what workers hold of tables for it."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, connect: Connect) -> None:
+        self._connect, self._client = connect, connect(CONNECT_TIMEOUT_S)
         self._dealt: WeakKeyDictionary[object, Dealt] = WeakKeyDictionary()  # by table: gone with it
-        self._dealing = threading.Lock()
+        self._connecting, self._dealing = threading.Lock(), threading.Lock()
+        self._failed_at = 0.0  # when a scheduler that was lost was last waited for in vain
 
     def sum(
         self, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P], part: Callable[[Any], Floats]
@@ -54,16 +66,61 @@ class Cluster:
         """The sum over the pieces of a table, added up in their order. `hold` makes what a worker holds of some of
         them."""
         for _ in range(TRIES):
-            with suppress(_WorkerLost):
-                return add(self._sums(self._deal(table, hold, pieces), len(pieces), part))
+            client = self._connected()
+            try:
+                return add(self._sums(self._deal(client, table, hold, pieces), len(pieces), part))
+            except _WorkerLost:
+                pass
+            except _ConnectionLost:
+                self._disconnect(client)
+            except BaseException:
+                with self._dealing:
+                    self._dealt.pop(table, None)  # what was dealt may be what fails
+                raise
         raise Unavailable("cluster: its workers were lost, again and again; ask again when they stay")
+
+    def close(self) -> None:
+        """Leave the cluster, which frees what its workers hold."""
+        self._disconnect(self._client)
+
+    def _connected(self) -> Any:
+        """A client of the scheduler. Whoever waits while another waits for a lost scheduler shares its outcome."""
+        asked_at = time.monotonic()
+        with self._connecting:
+            if self._client is None and self._failed_at < asked_at:
+                self._client = self._connected_again()
+            if self._client is None:
+                self._failed_at = time.monotonic()
+                raise Unavailable("cluster: its scheduler does not answer; ask again when it runs")
+            return self._client
+
+    def _connected_again(self) -> Any:
+        """A client of a scheduler that was lost; None if it does not come back in time."""
+        until = time.monotonic() + RECONNECT_TIMEOUT_S
+        while (left := until - time.monotonic()) > 0:
+            try:
+                return self._connect(left)
+            except OSError:  # also at once, where something else accepts connections for it
+                time.sleep(min(RETRY_S, left))
+        return None
+
+    def _disconnect(self, client: Any) -> None:
+        """Give up a client, unless another thread did. What it dealt counts no more."""
+        with self._connecting:
+            if client is None or self._client is not client:
+                return
+            self._client = None
+        with suppress(Exception):  # of a connection that is broken already
+            client.close()
 
     def _sums(self, dealt: Dealt, pieces: int, part: Callable[[Any], Floats]) -> Iterator[Floats]:
         """The sums of all pieces in their order. Each thread has an equal share of any first so many."""
         first, threads = 0, len(dealt.seats)
         while first * threads < pieces:
             seats = zip(dealt.holders, dealt.seats, strict=True)
-            told = self._told(dealt, [self._submit(seat, _asked, holder, part, first) for holder, seat in seats])
+            with _needing(dealt.client):
+                asked = [self._submit(dealt.client, seat, _asked, holder, part, first) for holder, seat in seats]
+            told = self._told(dealt, asked)
             yield from _in_order(told, pieces - first * threads)
             first += len(told[0])
 
@@ -75,14 +132,16 @@ class Cluster:
         while late < TRIES:
             computed = False
             try:
-                with self._client.as_current():  # which is nobody's default
+                with _needing(dealt.client, asked), dealt.client.as_current():  # which is nobody's default
                     wait(asked, timeout=PATIENCE)  # type: ignore[no-untyped-call, unused-ignore]
-                computed = True
-                return [each.result(timeout=ARRIVING * PATIENCE) for each in asked]
+                    computed = True
+                    return [each.result(timeout=ARRIVING * PATIENCE) for each in asked]
             except KilledWorker:
                 raise _WorkerLost from None
             except TimeoutError:
-                if self._client.nthreads() != dealt.threads:
+                with _needing(dealt.client):
+                    gone = dealt.client.nthreads() != dealt.threads
+                if gone:
                     raise _WorkerLost from None
             late += computed  # who still computes is waited for
         raise Unavailable(
@@ -90,24 +149,45 @@ class Cluster:
             "that the lines to its workers carry them, and ask again"
         )
 
-    def _deal(self, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
+    def _deal(self, client: Any, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
         """Every thread of every worker has a seat and is dealt each so many-th piece; dealt anew when workers came or
-        went."""
-        threads = self._client.nthreads()
+        went, and after a lost connection."""
+        with _needing(client):
+            threads = client.nthreads()
+            if not threads:  # as when all of them restart
+                with suppress(TimeoutError):
+                    client.wait_for_workers(1, timeout=RECONNECT_TIMEOUT_S)
+                threads = client.nthreads()
         if not threads:
             raise Unavailable("cluster: its scheduler has no workers at the moment")
-        with self._dealing:
+        with self._dealing, _needing(client):
             dealt = self._dealt.get(table)
-            if dealt is None or dealt.threads != threads:
+            if dealt is None or dealt.client is not client or dealt.threads != threads:
                 turns = sorted((turn, worker) for worker, count in threads.items() for turn in range(count))
                 seats = tuple(worker for _, worker in turns)[: len(pieces)]
-                hands = [self._submit(seat, hold, pieces[place :: len(seats)]) for place, seat in enumerate(seats)]
-                self._dealt[table] = dealt = Dealt(threads, seats, tuple(hands))
+                hands = [
+                    self._submit(client, seat, hold, pieces[turn :: len(seats)]) for turn, seat in enumerate(seats)
+                ]
+                self._dealt[table] = dealt = Dealt(client, threads, seats, tuple(hands))
             return dealt
 
-    def _submit(self, worker: str, work: Callable[..., Any], *about: Any) -> Any:
+    def _submit(self, client: Any, worker: str, work: Callable[..., Any], *about: Any) -> Any:
         """Work for one worker and no other, where what it is about is held."""
-        return self._client.submit(work, *about, workers=[worker], pure=False)
+        return client.submit(work, *about, workers=[worker], pure=False)
+
+
+@contextmanager
+def _needing(client: Any, asked: Sequence[Any] = ()) -> Iterator[None]:
+    """Tell what a lost connection causes from what tasks met with, as a file that is missing."""
+    try:
+        yield
+    except Exception as error:
+        if asked and (isinstance(error, TimeoutError) or any(each.status == "error" for each in asked)):
+            raise
+        # those of a client that is closed meanwhile are of many kinds
+        if isinstance(error, CancelledError | OSError) or client.status != "running":
+            raise _ConnectionLost from None
+        raise
 
 
 def _asked(holder: Held, part: Callable[[Any], Floats], first: int) -> list[Floats]:
@@ -152,16 +232,23 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
     try:
         import dask.config
         import distributed
+        from distributed.utils import LoopRunner
     except ModuleNotFoundError:
         raise SettingError("cluster: needs the extra 'cluster': pip install 'parley-dp[cluster]'") from None
-    try:
-        client = distributed.Client(scheduler, timeout=JOINING, set_as_default=False)  # type: ignore[no-untyped-call, unused-ignore]
-    except (OSError, ValueError):
-        raise SettingError(f"cluster = {scheduler!r}: no Dask scheduler answers there") from None
-    try:
+    runner = LoopRunner()  # of all clients, one after the other: none may stop it under a thread that still asks
+
+    def connect(timeout: float) -> Any:
+        return distributed.Client(scheduler, timeout=timeout, set_as_default=False, loop=runner.loop)  # type: ignore[no-untyped-call, unused-ignore]
+
+    with ExitStack() as after:
+        runner.start()
+        after.callback(runner.stop)
+        try:
+            cluster = Cluster(connect)
+        except (OSError, ValueError):
+            raise SettingError(f"cluster = {scheduler!r}: no Dask scheduler answers there") from None
+        after.callback(cluster.close)
+        after.callback(use, None)
         # a study's table is sent once, as it is
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            yield partial(use, Cluster(client))
-    finally:
-        use(None)
-        client.close()  # type: ignore[no-untyped-call, unused-ignore]
+        after.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}))
+        yield partial(use, cluster)

@@ -13,7 +13,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from parley.durable import require_folder
+from parley.durable import require_folder, write_file
 from parley.learning.deployed import learn, prepare_run
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.flower import Carrier, find_owners
@@ -41,9 +41,7 @@ def main(grid: Grid, context: Context) -> None:
         result, _ = learn(run, federation, begin)
     finally:
         federation.close()
-    Path(str(settings["report"])).write_text(
-        json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8"
-    )
+    write_file(str(settings["report"]), json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
 
 
 APP = {

@@ -3,15 +3,18 @@
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
+from parley.data.digest import digested_table
 from parley.data.sources import TableSource, held_table, same_table
 from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError, UnknownTerms
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.owner.ledger import Ledger, begun
 from parley.owner.ledger.account import Reservation
+from parley.owner.other_books import BooksOf, OtherBooks, find_among, require_reason
 from parley.owner.owner import Owner, reservation
 from parley.privacy.accounting.budget import exact
 from parley.protocol.setup import require_ready
@@ -30,9 +33,12 @@ def accepting_owners(
     lifetime: float | None,
     lifetime_delta: float | None,
     first: Callable[[], None] = lambda: None,
+    other_books: str | None = None,
+    anyway: bool = False,
 ) -> list[Owner]:
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of
-    them. What is done `first` is done when all is known to be right, before a ledger is made or written to."""
+    them. What is done `first` is done when all is known to be right, before a ledger is made or written to.
+    `other_books`, `anyway`: as `Owner.accept` has them."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
@@ -40,6 +46,7 @@ def accepting_owners(
     agreements = [owner.prepare(terms) for owner in trial]
     require_as_good(agreements[0].setup)
     make_algorithm(agreements[0].setup)
+    require_reason(other_books_here(terms, folder), other_books, anyway)
     first()
     folder.mkdir(parents=True, exist_ok=True)
     owners = []
@@ -48,8 +55,20 @@ def accepting_owners(
         owners.append(Owner(part.name, table, ledger=ledger))
         ledger.require_room(reservation(terms, part.name))
     for owner in owners:
-        owner.accept(terms)
+        owner.accept(terms, other_books, anyway)
     return owners
+
+
+def other_books_here(terms: Terms, folder: Path) -> list[OtherBooks]:
+    """Other books of the owners' tables, as far as this account can tell; their ledgers lie in `folder`, or will."""
+    with ExitStack() as opened:
+        books = []
+        for part in terms.owners:
+            path = _ledger_path(folder, part.name)
+            ledger = opened.enter_context(closing(Ledger(path))) if begun(path) else None
+            table, digest = digested_table(owner_table(part))
+            books.append(BooksOf(part.name, table, digest.cells, terms, ledger))
+        return find_among(books, folder)
 
 
 def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:

@@ -21,4 +21,5 @@ class RunOptions:
     save: Path | None = None
     save_own: Path | None = None
     anyway: bool = False
+    other_books: str | None = None  # why tables may have another ledger
     as_json: bool = False

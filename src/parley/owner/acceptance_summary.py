@@ -2,7 +2,7 @@
 
 from parley.data.public_margin import MarginForest
 from parley.errors import SettingError, UnknownTerms
-from parley.numerals import number, percent
+from parley.numerals import counted, number, percent
 from parley.owner.custody import words
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
@@ -130,7 +130,7 @@ def _noisy(agreement: Agreement) -> str:
             f"for ε = {number(terms.score_epsilon, side='above')}, which training goes without"
         )
     return (
-        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with "
+        f"What leaves: {counted(len(training.rounds), 'answer')}, each {training.question.words()}, with "
         f"{terms.privacy.mechanism} noise{scored}. Nothing else."
     )
 
@@ -150,8 +150,8 @@ def _shared(agreement: Agreement) -> list[str]:
     )
     shares = "two shares, one" if two else "three shares, one pair"
     return [
-        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}{scored}. Your exact sum, "
-        f"without noise, leaves in {shares} to each host. Nothing else.",
+        f"What leaves: {counted(len(training.rounds), 'answer')}, each {training.question.words()}{scored}. Your exact "
+        f"sum, without noise, leaves in {shares} to each host. Nothing else.",
         f"Hosts: {words(terms)}. One of them alone reads nothing; "
         f"{'the two together' if two else 'any two of these parties together'} can read your exact sum.",
         f"What the learner gets: the sum of all owners with {how}"
@@ -198,10 +198,11 @@ def _steps(agreement: Agreement) -> list[str]:
             f"ε = {total}{at}, and nothing of it comes back where no more are asked for."
         ]
     answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person
+    every = counted(answers, "answer")
     if learning.poisson:
-        often = f"about {answers / (learning.batches or 1):,.0f} of {answers:,} answers, and nobody else knows which"
+        often = f"about {answers / (learning.batches or 1):,.0f} of {every}, and nobody else knows which"
     else:
-        often = f"at most {entered:,} of {answers:,} answers, one an epoch"
+        often = f"at most {entered:,} of {every}, one an epoch"
     people = f", a person with {rows:,} of them in up to {min(rows * entered, answers):,}" if rows > 1 else ""
     scored = "" if privacy.score_epsilon is None else " and the score"
     return [
@@ -281,8 +282,8 @@ def _columns(agreement: Agreement) -> list[str]:
         origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
         lies = "is 1 in one leaf" if model.columns != "hinges" else "has 1 to share between two neighbouring leaves"
         said.append(
-            f"Then a record {lies} of each of {forest.trees:,} trees ({origin}; {forest.leaves:,} leaves in all), and "
-            "0 in all others: it measures that much, whatever its cells hold."
+            f"Then a record {lies} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} leaves in "
+            "all), and 0 in all others: it measures that much, whatever its cells hold."
         )
         if isinstance(forest, MarginForest):
             said.append(

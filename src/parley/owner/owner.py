@@ -13,8 +13,9 @@ import pandas as pd
 from parley.data.digest import TableDigest, digested_table
 from parley.data.sources import Table, open_table
 from parley.errors import DataError, GuaranteeError, UnknownTerms
-from parley.owner.ledger import AnyLedger, StudyLedger
+from parley.owner.ledger import AnyLedger, Ledger, StudyLedger
 from parley.owner.ledger.account import RHO_TOLERANCE, Account, Reservation
+from parley.owner.other_books import BooksOf, OtherBooks, find_other_books, noted
 from parley.privacy.accounting import series_rho
 from parley.privacy.mechanisms import FastNoise, Noise, SafeNoise
 from parley.privacy.mechanisms.bounded import require
@@ -137,14 +138,33 @@ class Owner:
                 return known.setup.under(terms)
         return resolve(terms, self.example)
 
-    def accept(self, agreed: Terms | Setup) -> Agreement:
+    def accept(self, agreed: Terms | Setup, other_books: str | None = None, anyway: bool = False) -> Agreement:
         """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table
-        it is refused."""
+        it is refused.
+
+        A table whose people another ledger of this account was noted for is refused (`OtherBooksError`) without
+        `other_books`, the reason why it may have a second one, which the ledger keeps; where only some people are
+        shared, `anyway` says that they are others.
+        """
         agreement = self.prepare(agreed)
-        cells, schema = (None, None) if self._digest is None else (self._digest.cells, self._digest.schema)
-        self.ledger.accept(reservation(agreement.setup.terms, self.name, agreement.setup.schedule), cells, schema)
+        terms, digest = agreement.setup.terms, self._digest
+        reserved = reservation(terms, self.name, agreement.setup.schedule)
+        if digest is None:
+            self.ledger.accept(reserved)
+        elif not (isinstance(self.ledger, Ledger) and self.ledger.remembered):
+            self.ledger.accept(reserved, digest.cells, digest.schema)
+        else:
+            books = BooksOf(self.name, self.table, digest.cells, terms, self.ledger)
+            with noted(books, self.ledger, other_books, anyway) as reason:
+                self.ledger.accept(reserved, digest.cells, digest.schema, reason)
         self._accepted.add(agreement.hash)
         return agreement
+
+    def other_books(self, terms: Terms) -> list[OtherBooks]:
+        """Other ledgers of this account with people of its table, which accepting these terms would come on top of."""
+        if self._digest is None or not isinstance(self.ledger, Ledger):
+            return []
+        return find_other_books(BooksOf(self.name, self.table, self._digest.cells, terms, self.ledger))
 
     def reservation(self, terms: Terms) -> Reservation:
         """What accepting these terms sets aside."""

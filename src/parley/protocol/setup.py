@@ -16,6 +16,7 @@ import pandas as pd
 
 from parley.data.pinned import pinned_text
 from parley.data.public_numbers import PublicNumbers, preparation_names, preparation_numbers
+from parley.durable import write_file
 from parley.errors import TermsError
 from parley.privacy.accounting import SharedLaw
 from parley.protocol.aggregation import Aggregation, aggregation_of
@@ -159,7 +160,7 @@ def pin(terms: Terms, path: Path) -> Terms:
     """The terms with the public numbers that are found here written to a file, by whose SHA-256 all parties use them
     (`data.pinned`)."""
     text = pinned_text(resolve(terms.changed(model={"preparation": None, "preparation_sha256": None})).preparation)
-    path.write_text(text, encoding="utf-8")
+    write_file(path, text)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return terms.changed(model={"preparation": str(path.resolve()), "preparation_sha256": digest})
 

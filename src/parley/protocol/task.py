@@ -93,6 +93,14 @@ class Task(ABC):
         """The column by which rows belong to one record, those with one name in it; None: every row is a record."""
         return None
 
+    def record_rows(self, model: Model) -> int:
+        """How many rows of a record count, at most."""
+        return 1
+
+    def listed_cells(self, model: Model, column: str) -> Sequence[object]:
+        """What a column that only this task reads may hold; none: the terms do not list it."""
+        return ()
+
     def purpose(self, agreement: Agreement) -> list[str] | None:
         """Sentences that say what the answers are for; None: as for prediction."""
         return None

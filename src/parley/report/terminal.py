@@ -1,6 +1,8 @@
 """Where output goes: results to stdout, progress and remarks to stderr."""
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +17,7 @@ from rich.text import Text
 console = Console(highlight=False)
 errors_console = Console(stderr=True, highlight=False)
 
+SECONDS_BETWEEN_LINES = 10.0  # about work in progress, where stderr is no terminal
 BETWEEN = 2  # columns of the screen between two of a table
 NARROWEST = 4  # that one becomes
 LONG_NAME = 20  # beyond which a name's words are broken before those of heads
@@ -39,6 +42,7 @@ class Bar:
 
     def __init__(self, bar: Progress, label: str) -> None:
         self._bar, self._task, self._label = bar, bar.add_task(label, total=1), label
+        self._began = time.monotonic()
         self._tell(0, 1)
 
     def __call__(self, done: int, total: int) -> None:
@@ -51,22 +55,52 @@ class Bar:
         self._label = label
         self._tell(0, 1)
 
+    def line(self) -> str:
+        """The same in one line, with the seconds since the work began."""
+        counted = f" {self._done}/{self._total}" if self._total > 1 else ""
+        return f"{self._label}{counted}, {time.monotonic() - self._began:.0f} s so far"
+
     def _tell(self, done: int, total: int) -> None:
+        self._done, self._total = done, total
         for watcher in _watchers:
             watcher(self._label, done, total)
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Bar]:
-    """A bar on stderr while the work goes on; gone afterwards, and absent where nobody watches."""
+    """A bar on stderr while the work goes on, gone afterwards; where stderr is no terminal a line every ten seconds,
+    unless a watcher is told."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:.0f}/{task.total:.0f}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors_console, transient=True, disable=not errors_console.is_terminal) as bar:
-        yield Bar(bar, label)
+    with Progress(*columns, console=errors_console, transient=True, disable=not errors_console.is_terminal) as shown:
+        bar = Bar(shown, label)
+        if errors_console.is_terminal or _watchers:
+            yield bar
+        else:
+            with _lines(bar):
+                yield bar
+
+
+@contextmanager
+def _lines(bar: Bar) -> Iterator[None]:
+    """A line about the work every so many seconds, also while it says nothing of itself."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LINES):
+            errors_console.print(bar.line(), markup=False, soft_wrap=True)
+
+    thread = threading.Thread(target=tell, daemon=True, name="progress")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def print_json(content: Mapping[str, Any], *, inside: bool) -> None:

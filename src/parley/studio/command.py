@@ -1,7 +1,10 @@
 """`parley studio`: a page on this machine on which one plays with a collaboration."""
 
 import html
+import secrets
+import signal
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Iterator
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parley.durable import make_folder, replace_text
+from parley.durable import create
 from parley.errors import ParleyError, SettingError
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, warn
@@ -20,15 +23,15 @@ if TYPE_CHECKING:
     from parley.studio.playground import Playground
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound
+SHOWN = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - where a studio is found that listens anywhere
 OPENING = 0.7  # seconds for the page to open before the first forecast takes the processor
-JOBS = ".parley-studio"
 SERVER: dict[str, Any] = {
     "log_level": "critical",  # the guard says what went wrong
     "access_log": False,
     "server_header": False,
     "proxy_headers": False,  # nobody stands in between
     "ws": "none",
+    "backlog": 64,
     "timeout_graceful_shutdown": 1,  # pages that follow a job would keep it for ever
 }
 LEADS = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Parley studio</title>
@@ -53,8 +56,9 @@ def studio_command(
     with extras():
         import uvicorn
 
+        from parley.studio.connections import Connection
         from parley.studio.guard import Place, Secrets
-        from parley.studio.jobs import JobFolder
+        from parley.studio.jobs import JobFolder, studio_state
         from parley.studio.pages import Studio
         from parley.studio.playground import Playground
         from parley.studio.server import make_app
@@ -70,29 +74,39 @@ def studio_command(
             f"Listening on {host}: whoever reads the network sees the token and all pages; use it behind a tunnel or "
             "a proxy that encrypts."
         )
+    jobs = JobFolder(studio_state(folder) / "jobs", folder)
     listener = _listen(host, port)
-    found, known = listener.getsockname()[1], Secrets()
-    about_it = Studio(folder, play, JobFolder(folder / JOBS / "jobs", folder), brings=host in LOOPBACK)
-    app = make_app(about_it, Place(found, names(host)), known)
-    shown = "127.0.0.1" if host in ANYWHERE else f"[{host}]" if ":" in host else host
+    (bound, found), known = listener.getsockname()[:2], Secrets()
+    shown = SHOWN.get(bound, f"[{bound}]" if ":" in bound else bound)
+    about_it = Studio(folder, play, jobs, brings=host in LOOPBACK)
+    app = make_app(about_it, Place(found, (*names(host), shown)), known)
     address = f"http://{shown}:{found}/welcome#{known.token}"
     console.print(address, soft_wrap=True, markup=False)
     errors_console.print("Stop with Ctrl-C; jobs go on.", style="dim")
     warming = threading.Timer(OPENING, _first_forecast, args=[play])
     warming.daemon = True
     warming.start()
-    with _opened(address, folder / JOBS) if browser else nullcontext():
-        uvicorn.Server(uvicorn.Config(app, **SERVER)).run(sockets=[listener])
+    _end_by_signals()
+    with _opened(address, folder) if browser else nullcontext():
+        uvicorn.Server(uvicorn.Config(app, http=Connection, **SERVER)).run(sockets=[listener])
+
+
+def _end_by_signals() -> None:
+    """Let SIGTERM, and SIGHUP unless somebody set it to be passed over, end the program as its last line would: by
+    default they end it before the token's file is removed."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
 
 
 @contextmanager
 def _opened(address: str, folder: Path) -> Iterator[None]:
-    """The page opened in a browser, by a file that leads there: all accounts of a machine can read what a program was
-    started with, and the token must not be in it."""
-    make_folder(folder)
-    leads = folder / "open.html"
-    replace_text(leads, LEADS.format(html.escape(address)), lasting=False)
+    """The page opened in a browser, by a new file that leads there: all accounts of a machine can read what a program
+    was started with, and the token must not be in it. It lies in the studio's folder, because confined browsers (snap)
+    may not read the state folder."""
+    leads = folder / f".parley-studio-{secrets.token_hex(8)}.html"
     try:
+        create(leads, LEADS.format(html.escape(address)).encode(), lasting=False)
         webbrowser.open(leads.resolve().as_uri())
         yield
     finally:
@@ -104,7 +118,7 @@ def names(host: str) -> tuple[str, ...]:
     here = ("127.0.0.1", "localhost", "[::1]")
     if host in LOOPBACK:
         return here
-    own = (socket.gethostname().lower(),) if host in ANYWHERE else (f"[{host}]" if ":" in host else host.lower(),)
+    own = (socket.gethostname().lower(),) if host in SHOWN else (f"[{host}]" if ":" in host else host.lower(),)
     return (*here, *own)
 
 
@@ -119,13 +133,18 @@ def _first_forecast(play: "Playground") -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """A socket at one address: a name may have several, and another program may have the rest."""
+    listener = None
     try:
-        listener.bind((host, port))
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
         listener.listen()  # whoever comes before the server is ready waits
     except OSError as error:
-        listener.close()
-        raise SettingError(f"--port {port}: {error.strerror}; another one may be free (--port 0)") from None
+        if listener is not None:
+            listener.close()
+        raise SettingError(
+            f"--host {host} --port {port}: {error.strerror}; another port may be free (--port 0)"
+        ) from None
     return listener

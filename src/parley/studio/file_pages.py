@@ -6,6 +6,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.errors import SettingError
+from parley.numerals import counted
 from parley.studio.form import all_fields, decimal, field
 from parley.studio.interview_form import Given, asked, init_options, is_owners, tables_of
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
@@ -42,7 +43,7 @@ async def make(request: Request) -> Response:
     given = await all_fields(request)
     studio = studio_of(request)
     command = await run_in_threadpool(init_command, studio, given)
-    job = studio.jobs.start(command, f"Terms from {len(tables_of(given))} tables", form=given)
+    job = studio.jobs.start(command, f"Terms from {counted(len(tables_of(given)), 'table')}", form=given)
     return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
 
 

@@ -20,6 +20,7 @@ CSRF_HEADER = "x-parley-csrf"
 ENTER = "/enter"  # where the token is exchanged for the cookie
 WELCOME = "/welcome"  # where the token is brought to: from a file, from a mail, from anywhere
 OPEN = ("/static/", WELCOME)  # what says nothing about anybody
+KNOWN = "parley.known"  # in the scope of a request that carries the cookie
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -97,6 +98,8 @@ class Guard:
             return
         refusal = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
         begun = False
+        if refusal is None and scope["path"] != ENTER and not scope["path"].startswith(OPEN):
+            scope[KNOWN] = True
 
         async def send_guarded(message: Message) -> None:
             nonlocal begun

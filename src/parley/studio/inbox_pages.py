@@ -1,24 +1,29 @@
 """The Inbox tab: terms proposed to an owner, what accepting them would mean, and a person's decision."""
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
-from parley.network.identity.settings import load_owner
+from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.inbox import Inbox, open_inbox
 from parley.network.serving.proposal import Proposal
 from parley.report.words.proposals import inbox_rows, proposal_line
 from parley.studio.form import field, fields
-from parley.studio.jobs import Job
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
 from parley.validate import printable
 
 DIGITS = 16  # of the terms' hash, typed by whoever accepts them
+CHANGED = "what accepting means is not what this page showed any more; nothing was accepted: look at it again"
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class Decision:
 
     studio: Studio
     file: str
+    settings: OwnerSettings
     inbox: Inbox
     proposal: Proposal
 
@@ -35,16 +41,25 @@ class Decision:
         """Its page."""
         return f"/inbox/{self.proposal.terms_hash}?{urlencode({'file': self.file})}"
 
-    def command(self, verb: str, *options: str) -> list[str]:
-        """What somebody would type behind `parley`."""
-        place, terms = str(self.studio.inside(self.file, "settings")), self.proposal.terms_hash
-        named = [place, terms] if verb == "inbox" else [terms, "--owner", place]
-        return ["owner", verb, *named, *options, "--json"]
+    def meaning(self, form: Mapping[str, str], accept: bool = False) -> tuple[dict[str, Any], str]:
+        """(what accepting means at this moment, a digest of it); with `accept` it is accepted, if it is what the form's
+        page showed. Nothing that was written down earlier is shown to whoever decides."""
+        from parley.network.serving.offer import consider_proposal  # with libraries that take their time
 
-    def job(self, verb: str) -> Job | None:
-        """The latest job of that command; None: there was none."""
-        start = tuple(self.command(verb)[:-1])
-        return next((job for job in self.studio.jobs.listed("owner") if job.command[: len(start)] == start), None)
+        own = {key: self.studio.inside(field(form, key), key) for key in self.proposal.needs}
+        given = self.inbox, self.proposal, self.settings, own.get("public"), own.get("preparation")
+        offer, said = consider_proposal(*given, peer=bool(self.proposal.peers))
+        try:
+            digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+            if accept and digest != form.get("meant"):
+                raise SettingError(CHANGED)
+            if accept:
+                offer.require_room()
+                with self.inbox.unchanged(self.proposal):
+                    offer.accept()
+        finally:
+            offer.close()
+        return said, digest
 
 
 def show(request: Request) -> Response:
@@ -66,10 +81,8 @@ def show(request: Request) -> Response:
 
 
 def one(request: Request) -> Response:
-    """One proposal: who sent it, what it would mean if somebody looked at that, and how to decide."""
+    """One proposal: who sent it, and how to decide."""
     found = _decision(studio_of(request), request.query_params.get("file", ""), request.path_params["terms"])
-    looked, accepting = found.job("inbox"), found.job("accept")
-    jobs = [job for job in (accepting, looked) if job is not None]
     facts = found.inbox.facts(found.proposal)
     files = {"public": found.studio.files(*TABLES), "preparation": found.studio.files(".json")}
     return page(
@@ -78,38 +91,31 @@ def one(request: Request) -> Response:
         file=found.file,
         facts=facts,
         line=proposal_line(facts),
-        digits=DIGITS,
         text=printable(found.proposal.text, len(found.proposal.text)),
         needs=[(key, digest, files[key]) for key, digest in found.proposal.needs.items()],
-        meaning=looked.result if looked is not None and looked.state == "done" else None,
-        looked=None if looked is None else looked.started,
-        failed=[job for job in jobs if job.state == "failed"],
-        job=next((job for job in jobs if job.state == "running"), None),
     )
 
 
 async def look(request: Request) -> Response:
-    """Start `parley owner inbox OWNER TERMS`: the table is read, nothing is accepted."""
+    """What accepting means at this moment, and the form to accept it; the table is read, nothing is accepted."""
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
-    options = ["--peer"] if found.proposal.peers else []
-    for key in found.proposal.needs:
-        options += [f"--{key}", str(found.studio.inside(field(form, key), key))]
-    found.studio.jobs.start(found.command("inbox", *options), f"What accepting {_short(found)} means")
-    return _back(found)
+    meaning, digest = await run_in_threadpool(found.meaning, form)
+    given = {"file": found.file, "terms": found.proposal.terms_hash, "meant": digest}
+    given |= {key: field(form, key) for key in found.proposal.needs}
+    return page(request, "meaning.html", meaning=meaning, given=given, digits=DIGITS)
 
 
 async def accept(request: Request) -> Response:
-    """Start `parley owner accept` with what was looked at, for somebody who typed how the hash begins."""
+    """Accept, for somebody who read what it means at this moment, and typed how the hash begins."""
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
-    looked, typed = found.job("inbox"), field(form, "digits")
-    if looked is None or looked.state != "done" or looked.result["proposal"]["key"] != found.proposal.fingerprint:
+    if not form.get("meant"):
         raise SettingError("look at what accepting means first")
+    typed = field(form, "digits")
     if len(typed) < DIGITS or not found.proposal.terms_hash.startswith(typed):
         raise SettingError(f"digits: expected the first {DIGITS} of the terms' hash; nothing was accepted")
-    seen = looked.command[len(found.command("inbox")) - 1 : -1]
-    found.studio.jobs.start(found.command("accept", *seen, "--yes"), f"Accepting {_short(found)}")
+    await run_in_threadpool(found.meaning, form, accept=True)
     return _back(found)
 
 
@@ -122,16 +128,13 @@ async def refuse(request: Request) -> Response:
 
 
 def _decision(studio: Studio, file: str, terms: str) -> Decision:
-    inbox = open_inbox(load_owner(studio.inside(file, "settings")))
-    return Decision(studio, file, inbox, inbox.find(terms))
+    settings = load_owner(studio.inside(file, "settings"))
+    inbox = open_inbox(settings)
+    return Decision(studio, file, settings, inbox, inbox.find(terms))
 
 
 def _back(found: Decision) -> Response:
     return Response(status_code=204, headers={"HX-Redirect": found.address})
-
-
-def _short(found: Decision) -> str:
-    return f"{found.proposal.terms_hash[:16]}…"
 
 
 ROUTES = [

@@ -1,16 +1,22 @@
 """Commands that run in processes of their own, each with a folder that says all about it.
 
+Job folders lie in the account's state folder, never in the folder that the studio is about: whoever can write there
+could plant them. What is not this account's own, or is a link, is not read.
+
 A job's folder holds `command.json` (what was typed, and when), `log` (what it says of itself), `progress.json`,
-`result.json` (what the command prints) and, at the end, `exit.json`; `stopped` where somebody ended it. The process
-inherits a lock on `running` and holds it for as long as it lives: so who looks at the folder at once, later, or after
-the studio was started again, knows whether it still runs.
+`result.json` (what the command prints) and `exit.json` (how it ended; blank until then); `stopped` where somebody ended
+it. The process inherits a lock on `running` and holds it for as long as it lives: so who looks at the folder at once,
+later, or after the studio was started again, knows whether it still runs. It begins when all of that is on the disk.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -18,12 +24,13 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from parley.durable import make_folder, replace_text
-from parley.errors import SettingError
+from parley.durable import create, explained, make_folder, state_folder, sync_folder
+from parley.errors import DiskError, SettingError
+from parley.studio.claims import claimed, outputs
+from parley.studio.worker import EXIT, GO, ROOM
 
 State = Literal["running", "done", "failed", "stopped", "lost"]
 
@@ -35,14 +42,22 @@ WORDS: dict[State, str] = {
     "lost": "ended without a word: killed, or with the machine",
 }
 LOG = 20_000  # characters of a log that are shown
-REPORT, RUNNING, STOPPED, STARTING = "report.html", "running", "stopped", ".starting"
-WRITTEN = ("--write", "--save", "--out")  # options that name what a command writes
+COMMAND, REPORT, RUNNING, STOPPED = "command.json", "report.html", "running", "stopped"
 MOST = 200  # jobs that are listed
 
 
-def outputs(command: Sequence[str]) -> list[str]:
-    """What a command writes, by its options."""
-    return [value for key, value in pairwise(command) if key in WRITTEN]
+def studio_state(place: Path) -> Path:
+    """The folder, in this account's state folder, of what studios about this place keep."""
+    return state_folder("studio", hashlib.sha256(os.fsencode(place.resolve())).hexdigest()[:32])
+
+
+def _own(path: Path, kind: int, closed: int = 0) -> bool:
+    """Whether a path is this account's own and of this kind, so no link, and these permissions are not given."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return False
+    return stat.S_IFMT(about.st_mode) == kind and about.st_uid == os.geteuid() and not about.st_mode & closed
 
 
 @dataclass(frozen=True)
@@ -66,27 +81,27 @@ class Job:
     @property
     def command(self) -> tuple[str, ...]:
         """What was typed behind `parley`."""
-        return tuple(self._read("command.json").get("command", ()))
+        return tuple(self._read(COMMAND).get("command", ()))
 
     @property
     def title(self) -> str:
         """What it is for, in a few words."""
-        return str(self._read("command.json").get("title", ""))
+        return str(self._read(COMMAND).get("title", ""))
 
     @property
     def started(self) -> str:
         """When it was started, by the clock of this machine."""
-        return str(self._read("command.json").get("started", ""))
+        return str(self._read(COMMAND).get("started", ""))
 
     @property
     def form(self) -> list[tuple[str, str]]:
         """The fields of the form that it was started by; none: no form is kept."""
-        return [(str(key), str(value)) for key, value in self._read("command.json").get("form", ())]
+        return [(str(key), str(value)) for key, value in self._read(COMMAND).get("form", ())]
 
     @property
     def state(self) -> State:
         """How it stands; lost: its process ended without saying how, killed or with the machine."""
-        ended = self._read("exit.json")
+        ended = self._read(EXIT)
         if ended.get("code") == 0:
             return "done"
         if self.running:
@@ -103,6 +118,8 @@ class Job:
     @property
     def running(self) -> bool:
         """Whether a process holds the lock, or one that it started."""
+        if not _own(self.folder / RUNNING, stat.S_IFREG):
+            return False
         try:
             with (self.folder / RUNNING).open("rb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: who looks is not who runs
@@ -120,11 +137,8 @@ class Job:
 
     @property
     def log(self) -> str:
-        """The end of what it said of itself."""
-        try:
-            return (self.folder / "log").read_text(encoding="utf-8", errors="replace")[-LOG:]
-        except FileNotFoundError:
-            return ""
+        """The end of what it said of itself, also where a full disk kept it out of the log."""
+        return ((self._text("log") or "") + str(self._read(EXIT).get("unlogged", "")))[-LOG:]
 
     @property
     def result(self) -> dict[str, Any]:
@@ -134,10 +148,7 @@ class Job:
     @property
     def printed(self) -> str:
         """The tables and sentences that the command printed; empty where it printed an object."""
-        try:
-            said = (self.folder / "result.json").read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
+        said = self._text("result.json") or ""
         return "" if said.startswith("{") else said[-LOG:].strip("\n")
 
     @property
@@ -151,26 +162,38 @@ class Job:
     @property
     def report(self) -> str | None:
         """The page that the command wrote; None: it wrote none."""
-        try:
-            return (self.folder / REPORT).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
+        return self._text(REPORT)
 
     def stop(self, at_once: bool = False) -> None:
         """End the process with all that it started, whatever it is at if `at_once`; nothing where it ended already."""
-        said = (self.folder / RUNNING).read_text(encoding="utf-8") if self.running else ""
+        said = (self._text(RUNNING) or "") if self.running else ""
         if said.isdecimal() and int(said) > 1:
             with suppress(OSError):
                 (self.folder / STOPPED).touch()
             with suppress(ProcessLookupError, PermissionError):  # it ended meanwhile
                 os.killpg(int(said), signal.SIGKILL if at_once else signal.SIGTERM)
 
+    def _text(self, name: str) -> str | None:
+        """What a file of the job says; None: there is none, or it is not this account's own."""
+        path = self.folder / name
+        try:
+            return path.read_text(encoding="utf-8", errors="replace") if _own(path, stat.S_IFREG) else None
+        except FileNotFoundError:
+            return None
+
     def _read(self, name: str) -> dict[str, Any]:
         try:
-            found = json.loads((self.folder / name).read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
+            found = json.loads(self._text(name) or "")
+        except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
+
+
+def _let_go(process: "subprocess.Popen[bytes]") -> None:
+    """Tell a job's process to begin."""
+    if process.stdin is not None:
+        with process.stdin as line:
+            line.write(GO)
 
 
 @dataclass(frozen=True)
@@ -184,60 +207,90 @@ class JobFolder:
         self, command: Sequence[str], title: str, report: bool = False, form: Sequence[tuple[str, str]] = ()
     ) -> Job:
         """Run a command of `parley` in a process of its own, which outlives the studio; with a `report` in its
-        folder, of commands that write one. The `form` that it was started by is kept, to be changed."""
-        make_folder(self.folder)
-        with (self.folder / STARTING).open("w", encoding="utf-8") as one:  # at a time, so that no name is given twice
-            fcntl.flock(one, fcntl.LOCK_EX)
-            self._require_new(outputs(command))
-            return self._started(command, title, report, form)
+        folder, of commands that write one. The `form` that it was started by is kept, to be changed.
 
-    def _require_new(self, files: Sequence[str]) -> None:
-        """Refuse to write what is there, or what a job that runs will write."""
-        for file in files:
-            if self.will_write(file) or Path(file).exists():
-                raise SettingError(f"{Path(file).name} exists, or a job writes it; choose another name")
+        Either the job is written down and can be stopped, or this raises and nothing was run."""
+        folder = self.folder / (time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3))
+        try:
+            with claimed(outputs(command)) as names:
+                make_folder(self.folder)
+                with explained(folder):
+                    folder.mkdir(mode=0o700)
+                try:
+                    self._write_down(folder, command, title, report, form)
+                    process = self._begun(folder, names)
+                except BaseException:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    raise
+        except DiskError as error:
+            raise DiskError(
+                f"the job was not started and nothing was spent: {error.filename} cannot be written "
+                f"({error.strerror}); make room there and start it again"
+            ) from None
+        threading.Thread(target=process.wait, daemon=True).start()  # so that it leaves no zombie behind
+        return Job(folder)
 
-    def _started(self, command: Sequence[str], title: str, report: bool, form: Sequence[tuple[str, str]]) -> Job:
-        name = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
-        folder = self.folder / name
-        make_folder(folder)
+    def _write_down(
+        self, folder: Path, command: Sequence[str], title: str, report: bool, form: Sequence[tuple[str, str]]
+    ) -> None:
+        """Bring onto the disk what is to be run, and room to say how it ended."""
         typed = [*command, *(["--report", str(folder.resolve() / REPORT)] if report else [])]
         said = {"command": typed, "title": title, "started": time.strftime("%Y-%m-%d %H:%M:%S"), "form": list(form)}
-        replace_text(folder / "command.json", json.dumps(said), lasting=False)
+        create(folder / COMMAND, json.dumps(said).encode())
+        create(folder / EXIT, b" " * ROOM)
+        for name in (RUNNING, "log", "result.json"):
+            create(folder / name, b"")
+        sync_folder(folder)
+        sync_folder(self.folder)
+        if not self._is_job(folder):  # on a disk that knows no permissions it would be found by nobody, and not stopped
+            raise SettingError(
+                f"{folder}: other accounts may look into it; set PARLEY_STATE to a folder on another disk"
+            )
+
+    def _begun(self, folder: Path, names: Sequence[int]) -> "subprocess.Popen[bytes]":
+        """The job's process, which waits until its number is on the disk, and ends where that cannot be."""
         with (
-            (folder / RUNNING).open("w", encoding="utf-8") as lock,
-            (folder / "log").open("wb") as log,
-            (folder / "result.json").open("wb") as result,
+            (folder / RUNNING).open("r+b", buffering=0) as lock,
+            (folder / "log").open("ab") as log,
+            (folder / "result.json").open("ab") as result,
         ):
             fcntl.flock(lock, fcntl.LOCK_EX)
             # -P: what lies in the folder of tables is data, never a module
             process = subprocess.Popen(  # noqa: S603 - this interpreter, and a folder that was just made
                 [sys.executable, "-P", "-m", "parley.studio.worker", str(folder.resolve())],
                 cwd=self.place,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=result,
                 stderr=log,
                 env={**os.environ, "COLUMNS": "110"},  # of a table that is printed
                 start_new_session=True,
-                pass_fds=(lock.fileno(),),  # with its lock, which lasts until the last process closes it
+                pass_fds=(lock.fileno(), *names),  # with their locks, which last until the last process closes them
             )
-            lock.write(str(process.pid))
-        threading.Thread(target=process.wait, daemon=True).start()  # so that it leaves no zombie behind
-        return Job(folder)
-
-    def will_write(self, file: str) -> bool:
-        """Whether a job that runs writes this file."""
-        return any(file in outputs(job.command) and job.running for job in self.listed())
+            try:
+                with explained(folder / RUNNING):
+                    lock.write(str(process.pid).encode())
+                    os.fsync(lock.fileno())
+                _let_go(process)
+            except BaseException:
+                process.kill()
+                process.communicate()
+                raise
+        return process
 
     def find(self, name: str) -> Job:
         """The job of this name."""
-        folder = self.folder / name
-        if "/" in name or name.startswith(".") or not (folder / "command.json").is_file():
+        job = Job(self.folder / name)
+        if "/" in name or name.startswith(".") or not self._is_job(job.folder):
             raise SettingError("job: there is none of this name")
-        return Job(folder)
+        return job
 
     def listed(self, kind: str | None = None) -> list[Job]:
         """The latest jobs, the last first; of one kind of command, if one is named."""
-        folders = sorted(self.folder.glob("*/command.json"), reverse=True) if self.folder.is_dir() else []
-        found = [Job(path.parent) for path in folders[:MOST]]
+        folders = sorted(self.folder.iterdir(), reverse=True) if self.folder.is_dir() else []
+        found = [Job(folder) for folder in folders if self._is_job(folder)][:MOST]
         return [job for job in found if kind is None or job.command[:1] == (kind,)]
+
+    def _is_job(self, folder: Path) -> bool:
+        """Whether nobody but this account can have written what the folder says."""
+        folders = _own(self.folder, stat.S_IFDIR, 0o022) and _own(folder, stat.S_IFDIR, 0o077)
+        return folders and _own(folder / COMMAND, stat.S_IFREG)

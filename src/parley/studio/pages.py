@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from parley.errors import SettingError
 from parley.numerals import number
+from parley.studio.claims import is_claimed
 from parley.studio.guard import CSRF_HEADER
 from parley.studio.jobs import JobFolder
 from parley.studio.playground import Playground
@@ -85,7 +86,7 @@ class Studio:
         path = self.within(name, what)
         if path.exists():
             raise SettingError(f"{what}: {path.name} exists; choose another name, nothing is overwritten")
-        if self.jobs.will_write(str(path)):
+        if is_claimed(path):
             raise SettingError(f"{what}: a job that runs writes {path.name}; choose another name")
         if not path.parent.is_dir():
             raise SettingError(f"{what}: expected a folder that exists")

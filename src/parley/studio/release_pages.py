@@ -16,7 +16,7 @@ from starlette.routing import Route
 from parley.errors import BelowBaselineError, ParleyError, SettingError
 from parley.numerals import number
 from parley.studio.form import decimal, field, fields
-from parley.studio.pages import LEDGER, TERMS, Studio, page, studio_of
+from parley.studio.pages import TERMS, Studio, page, studio_of
 from parley.terms import Terms, load_terms
 from parley.terms.expected import require_expected
 
@@ -42,25 +42,32 @@ def review(request: Request) -> Response:
     shown |= {"seen": _seen(terms) if scales and refused is None else None}
     loud = budget_warning(terms, [part.name for part in terms.owners])
     books = _books(studio, terms, asked) if where == HERE and refused is None else []
-    shown |= {"notes": [*([] if loud is None else [loud.sentence]), *books]}
+    others = _other_books(studio, terms, asked) if where == HERE and refused is None else []
+    shown |= {"notes": [*([] if loud is None else [loud.sentence]), *books], "others": others}
     shown |= {"model": f"{stem.name}-model{MODEL}", "ready": f"{stem}-ready{TERMS}"}
     return page(request, "release.html", asked={**asked, "expect": terms.hash}, where=where, **shown)
 
 
 def _books(studio: Studio, terms: Terms, asked: Mapping[str, str]) -> list[str]:
-    """Which ledgers a release makes, for ever, and which others of the folder its tables have."""
-    from parley.learning.other_books import other_books
+    """Which ledgers a release makes, for ever."""
     from parley.learning.owners import missing_ledgers
-    from parley.report.words.ledgers import made_words, other_books_words
+    from parley.report.words.ledgers import made_words
 
     folder, lifetime = _ledgers(studio, asked), _number(asked, "lifetime")
     missing, said = missing_ledgers(terms, folder), []
     if missing and lifetime is not None:
         said.append(made_words(missing, asked["ledgers"], lifetime, _number(asked, "lifetime_delta") or 0.0))
-    for each in other_books(terms, folder, (studio.folder / name for name in studio.files(LEDGER))):
-        name = studio.name_of(each.ledger) or each.ledger.name
-        said.append(other_books_words(each.owner, name, each.reserved, each.spent))
     return said
+
+
+def _other_books(studio: Studio, terms: Terms, asked: Mapping[str, str]) -> list[str]:
+    """Which other ledgers this account has for the tables, or for some of their people."""
+    from parley.learning.owners import other_books_here
+    from parley.tasks.column_statistics.agreement import column_statistics_agreement
+
+    agreed = column_statistics_agreement(terms) if _asks_scales(terms) else terms
+    found = other_books_here(agreed, _ledgers(studio, asked))
+    return studio.named(each.sentence for each in found)
 
 
 def _model_rows(terms: Terms) -> list[list[str]]:
@@ -146,7 +153,11 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
     made = [(f"--{key.replace('_', '-')}", _number(form, key)) for key in ("lifetime", "lifetime_delta")]
     given = [str(each) for pair in made if pair[1] is not None for each in pair]
     begun = ["scales" if scales else "train", str(file), *expect, "--ledgers", str(_ledgers(studio, form))]
-    return [*begun, *given, *_written(studio, form, scales)]
+    reason = form.get("other_books", "").strip()
+    if not reason and _other_books(studio, terms, form):
+        raise SettingError("release: tables have other books; say in the field below them why they may have these, too")
+    why = [f"--other-books={reason}"] if reason else []
+    return [*begun, *given, *why, *_written(studio, form, scales)]
 
 
 def _read(studio: Studio, form: Mapping[str, str]) -> tuple[Path, Terms]:

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from parley.durable import PRIVATE, explained
 from parley.errors import DataError, SettingError
+from parley.numerals import counted
 from parley.studio.interview_form import require_names
 from parley.studio.pages import TABLES, page, studio_of
 
@@ -71,7 +72,7 @@ def _words(path: Path, name: str) -> str:
         require_names(header.columns)
     except DataError as error:
         raise SettingError(f"{name}: {str(error).removeprefix(str(path)).lstrip(': ')}") from None
-    return f"{name}: {header.rows:,} rows, {len(header.columns)} columns."
+    return f"{name}: {counted(header.rows, 'row')}, {counted(len(header.columns), 'column')}."
 
 
 def tables(request: Request) -> Response:

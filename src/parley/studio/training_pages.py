@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
+from parley.numerals import counted
 from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
 from parley.studio.pages import TERMS, first_scales, page, studio_of
@@ -48,7 +49,7 @@ async def start(request: Request) -> Response:
     command = ["train", str(file), "--replicates", str(runs), "--json"]
     seed = form.get("seed", "").strip()
     command += ["--seed", str(whole(seed, "seed"))] if seed else []
-    job = studio.jobs.start(command, f"Simulation of {file.name}, {runs} runs", report=True)
+    job = studio.jobs.start(command, f"Simulation of {file.name}, {counted(runs, 'run')}", report=True)
     return Response(status_code=204, headers={"HX-Redirect": f"/train/{job.id}"})
 
 

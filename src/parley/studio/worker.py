@@ -1,12 +1,24 @@
-"""The process of one job: `python -m parley.studio.worker FOLDER` runs the command that the folder holds."""
+"""The process of one job: `python -m parley.studio.worker FOLDER` runs the command that the folder holds, once its
+studio has written down everything that is needed to stop it."""
 
+import io
 import json
+import os
 import sys
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from parley.studio.claims import outputs, unclaim
 
 EVERY = 0.2  # seconds between two notes of progress
+EXIT, GO = "exit.json", b"go"
+ROOM = 8192  # bytes of `exit.json`, on the disk before the job starts: how it ended can be said when the disk is full
+KEPT = 600  # characters of what a full disk kept out of the log; escaped they fit into the room
+NOT_BEGUN = "The studio ended before it let this job begin; nothing was run."
+NOT_KEPT = "The command ended, but what it printed could not be kept: the disk is full, or cannot be written to."
 
 
 class Notes:
@@ -26,26 +38,70 @@ class Notes:
             aside.replace(self._file)
 
 
+class Patient(io.RawIOBase):
+    """A stream that goes on when the disk is full, and keeps what it could not write."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self.lost = descriptor, b""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, content: Any) -> int:
+        left = whole = bytes(content)
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError:
+            self.lost = (self.lost + left)[-4 * KEPT :]
+        return len(whole)
+
+
 def main(folder: Path) -> int:
     """Run the job of this folder; its exit code."""
-    code = _run(folder)
-    aside = folder / "exit.new"
-    aside.write_text(json.dumps({"code": code}), encoding="utf-8")
-    aside.replace(folder / "exit.json")
+    printed, log = Patient(1), Patient(2)
+    sys.stdout = io.TextIOWrapper(printed, "utf-8", "backslashreplace")
+    sys.stderr = io.TextIOWrapper(log, "utf-8", "backslashreplace", write_through=True)
+    command = json.loads((folder / "command.json").read_text(encoding="utf-8"))["command"]
+    if sys.stdin.buffer.read() == GO:
+        code = _run(command, Notes(folder))
+    else:
+        code = 1
+        sys.stderr.write(NOT_BEGUN)
+    sys.stdout.flush()
+    if printed.lost:
+        code = code or 1
+        sys.stderr.write(NOT_KEPT)
+    unclaim(outputs(command))
+    _write_end(folder, code, log.lost.decode(errors="replace")[-KEPT:])
     return code
 
 
-def _run(folder: Path) -> int:
+def _write_end(folder: Path, code: int, unlogged: str) -> None:
+    """Say how the job ended, in the room that was made for it."""
+    said = json.dumps({"code": code, "unlogged": unlogged}).encode()
+    with os.fdopen(os.open(folder / EXIT, os.O_WRONLY | os.O_NOFOLLOW), "wb") as file:
+        file.write(said.ljust(ROOM))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _run(command: list[str], notes: Notes) -> int:
     from parley.cli.app import main as parley
     from parley.report.terminal import watch_progress
 
-    watch_progress(Notes(folder))
-    sys.argv = ["parley", *json.loads((folder / "command.json").read_text(encoding="utf-8"))["command"]]
+    watch_progress(notes)
+    sys.argv = ["parley", *command]
     try:
         parley()
     except SystemExit as end:
-        sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except Exception:  # a fault of the command's own: its log says where
+        traceback.print_exc()
+        return 1
     return 0
 
 

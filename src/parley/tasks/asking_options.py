@@ -42,6 +42,14 @@ Lifetime = Annotated[
 LifetimeDelta = Annotated[
     float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
 ]
+OtherBooks = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REASON",
+        help="With --ledgers: why a table may have another ledger than the one it has, or shares people with; kept in "
+        "the ledger. Without a reason that is refused.",
+    ),
+]
 Addresses = Annotated[
     Path | None,
     typer.Option(
@@ -79,18 +87,15 @@ def only_agreement(asked: Terms, file: Path | None) -> bool:
 
 
 def say_books(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
-    """Before a release: which ledgers it makes, for ever, and which others its tables have nearby."""
-    from parley.learning.other_books import nearby, other_books
+    """Before a release: which ledgers it makes, for ever."""
     from parley.learning.owners import missing_ledgers
-    from parley.report.words.ledgers import made_words, other_books_words
+    from parley.report.words.ledgers import made_words
 
     missing = missing_ledgers(terms, ledgers)
     if missing and lifetime is not None:
         errors_console.print(
             made_words(missing, str(ledgers), lifetime, lifetime_delta or 0.0), markup=False, soft_wrap=True
         )
-    for each in other_books(terms, ledgers, nearby(ledgers)):
-        warn(other_books_words(each.owner, str(each.ledger), each.reserved, each.spent))
 
 
 def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
@@ -100,7 +105,7 @@ def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
     if options.ledgers is None:
         return open_owners(terms)
     books = options.ledgers, options.lifetime, options.lifetime_delta
-    return accepting_owners(terms, *books, lambda: say_books(terms, *books))
+    return accepting_owners(terms, *books, lambda: say_books(terms, *books), options.other_books, options.anyway)
 
 
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parley.durable import store_address
+from parley.durable import store_address, write_file
 from parley.terms.agreement import Terms
 from parley.terms.keys import Section
 from parley.terms.sections import Host, OwnerTerms
@@ -45,7 +45,7 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
                 f"[[{name}]]",
                 *_entries({key: part[key] for key in kind.model_fields if key in part}, name, told),
             ]
-    path.write_text("\n".join(lines).lstrip("\n") + "\n", encoding="utf-8")
+    write_file(path, "\n".join(lines).lstrip("\n") + "\n")
 
 
 def head_of(path: Path) -> list[str]:

@@ -28,11 +28,7 @@ HOLED = {"secret draws round each other": (SECRET, 0), "a gap renames all others
 TRIES = 40
 LEAST = {
     "minimum": 0.1,
-    "trajectories": 0.2,
-    "corrected": 0.6,
-    "item-factors": 0.5,
-    "state-moments": 0.6,
-    "mixed-network-gradient": 0.6,
+    "trajectories": 0.6,
 }
 
 

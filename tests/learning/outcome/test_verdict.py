@@ -179,7 +179,7 @@ def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use()
     tables = owners[1].prepare(terms).tables
     mean = np.mean((tables.held_out.y - tables.train.in_memory().y.mean()) ** 2)
     assert verdict.same_for_all.mean == pytest.approx(float(mean), rel=1e-4)
-    assert "to everybody, so of no use here: together" in " ".join(words.explained(verdict))
+    assert "Worse than always predicting the mean, so of no use here: together" in " ".join(words.explained(verdict))
     assert words.SAME_PEOPLE not in words.explained(verdict)
     several = replace(verdict, rows_per_person=3)
     assert words.SAME_PEOPLE in words.explained(several)

@@ -126,16 +126,18 @@ def test_one_owner_cannot_have_two_answers_in_a_round(trio):
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_a_host_with_an_old_journal_opens_nothing_and_the_others_repeat(trio, tmp_path, place):
+def test_a_host_with_an_old_journal_opens_nothing_and_the_others_repeat(trio, tmp_path, own_state, monkeypatch, place):
+    """Put back with all that it remembers: its machine's snapshot."""
     hosts = trio(tmp_path, quorum=1, patience=0.5)
     old = tmp_path / "old"
-    old.mkdir()
+    shutil.copytree(own_state, old)
     hosts.journals[place].close()
     shutil.copy(tmp_path / f"h{place}.journal", old / "copy.journal")
     sent = {owner: bundles(owner, value) for owner, value in SECRET.items()}
     for owner in ("bank-a", "bank-b"):
         hosts.receive(sent[owner])
     first = hosts.open(1, CONTENT)
+    monkeypatch.setenv("PARLEY_STATE", str(old))
     hosts.restart(place, Journal(old / "copy.journal"))
     for owner in ("bank-a", "bank-c"):  # another set, this time
         hosts.hosts[place].receive(sent[owner][place])

@@ -1,69 +1,23 @@
-"""One of two hosts whose journal is put back to an earlier time: what a curious other could do, and the daemon's guard
-against it."""
+"""A host's journal that is put back to an earlier time, copied, or whose memory is lost: nothing is opened by it that
+might get a second noise from a curious other host."""
 
-import io
 import json
 import shutil
+from pathlib import Path
 
-import numpy as np
 import pytest
-from bundles_of_owners import CONTENT, Forger
+from curious_host import Victim
 from hosted_consortium import HostedConsortium
 
-from parley.errors import BrokenChainError
-from parley.network.exchange import host_messages as messages
-from parley.network.exchange.host_connections import HostConnections
-from parley.network.exchange.share_bundle import ShareBundle
-from parley.network.hosting.host import Host
+from parley.errors import BrokenChainError, MissingMemoryError
 from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import KnownHeads
-from parley.network.hosting.pool import Pool
-from parley.network.hosting.service import HostService
-from parley.network.identity.settings import load_host
-from parley.network.serving.acceptance import Acceptances, Caller
-from parley.network.serving.log import Log
-from parley.privacy.sharing.ring import to_bytes
-from parley.privacy.sharing.shares import Shares
+from parley.network.hosting.known_heads import require_known_heads
 
-
-class Victim:
-    """The service of host h0 on its journal, with a curious host h1 that repeats whatever h0 recorded."""
-
-    def __init__(self, folder, terms, forgets=False):
-        settings = load_host(folder / "h0.toml")
-        self.log, self.journal, self.terms = io.StringIO(), Journal(settings.journal), terms
-        self._lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
-        heads = KnownHeads(folder / ("none.heads" if forgets else "h0.heads"))
-        accepted = Acceptances(settings.accepted)
-        self._written = Log(self.log).__enter__()
-        self.service = HostService("h0", self.journal, accepted, self._lines, self._written, heads)
-        self.service.prepare()
-
-    def opening(self):
-        """What the learner gets of round 1, every owner having sent the same shares as always."""
-        (hosted,) = self.service.hosted
-        turn = hosted.assignment.turn(1)
-        curious = Host("h1", hosted.assignment, Journal(), Pool(hosted.assignment.drawn_ahead), {0: hosted.host})
-        words = np.zeros(turn.shape.size, dtype=np.uint64)
-        for owner, records in turn.records.items():
-            shares = Shares._split(words, bytes(32), CONTENT, bytes(32), 2)
-            for place, host in enumerate((hosted.host, curious)):
-                pair = tuple(part if isinstance(part, bytes) else to_bytes(part) for part in shares.of_host(place))
-                host.receive(ShareBundle(self.terms.hash, 1, CONTENT, owner, records, turn.shape, pair))
-        hosted.host._peers = {1: Forger(curious, self.journal, set())}
-        reply = self.service.open(messages.write_question(self.terms.hash, 1, CONTENT), Caller(("learner",)), None)
-        curious.close()
-        return messages.read_opening(reply, "h0", turn.shape.size).words.tolist()
-
-    def close(self):
-        self.service.close()
-        self._written.__exit__()
-        self._lines.close()
-        self.journal.close()
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def rolled_back(tmp_path):
+def rolled_back(tmp_path, own_state):
     """(folder, terms, what h0 opened): its journal is then the one that it had before."""
     consortium = HostedConsortium(tmp_path, hosts=("h0", "h1"))
     terms = consortium.write_terms(horizon=2, epsilon=5.0)
@@ -80,35 +34,80 @@ def rolled_back(tmp_path):
     return tmp_path, terms, first
 
 
-def test_without_a_memory_the_same_shares_are_opened_under_a_second_noise(rolled_back):
-    """Why texts say that neither journal may be put back: nothing else stops it."""
-    folder, terms, first = rolled_back
-    victim = Victim(folder, terms, forgets=True)
-    assert victim.opening() != first
-    victim.close()
+def remembered(state):
+    """The files in a state folder that remember the three hosts' journals."""
+    return {path: path.read_bytes() for path in (state / "journals").iterdir()}
 
 
-def test_a_daemon_takes_up_no_journal_older_than_what_it_opened_by(rolled_back):
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_journal_of_an_earlier_time_is_refused_and_without_its_memory_every_one(rolled_back, own_state, forgotten):
+    """Without `h0.heads` an older journal was taken up, and the same shares were opened under a second noise."""
     folder, terms, first = rolled_back
-    victim = Victim(folder, terms)
-    assert not victim.service.hosted
-    victim.close()
-    assert "of an earlier time" in victim.log.getvalue()
-    shutil.copy(folder / "latest", folder / "h0.journal")
+    known = remembered(own_state)
+    if forgotten:
+        for path in known:
+            path.unlink()
+        (folder / "h0.heads").unlink(missing_ok=True)
+    for latest in (False, True):
+        if latest:
+            shutil.copy(folder / "latest", folder / "h0.journal")
+        if latest and not forgotten:
+            break
+        with pytest.raises(MissingMemoryError if forgotten else BrokenChainError, match="agree on new terms"):
+            Victim(folder, terms)
+    for path, content in known.items():
+        path.write_bytes(content)
     victim = Victim(folder, terms)
     assert victim.opening() == first
     victim.close()
 
 
-def test_new_terms_may_begin_in_another_journal(tmp_path):
-    heads, journal = KnownHeads(tmp_path / "h0.heads"), Journal()
-    journal.begin("old")
-    heads.remember({"old": journal})
+def test_of_two_copies_of_a_journal_one_is_opened_by(tmp_path, own_state):
+    """A folder that is copied, and served from in both places at once: who opens first goes on."""
+    (tmp_path / "one").mkdir()
+    consortium = HostedConsortium(tmp_path / "one", hosts=("h0", "h1"))
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    consortium.accept(terms)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    one, two = (Victim(tmp_path / name, terms) for name in ("one", "two"))
+    first = one.opening()
+    with pytest.raises(BrokenChainError, match="another copy of it was used"):
+        two.opening()
+    assert one.opening() == first
+    one.close()
+    two.close()
+
+
+def test_a_journal_that_an_earlier_version_wrote_opens_and_is_remembered_from_then_on(tmp_path, own_state):
+    before, path, terms = ROOT / "fixtures" / "written_before", tmp_path / "host.journal", "a" * 64
+    shutil.copy(before / "host.journal", path)
+    journal = Journal(path)
+    require_known_heads(before / "host.heads", {terms: journal})
+    assert journal.entry(terms, 1).sums == b"sums one"
+    journal.propose(terms, 2, "held")
+    assert journal.counts(terms) == {"begin": 1, "proposal": 2, "record": 1, "opened": 1}
+    journal.close()
+    Journal(path).close()
+    shutil.copy(path, tmp_path / "latest")
+    shutil.copy(before / "host.journal", path)  # it knows of no memory
+    with pytest.raises(BrokenChainError, match="rolled back"):
+        Journal(path)
+    with pytest.raises(BrokenChainError, match="rolled back"):
+        Journal(path, writes=False)
+    shutil.copy(tmp_path / "latest", path)
+    Journal(path, writes=False).close()
+    Journal(path).close()
+
+
+def test_what_an_earlier_version_noted_beside_a_journal_holds(tmp_path):
+    path, known, other = tmp_path / "h0.heads", Journal(), Journal()
+    known.begin("old")
+    require_known_heads(path, {"old": other})
+    path.write_text(json.dumps({"old": vars(known.head)}))
+    require_known_heads(path, {"old": known, "new": other})  # new terms may begin in another journal
     with pytest.raises(BrokenChainError, match="put the latest one back"):
-        heads.require_latest("old", Journal())
-    heads.require_latest("new", Journal())
-    assert list(json.loads((tmp_path / "h0.heads").read_text())) == ["old"]
+        require_known_heads(path, {"old": other})
     for damaged in ("", "[1]"):
-        (tmp_path / "h0.heads").write_text(damaged)
+        path.write_text(damaged)
         with pytest.raises(BrokenChainError, match="does not say where journals ended"):
-            heads.require_latest("new", Journal())
+            require_known_heads(path, {"new": other})

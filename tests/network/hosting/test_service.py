@@ -23,7 +23,6 @@ from parley.network.hosting import service as room
 from parley.network.hosting.daemon import Readiness
 from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import KnownHeads
 from parley.network.hosting.service import HostService
 from parley.network.identity.settings import load_host
 from parley.network.serving.acceptance import Acceptances, Caller
@@ -38,10 +37,6 @@ def consortium(tmp_path):
     return HostedConsortium(tmp_path)
 
 
-def heads_of(settings):
-    return KnownHeads(settings.identity.key.with_suffix(".heads"))
-
-
 @pytest.fixture
 def made(consortium):
     terms = consortium.write_terms(horizon=2, epsilon=5.0)
@@ -49,7 +44,7 @@ def made(consortium):
     settings = load_host(consortium.folder / "h1.toml")
     journal, log = Journal(settings.journal), io.StringIO()
     lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
-    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(log), heads_of(settings))
+    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(log))
     service.prepare()
     yield service, terms
     service.close()
@@ -77,7 +72,7 @@ def test_while_a_host_begins_parties_are_asked_to_come_again(consortium):
     settings = load_host(consortium.folder / "h1.toml")
     journal = Journal(settings.journal)
     lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
-    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()), heads_of(settings))
+    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()))
     assert refused(service.rejection(Caller(("a",), "key of a"))) is Unavailable
     service.prepare()
     assert service.rejection(Caller(("a",), "key of a")) is None
@@ -139,7 +134,7 @@ def test_terms_that_are_accepted_later_are_served(consortium, monkeypatch):
     settings = load_host(consortium.folder / "h2.toml")
     journal = Journal(settings.journal)
     lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
-    service = HostService("h2", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()), heads_of(settings))
+    service = HostService("h2", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()))
     assert service.rejection(Caller(("a",))) is not None
     consortium.accept(consortium.write_terms(horizon=2, epsilon=5.0))
     assert service.rejection(Caller(("a",))) is None
@@ -160,7 +155,6 @@ def test_a_journal_that_does_not_know_accepted_terms_is_not_served_from(consorti
             Acceptances(settings.accepted),
             HostConnections({}, settings.identity, "peers"),
             written,
-            heads_of(settings),
         )
         service.prepare()
         assert not service.hosted

@@ -59,9 +59,6 @@ def test_journals_that_are_gone_are_not_begun_anew(tmp_path):
     parley.train(terms, make_owners(tmp_path, terms))
     for journal in (tmp_path / "bank-a.ledger.hosts").iterdir():
         journal.unlink()
-    with pytest.raises(BrokenChainError, match="of an earlier time, or another one"):
-        parley.train(terms, make_owners(tmp_path, terms))
-    (tmp_path / "bank-a.ledger.hosts.heads").unlink()
     with pytest.raises(LedgerError, match="not here"):
         parley.train(terms, make_owners(tmp_path, terms))
 
@@ -135,5 +132,5 @@ def test_journals_of_an_earlier_time_get_no_second_noise(tmp_path):
     parley.train(terms, make_owners(tmp_path, terms))
     shutil.rmtree(folder)
     shutil.copytree(tmp_path / "kept", folder)
-    with pytest.raises(BrokenChainError, match="of an earlier time"):
+    with pytest.raises(BrokenChainError, match="rolled back"):
         parley.train(terms, make_owners(tmp_path, terms))

@@ -130,12 +130,21 @@ def test_who_flooded_gets_no_new_line_for_a_while_and_longer_each_time():
         assert excess([held], 1000.5, banned=lines._banned) == {held: "flooded before"}
 
 
+def test_who_had_its_turn_goes_for_another_of_its_address_where_all_places_of_that_are_taken():
+    """Eight half-open lines of a stranger kept a learner behind the same address out."""
+    inside = [line(100.0 - TURN - 1 + k / 100, stage=Stage.ENTERING) for k in range(ENTERING_OF_ADDRESS)]
+    learner = line(100.0, stage=Stage.KNOCKING)
+    assert let_in([*inside, learner], 100.0) == ([learner], [inside[0]])
+    fresh = [line(100.0, stage=Stage.ENTERING) for _ in inside]
+    assert let_in([*fresh, learner], 100.0) == ([], [])
+
+
 @pytest.fixture
 def made():
     with Log(StringIO()) as log:
         lines = Connections(log, lambda: 1000)
         held = lines.add(("10.0.0.7", 1))
-        lines.move(held, Stage.ENTERING, ("127.0.0.1", 2))
+        lines.move(held, Stage.ENTERING, "/inside/2")
         yield lines, held
 
 
@@ -146,7 +155,7 @@ def most(held, longest=1000):
 
 def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_up(made):
     lines, held = made
-    place = ("127.0.0.1", 2)
+    place = "/inside/2"
     lines.assign(place, MEMBER)
 
     def read():
@@ -167,7 +176,7 @@ def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_u
 
 def test_what_any_member_sends_accounts_for_its_own_length_and_for_nothing_beside(made):
     lines, held = made
-    place, longest = ("127.0.0.1", 2), 5000
+    place, longest = "/inside/2", 5000
     lines.assign(place, MEMBER)
 
     def small(brought=200, read=lines.message):
@@ -210,7 +219,7 @@ def test_a_message_that_is_too_long_for_any_member_accounts_for_nothing(made):
         assert lines.count(held, 6000)
         return b"x" * 5001
 
-    lines.message(("127.0.0.1", 2), bring, 5000)
+    lines.message("/inside/2", bring, 5000)
     assert (held.base, held.received) == (0, 6000)
 
 
@@ -220,20 +229,43 @@ def test_a_line_is_served_from_its_first_call_on_and_its_address_is_known(made, 
     lines.on_served = lambda: woken.append(True)
     assert lines.stages() == {"silent": 0, "knocking": 0, "entering": 1, "served": 0}
     for _ in range(2):
-        lines.assign(("127.0.0.1", 2), MEMBER)
+        lines.assign("/inside/2", MEMBER)
     assert (held.stage, held.holder, woken) == (Stage.SERVED, MEMBER, [True])
-    assert lines.origin(("127.0.0.1", 2)) == ("10.0.0.7", 1)
-    assert lines.origin(("127.0.0.1", 3)) is None
-    lines.assign(("127.0.0.1", 3), MEMBER)  # not by the front: nobody's line
+    assert lines.origin("/inside/2") == ("10.0.0.7", 1)
+    assert lines.origin("/inside/3") is None
+    lines.assign("/inside/3", MEMBER)  # not by the front: nobody's line
     assert list(lines._known) == ["10.0.0.7"]
     monkeypatch.setattr(connections, "KNOWN", 1)
     other = lines.add(("10.0.0.8", 1))
-    lines.move(other, Stage.ENTERING, ("127.0.0.1", 4))
-    lines.assign(("127.0.0.1", 4), OTHER)
+    lines.move(other, Stage.ENTERING, "/inside/4")
+    lines.assign("/inside/4", OTHER)
     assert list(lines._known) == ["10.0.0.8"]
     assert KNOWN > 1
-    lines.remove(other, ("127.0.0.1", 4))
-    assert (len(lines), lines.origin(("127.0.0.1", 4))) == (1, None)
+    lines.remove(other, "/inside/4")
+    assert (len(lines), lines.origin("/inside/4")) == (1, None)
+
+
+def test_an_address_from_which_calls_came_is_slowed_down_after_a_flood_and_not_shut_out(made, monkeypatch):
+    """Who flooded behind the same address as a learner shut it out for seconds, again and again."""
+    lines, _ = made
+    lines.assign("/inside/2", MEMBER)
+    for host, shut_out in (("10.0.0.7", False), ("10.0.0.9", True)):  # nobody called from the other
+        assert not lines.count(lines.add((host, 2)), FREE + 1)
+        assert (lines.add((host, 3)) is None) is shut_out
+    knocking = [lines.add(("10.0.0.7", port)) for port in range(4, 8)]
+    others = lines.add(("10.0.0.8", 1))
+    for each in (*knocking, others):
+        lines.move(each, Stage.KNOCKING)
+    monkeypatch.setattr(connections, "PACE", 60.0)
+    cut, entering = lines.look()
+    assert set(entering) == {knocking[0], others}  # the oldest, and whoever comes from elsewhere
+    assert not {*knocking, others} & cut.keys()
+    for each in entering:
+        lines.move(each, Stage.ENTERING, f"/inside/{each.remote}")
+    assert lines.look()[1] == []
+    monkeypatch.setattr(connections, "SLOW", 0.0)
+    assert not lines.count(lines.add(("10.0.0.7", 9)), FREE + 1)
+    assert lines.look()[1] == knocking[:0:-1]  # slow no longer: all at once, the newest first
 
 
 def fail():
@@ -243,6 +275,40 @@ def fail():
 def memory(pid):
     """The most that a process has had so far, in MB."""
     return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0]) // 1024
+
+
+def test_a_learner_opens_new_lines_while_somebody_behind_its_address_floods(bank):
+    """Of 56 new lines 48 failed: its address was shut out with the other's."""
+    terms = bank.write_terms(horizon=3)
+    bank.accept(terms)
+    bank.start()
+    signing_requests.make_request(bank.folder, "hostile")
+    certificate_authority.issue(bank.folder, bank.folder / "hostile.csr", 30)
+    address = f"127.0.0.1:{bank.ports['a']}"
+
+    def answered():
+        peer = RemoteOwner("a", address, bank.identity())
+        try:
+            return peer.statement(terms.hash, "learner", 30).rounds == 3
+        except Unavailable:
+            return False
+        finally:
+            peer.close()
+
+    assert answered()
+    hostile = SERVER.Process(
+        target=flood, args=("continued", bank.ports["a"], str(bank.folder), "hostile", 6, 60.0), daemon=True
+    )
+    hostile.start()
+    try:
+        until = time.monotonic() + 30
+        while not any(line["event"] == "line-cut" for line in bank.log("a")) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert [answered() for _ in range(10)] == [True] * 10
+        assert hostile.exitcode is None
+    finally:
+        hostile.kill()
+        hostile.join()
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

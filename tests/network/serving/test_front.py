@@ -3,6 +3,7 @@ served meanwhile."""
 
 import contextlib
 import os
+import signal
 import socket
 import threading
 import time
@@ -19,7 +20,7 @@ from parley.errors import ExchangeError
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
 from parley.network.serving import connections
 from parley.network.serving.connections import ENTERING, OF_ADDRESS, Connections, Stage
-from parley.network.serving.front import Front, hello
+from parley.network.serving.front import Front, hello, private_folder
 from parley.network.serving.log import Log
 
 BEGIN = b"\x16\x03\x01\x00\x05\x01abcd"  # a record as a TLS client begins with
@@ -28,9 +29,11 @@ BEGIN = b"\x16\x03\x01\x00\x05\x01abcd"  # a record as a TLS client begins with
 class Echo:
     """In gRPC's place: it sends back what comes."""
 
-    def __init__(self):
-        self.listening = socket.create_server(("127.0.0.1", 0))
-        self.port, self.lines = self.listening.getsockname()[1], []
+    def __init__(self, path):
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(str(path))
+        self.listening.listen(100)
+        self.path, self.lines = path, []
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
@@ -53,9 +56,10 @@ class Echo:
 
 @pytest.fixture
 def opened():
-    echo, stack = Echo(), contextlib.ExitStack()
+    stack = contextlib.ExitStack()
+    echo = Echo(stack.enter_context(private_folder()) / "grpc")
     lines = Connections(stack.enter_context(Log(StringIO())), lambda: 1 << 24)
-    front = Front("127.0.0.1:0", echo.port, lines)
+    front = Front("127.0.0.1:0", echo.path, lines)
     front.start()
     stack.callback(echo.close)
     stack.callback(front.close)
@@ -166,8 +170,8 @@ def test_a_served_line_is_not_counted_among_strangers(opened, monkeypatch):
 def test_a_second_daemon_at_the_same_address_is_refused(opened):
     front, lines, echo, _ = opened
     with pytest.raises(ExchangeError, match="cannot listen there; is the address right, and does another daemon run"):
-        Front(f"127.0.0.1:{front.port}", echo.port, lines)
-    everywhere = Front("0.0.0.0:0", echo.port, lines)
+        Front(f"127.0.0.1:{front.port}", echo.path, lines)
+    everywhere = Front("0.0.0.0:0", echo.path, lines)
     assert everywhere.port
     everywhere.close()
 
@@ -204,29 +208,63 @@ def test_a_learner_is_answered_while_strangers_hold_half_open_lines(bank):
     until(lambda: len(list(Path(f"/proc/{pid}/fd").iterdir())) < 200)
 
 
-def test_who_comes_without_the_front_is_refused(bank):
+def test_inside_nobody_listens_whom_another_account_could_reach(bank):
+    """gRPC's own port was open to every account of the machine: 9,000 silent lines there kept the learner out."""
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.start()
-    inside = {int(line.split()[1].split(":")[1], 16) for line in _listening(bank.daemons["a"].pid)} - {bank.ports["a"]}
-    told = []
-    for port in inside:
-        options = [("grpc.ssl_target_name_override", "a")]
-        channel = grpc.secure_channel(f"127.0.0.1:{port}", channel_credentials(bank.identity()), options=options)
-        with channel, pytest.raises(grpc.RpcError) as refused:
-            channel.unary_unary("/parley.v1.Owner/Health")(b"", timeout=5)
-        told.append(refused.value.details())
-    assert told == ["call the daemon's own port"]
+    pid = bank.daemons["a"].pid
+    assert {int(line.split()[1].split(":")[1], 16) for line in _of(pid, "tcp", "tcp6") if line.split()[3] == "0A"} == {
+        bank.ports["a"]
+    }
+    listening = {Path(line.split()[7]) for line in _of(pid, "unix") if line.split()[3] == "00010000"}
+    (inside,) = {path for path in listening if path.name != "a.sock"}
+    assert inside.parent.stat().st_mode & 0o777 == 0o700
+    assert len(os.fsencode(inside)) <= 107
+    options = [("grpc.ssl_target_name_override", "a")]  # this account's own programs may come there, and are refused
+    channel = grpc.secure_channel(f"unix:{inside}", channel_credentials(bank.identity()), options=options)
+    with channel, pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary("/parley.v1.Owner/Health")(b"", timeout=5)
+    assert refused.value.details() == "call the daemon's own port"
+    peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity())
+    assert peer.statement(terms.hash, "learner", 20).rounds == 3
+    peer.close()
+    assert bank.kill("a", signal.SIGTERM) == 0
+    assert not inside.parent.exists()
 
 
-def _listening(pid):
-    """What this process listens to, as the kernel lists it."""
+def test_a_long_path_for_temporary_files_is_passed_over(tmp_path, monkeypatch):
+    long = tmp_path / ("x" * 90)
+    long.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    with private_folder() as folder:
+        assert folder.parent != long
+        assert len(os.fsencode(folder / "1234567890")) <= 103
+    assert not folder.exists()
+
+
+def test_folders_of_killed_daemons_are_removed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    left, new, other = (tmp_path / name for name in ("parley-door-left", "parley-door-new", "parley-notes"))
+    for folder in (left, new, other):
+        folder.mkdir()
+        (folder / "grpc").touch()
+    with private_folder() as running:
+        for folder in (left, other, running):
+            os.utime(folder, (0, 0))
+        with private_folder() as second:
+            assert {path.name for path in tmp_path.iterdir()} == {running.name, second.name, new.name, other.name}
+    assert {path.name for path in tmp_path.iterdir()} == {new.name, other.name}
+
+
+def _of(pid, *kinds):
+    """What the kernel lists of these kinds of sockets and this process holds; the last word but one tells which."""
     sockets = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             sockets.add(str(descriptor.readlink()))
-    listed = [line for kind in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]]
-    return [line for line in listed if line.split()[3] == "0A" and f"socket:[{line.split()[9]}]" in sockets]
+    lines = [line for kind in kinds for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]]
+    return [line for line in lines if f"socket:[{line.split()[6 if 'unix' in kinds else 9]}]" in sockets]
 
 
 def test_a_handshake_may_take_its_time(bank):

@@ -6,6 +6,9 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,15 +20,19 @@ from samples import regression_table
 import parley
 from parley import durable
 from parley.errors import LedgerError, ParleyError
+from parley.network.hosting.daemon import Readiness
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import consider as consider_as_host
 from parley.network.hosting.offer import open_host
 from parley.network.identity.settings import load_host, load_owner
 from parley.network.serving.acceptance import PENDING, Acceptances, require_both
 from parley.network.serving.daemon import open_owner
+from parley.network.serving.health import room_problems
 from parley.network.serving.offer import consider
 from parley.network.serving.opening import open_ledger
+from parley.network.serving.statement import ledger_statement
 from parley.owner.ledger import connections
+from parley.owner.ledger.account import Reservation
 from parley.owner.ledger.backup import back_up, restore
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -79,11 +86,27 @@ def disk(monkeypatch):
 
 @pytest.fixture(scope="module")
 def books(tmp_path_factory):
-    """An owner's and a host's books before anything was accepted."""
+    """An owner's and a host's books before anything was accepted, with what is remembered of them."""
     folder = tmp_path_factory.mktemp("books")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PARLEY_STATE", str(folder / "state"))
+        return made_books(folder)
+
+
+def made_books(folder):
     consortium = HostedConsortium(folder)
     consortium.write_terms("shared.toml", horizon=2, epsilon=1.0)
     HostedConsortium.__mro__[1].write_terms(consortium, "own.toml", horizon=2, epsilon=1.0)
+    return folder
+
+
+pytestmark = pytest.mark.usefixtures("own_state")
+
+
+def copied(books, folder):
+    """A copy of books with all that is remembered of them, as on another machine; `own_state` ends it."""
+    shutil.copytree(books, folder)
+    os.environ["PARLEY_STATE"] = str(folder / "state")
     return folder
 
 
@@ -94,7 +117,7 @@ def at_every_write(disk, books, tmp_path, work, check):
     for last in range(1, 100):
         folder = tmp_path / str(last)
         disk.last = None
-        shutil.copytree(books, folder)
+        copied(books, folder)
         disk.writes, disk.last = 0, last
         error = None
         try:
@@ -145,7 +168,7 @@ def test_accepting_is_whole_or_nothing_and_can_be_repeated(disk, books, tmp_path
 
 
 def test_an_interrupted_acceptance_is_completed_only_if_the_ledger_holds_it(books, tmp_path):
-    folder = shutil.copytree(books, tmp_path / "books")
+    folder = copied(books, tmp_path / "books")
     accept(folder)
     settings = load_owner(folder / "a.toml")
     (done,) = settings.accepted.iterdir()
@@ -159,7 +182,7 @@ def test_an_interrupted_acceptance_is_completed_only_if_the_ledger_holds_it(book
 
 
 def test_a_refusal_leaves_no_file(books, tmp_path):
-    folder = shutil.copytree(books, tmp_path / "books")
+    folder = copied(books, tmp_path / "books")
     terms = (folder / "own.toml").read_text().replace("epsilon = 1.0", "epsilon = 4.0")
     (folder / "own.toml").write_text(terms)
     accept(folder)
@@ -179,7 +202,7 @@ def test_a_host_accepts_whole_or_nothing(disk, books, tmp_path):
         journal = Journal(settings.journal)
         (terms,) = Acceptances(settings.accepted).hashes()
         assert journal.begun(terms)
-        assert journal.entries == 1
+        assert journal.entries == 2  # its memory, and this
         journal.close()
 
     assert at_every_write(disk, books, tmp_path, work, check) >= 4
@@ -187,7 +210,7 @@ def test_a_host_accepts_whole_or_nothing(disk, books, tmp_path):
 
 
 def test_an_answer_is_stored_whole_or_not_at_all_and_is_the_same_ever_after(disk, books, tmp_path):
-    agreed = shutil.copytree(books, tmp_path / "agreed")
+    agreed = copied(books, tmp_path / "agreed")
     accept(agreed)
 
     def work(folder):
@@ -230,7 +253,7 @@ def test_a_backup_is_whole_or_not_there(disk, books, tmp_path):
 
 
 def test_a_restore_leaves_the_old_ledger_or_the_new_one_or_says_where_the_old_one_is(disk, books, tmp_path):
-    shutil.copytree(books, tmp_path / "books")
+    copied(books, tmp_path / "books")
     ledger = parley.Ledger(tmp_path / "books" / "a.ledger")
     back_up(ledger, tmp_path / "books" / "copy.ledger")
     ledger.close()
@@ -298,7 +321,7 @@ def small_disk(tmp_path):
 def test_a_real_disk_that_is_full_while_accepting(books, small_disk):
     kinds = set()
     for left in range(0, 200, 12):  # kilobytes
-        folder = shutil.copytree(books, small_disk / "books")
+        folder = copied(books, small_disk / "books")
         about = os.statvfs(small_disk)
         (small_disk / "filler").write_bytes(bytes(max(0, about.f_bavail * about.f_frsize - 1024 * left)))
         error = None
@@ -316,6 +339,73 @@ def test_a_real_disk_that_is_full_while_accepting(books, small_disk):
         accept(folder)
         shutil.rmtree(folder)
     assert {(0, False), (1, True)} <= kinds
+
+
+class Settled:
+    """A host's service and network of which nothing is to be said."""
+
+    hosted, ends = (), datetime.max.replace(tzinfo=UTC)
+
+
+def test_a_host_is_not_ready_while_its_disk_is_full(small_disk):
+    """It said so while nothing could be written any more."""
+    journal = Journal(small_disk / "h0.journal")
+    full = small_disk / "full"
+    about = os.statvfs(small_disk)
+    for left in (None, 0):
+        readiness = Readiness(journal, Acceptances(small_disk / "accepted"), Settled, Settled)
+        said = readiness.problems()
+        assert said == ([] if left is None else ["nothing can be written where the journal lies (the disk is full)"])
+        full.write_bytes(bytes(about.f_bavail * about.f_frsize))
+    assert [path.name for path in small_disk.iterdir() if "room" in path.name] == []
+    journal.close()
+
+
+def test_an_owner_is_not_ready_while_its_disk_is_full(monkeypatch, tmp_path, books):
+    assert room_problems(tmp_path / "a.ledger", "ledger") == []
+    monkeypatch.setattr(os, "posix_fallocate", lambda *arguments: (_ for _ in ()).throw(FULL))
+    assert room_problems(tmp_path / "a.ledger", "ledger") == [
+        "nothing can be written where the ledger lies (the disk is full)"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_books_are_looked_at_and_copied_from_a_disk_that_is_read_only(books, small_disk, own_state, tmp_path, killed):
+    """Nothing was shown; rows that a killed daemon left in the -wal file must be."""
+    made = copied(books, tmp_path / "made")
+    accept(made)
+    if killed:
+        code = f"import os, parley; ledger = parley.Ledger('a.ledger'); ledger.close_terms({terms_of(made)!r}, 'x'); "
+        subprocess.run([sys.executable, "-c", code + "os._exit(9)"], cwd=made, check=False)
+    for file in (*made.glob("a.*"), *made.glob("accepted-a*")):
+        (shutil.copytree if file.is_dir() else shutil.copy)(file, small_disk / file.name)
+    assert (small_disk / "a.ledger-wal").exists() is killed
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    settings = load_owner(made / "a.toml")
+    expected = ledger_statement("a", settings.ledger, settings.accepted)
+    assert expected["agreements"][0]["closed"] is killed
+    assert ledger_statement("a", small_disk / "a.ledger", small_disk / settings.accepted.name) == expected
+    ledger = parley.Ledger(small_disk / "a.ledger", writes=False)
+    assert back_up(ledger, tmp_path / "rescued").hash == expected["head"]
+    ledger.close()
+    ledger = parley.Ledger(small_disk / "a.ledger")
+    with pytest.raises(LedgerError, match="nothing was released"):
+        ledger.accept(Reservation("t", "a", "learner", Fraction(1, 10), Fraction(0), 1))
+    ledger.close()
+
+
+def terms_of(folder):
+    return parley.load_terms(folder / "own.toml").hash
+
+
+def test_a_host_without_a_journal_hears_nothing_of_owners(books, tmp_path):
+    from parley.network.hosting.daemon import serve
+
+    folder = copied(books, tmp_path / "books")
+    (folder / "h0.journal").unlink()
+    with pytest.raises(LedgerError, match=r"no such journal; is the path right\? \(parley host init makes one\)"):
+        serve(load_host(folder / "h0.toml"), threading.Event(), None)
 
 
 def test_what_the_command_says_of_a_full_disk(monkeypatch, capsys):

@@ -7,7 +7,7 @@ from bookkeeping import COST, costing, each, filled, never, old_ledger, query, v
 
 from parley.errors import LedgerError
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.schema import APPLICATION, VERSION, VERSIONS
+from parley.owner.ledger.schema import APPLICATION, VERSION
 from parley.protocol.queries import GradientQuery
 
 
@@ -21,7 +21,7 @@ def test_a_new_file_says_what_it_is(tmp_path):
     assert (pragma(path, "application_id"), pragma(path, "user_version")) == (APPLICATION, VERSION)
 
 
-def test_a_file_without_a_version_is_upgraded_and_keeps_every_promise(tmp_path):
+def test_a_file_without_a_version_is_upgraded_and_keeps_every_promise(tmp_path, own_state):
     path = old_ledger(tmp_path)
     with sqlite3.connect(path) as db:
         columns = ", ".join(row[1] for row in db.execute("PRAGMA table_info(entries)"))
@@ -59,7 +59,7 @@ def test_an_upgrade_of_a_broken_file_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (f"PRAGMA user_version = {max(VERSIONS.values()) + 1}", "written by a later Parley.*update Parley"),
+        (f"PRAGMA user_version = {VERSION + 1}", "written by a later Parley.*update Parley"),
         ("PRAGMA application_id = 7", "not a ledger"),
         ("PRAGMA user_version = 0", "not a ledger"),
         ("DROP TABLE entries", "not a ledger"),
@@ -92,7 +92,7 @@ def test_a_ledger_in_memory_is_none():
             Ledger(path, lifetime=1.0)
 
 
-def test_closed_terms_answer_nothing_more_and_count_in_full(tmp_path):
+def test_closed_terms_answer_nothing_more_and_count_in_full(tmp_path, own_state):
     from parley.errors import BudgetExhausted
 
     path = old_ledger(tmp_path)  # the kind `close` was not allowed there

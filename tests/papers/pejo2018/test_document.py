@@ -109,11 +109,13 @@ def test_figures_are_drawn(measured, tmp_path):
         ["--prior", "1", "--figure", "3"],
         ["--discount", "0.5"],
         ["--out", "pictures"],
-        ["--points", "nowhere.json"],
-        ["--points", "nowhere.json", "--figure", "5"],
+        ["--points", "points.json"],
+        ["--points", "points.json", "--figure", "5"],
     ],
 )
-def test_options_of_games_that_mean_nothing_are_refused(words):
+def test_options_of_games_that_mean_nothing_are_refused(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "points.json").touch()
     run = CliRunner().invoke(app, ["reproduce", "pejo2018", *words])
     assert run.exit_code != 0
     assert "expected" in str(run.exception)

@@ -109,6 +109,7 @@ def test_what_the_guide_says_can_be_read_is_so():
 
 
 def test_the_command_says_what_is_wrong(folder):
+    Path("x.toml").touch()
     for arguments, expected in (
         (["--owners", "x.toml", "--seed", "1"], "--owners"),
         (["--ledgers", "books", "--seed", "1"], "--seed"),

@@ -105,7 +105,7 @@ def test_noise_on_ratings_themselves_is_simulated(folder):
         (["forecast", "TERMS"], "nothing forecasts items yet"),
         (["plan", "TERMS"], "items cannot be planned"),
         (["negotiate", "TERMS"], "items cannot be planned or negotiated"),
-        (["recommend", "none.json", "TERMS", "--owner", "north", "--user", "x"], "cannot be read as a recommender"),
+        (["recommend", "none.json", "TERMS", "--owner", "north", "--user", "x"], "none.json: no such file"),
     ],
 )
 def test_what_has_no_use_for_ratings_says_so(folder, words, sentence):

@@ -21,6 +21,7 @@ EXTREMES = (
     *(0.0, -0.0, 5e-324, -2.3e-308, 1e-300, 1e-50, -1e-50, 1.0, -1.0, 0.1, 1e16, 2.0**53, float(2**60)),
     *(1e50, -1e50, 1e300, -1.7e308, 1.7e308, math.inf, math.nan),
 )
+UNLISTED, BEYOND_ALL = "a name that no terms list", 1e12  # of what is counted, or not
 PLACES: tuple[object, ...] = ("1", "2", "3", 0.0)  # of a column that the terms say nothing about
 ALL_KINDS = tuple(dict.fromkeys(kind for kind, _, _ in TYPES))
 USUALLY, GAP = 0.6, 0.12  # how often a usual cell, or a gap, is tried
@@ -63,14 +64,29 @@ class CellPool:
 
     def _expected(self, column: str) -> Sequence[object]:
         """Cells at the ends of what the terms allow."""
-        setup, preparation = self.setup, self.setup.preparation
+        preparation, model = self.setup.preparation, self.setup.terms.model
         if column in preparation.features:
             return cell_values(preparation, column)
-        if setup.terms.task == PREDICTION:
+        if listed := self.setup.task.listed_cells(model, column):
+            return listed
+        if self.setup.terms.task == PREDICTION or self.setup.task.predicts:
             found = [row[column] for row in outcome_cells(preparation) if column in row]
+        elif column in model.categories:
+            found = [*model.categories[column], UNLISTED]
         else:
-            found = list(ends(*preparation.model.bounds[column])) if column in preparation.model.bounds else []
+            found = [*ends(*model.bounds[column]), BEYOND_ALL] if column in model.bounds else []
         return found or PLACES
+
+    def patterned(self, rng: np.random.Generator, column: str, kind: pa.DataType, rows: int) -> list[Any]:
+        """Cells of one record's rows: all alike, two that take turns, one that gives way to another halfway, or each
+        cell in its turn."""
+        usual = self._cells(column, kind)[0]
+        if not usual:
+            return [self.draw(rng, column, kind)] * rows
+        one, two = (usual[int(rng.integers(len(usual)))] for _ in range(2))
+        half = rows // 2
+        ways = ([one] * rows, [one, two] * rows, [one] * half + [two] * (rows - half), [*usual] * rows)
+        return ways[int(rng.integers(len(ways)))][:rows]
 
 
 @cache

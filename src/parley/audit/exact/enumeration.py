@@ -7,7 +7,7 @@ answer's epsilon, and its largest is that epsilon for this pair of tables.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -19,11 +19,15 @@ from scipy.special import logsumexp
 from parley.audit.canary import CanarySearch
 from parley.audit.present_rows import PresentRows
 from parley.errors import TermsError
+from parley.privacy.events import GaussianEvent
 from parley.privacy.mechanisms import GridGeometric, Laplace, Mechanism
+from parley.privacy.mechanisms.gaussian import gaussian_epsilon
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.mechanisms.whole_geometric import WholeGeometric
 from parley.protocol.queries import Query, Question, Tables
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
+from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats, upper
 
 MOST = 2**16  # points of the noise's grid at which laws are compared
@@ -122,14 +126,30 @@ class ExactVerdict:
 
 def exact_verdicts(setup: Setup, name: str) -> list[ExactVerdict]:
     """The exact cost of the first answer of each stage of an owner, wherever it is asked costs most, each time for the
-    pair of canaries that is found there; stages with other noise than Laplace's are left out."""
+    pair of canaries that is found there; stages with other noise than Laplace's, and those of tasks that predict no
+    column by a loss, are left out."""
     found = []
     for place, stage in enumerate(setup.part(name).stages):
-        if not isinstance(stage.series.mechanism, Laplace | GridGeometric):
-            continue
-        costs = [cost for at in (None, *corners(setup)) for cost in _costs(CanarySearch(setup, name, place, at), stage)]
-        found.append(ExactVerdict(stage.question.asks.kind, upper(stage.series.spent_after(1)), max(costs)))
+        if setup.terms.task == PREDICTION and isinstance(stage.series.mechanism, Laplace | GridGeometric):
+            searches = (CanarySearch(setup, name, place, at) for at in (None, *corners(setup)))
+            costs = [cost for search in searches for cost in _costs(search, stage)]
+            found.append(ExactVerdict(stage.question.asks.kind, upper(stage.series.spent_after(1)), max(costs)))
     return found
+
+
+def size_verdicts(stages: Iterable[Stage]) -> Iterator[ExactVerdict]:
+    """What all answers of a stage cost by the size of their noise beside the sensitivity; nothing where that has no
+    closed form: where rows are drawn, or hosts draw the noise."""
+    for stage in stages:
+        series = stage.series
+        if series.rate < 1 or isinstance(series.mechanism, SharedNoise):
+            continue
+        event, copies = series.event.times(1 if series.joint else series.count), series.shared_records
+        if isinstance(event, GaussianEvent):
+            epsilon = copies * gaussian_epsilon(event.multiplier / event.count**0.5, float(series.delta / copies))
+        else:
+            epsilon = copies * event.count / event.multiplier
+        yield ExactVerdict(f"{stage.question.asks.kind}: size of the noise", upper(series.epsilon), epsilon)
 
 
 def _costs(search: CanarySearch, stage: Stage) -> Iterator[float]:

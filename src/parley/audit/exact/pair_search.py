@@ -20,10 +20,11 @@ import numpy as np
 from parley.audit.canary import BEYOND
 from parley.audit.exact.cell_pool import CellPool
 from parley.audit.exact.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
+from parley.audit.exact.extreme_pairs import extreme_trial
 from parley.audit.exact.hill_climbing import climbing
 from parley.audit.exact.stage_questions import Asked, StageQuestions
 from parley.audit.exact.trial import Moves, Shape, Trial, Unit
-from parley.audit.exact.written_tables import FORMS, UNWRITABLE
+from parley.audit.exact.written_tables import FRAME, UNWRITABLE
 from parley.data import Design
 from parley.data.schema import Schema
 from parley.data.sources import open_table
@@ -31,9 +32,11 @@ from parley.errors import DataError, Refusal, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.protocol.queries import Query, Tables
 from parley.protocol.setup import Setup
+from parley.terms.sections import OWNER
 from parley.validate import Floats
 
 MOST_UNITS = 8  # in a table
+MOST_ROWS_OF_ONE = 2000  # that a record has which is made of several
 REFUSED = -1.0  # the value of a trial that nobody answers
 BATCHES = (2, 3, 4)
 WIDE = 20  # columns, from which on tables take longer
@@ -96,7 +99,11 @@ class PairSearch:
             self.folder = Path(folder)
             for side in ("a", "b", "all"):
                 (self.folder / side).mkdir()
+            first = [extreme_trial(self, np.random.default_rng(seed))]
             best, where = REFUSED, moves.begin(np.random.default_rng(seed))
+
+            def begin(rng: np.random.Generator) -> Trial:
+                return first.pop() if first else moves.begin(rng)
 
             def values(trials: list[Trial]) -> list[float]:
                 nonlocal best, where
@@ -107,7 +114,7 @@ class PairSearch:
                 return [min(share, most) for share, most in zip(shares, CEILINGS, strict=True)]
 
             seeds = np.random.SeedSequence(seed).spawn(len(CEILINGS))
-            for _ in climbing(values, moves.begin, moves.move, seeds):
+            for _ in climbing(values, begin, moves.move, seeds):
                 if best > 1 + 1e-9 or self.tried >= tries:
                     break
         return Searched(self.kind, max(best, 0.0), self.tried, self.read, self._words(where))
@@ -116,8 +123,8 @@ class PairSearch:
         """How much of the claim a trial uses; `REFUSED` where nobody answers."""
         self.tried += 1
         try:
-            asked = self.questions.of_size(self._records(trial), trial.batches)
-            a, b = (self._tables(trial, asked, unit, side) for unit, side in ((trial.a, "a"), (trial.b, "b")))
+            asked = self.questions.of_size(self.records(trial), trial.batches)
+            a, b = (self.prepared(trial, asked, unit, side) for unit, side in ((trial.a, "a"), (trial.b, "b")))
             if a.schema != b.schema or a.schema is None:
                 return REFUSED  # another schema is no neighbour
             if a.tables is None or b.tables is None:
@@ -146,8 +153,11 @@ class PairSearch:
         named = several if several is not None else person
         read = (*self.setup.preparation.features, *task.columns(terms.model), *([] if named is None else [named]))
         beyond = BEYOND if several is None and person is not None else 0
-        rows = 1 if several is not None else terms.privacy.records_per_person
-        return Shape(tuple(dict.fromkeys(read)), named, several is not None, rows, beyond)
+        rows = terms.privacy.records_per_person
+        if several is not None:
+            rows = min(task.record_rows(terms.model), MOST_ROWS_OF_ONE)
+        whole = terms.privacy.unit == OWNER
+        return Shape(tuple(dict.fromkeys(read)), named, several is not None, rows, beyond, whole)
 
     @cached_property
     def moves(self) -> Moves:
@@ -159,7 +169,7 @@ class PairSearch:
             numbers[SEEN] = np.zeros(question.size)
             largest[SEEN] = float(np.max(question.extent.high)) / question.size**0.5
         learning = self.setup.terms.learning
-        most = MOST_ROWS - self.shape.rows + 1 if question.draws and question.own_noise is None else MOST_UNITS
+        most = MOST_ROWS - self.shape.records + 1 if question.draws and question.own_noise is None else MOST_UNITS
         batches = BATCHES if learning.batches is not None else ()
         rounds = 1 if max(question.disjoint, question.together) > 1 else len(self.questions.rounds)
         return Moves(self.shape, CellPool(self.setup), numbers, largest, rounds, batches, max(most, 2))
@@ -172,13 +182,13 @@ class PairSearch:
     @property
     def _usual(self) -> Asked:
         batches = self.setup.terms.learning.batches
-        return self.questions.of_size(MOST_UNITS + self.shape.rows, None if batches is None else BATCHES[0])
+        return self.questions.of_size(MOST_UNITS + self.shape.records, None if batches is None else BATCHES[0])
 
-    def _records(self, trial: Trial) -> int:
+    def records(self, trial: Trial) -> int:
         """How many records a trial's tables have."""
-        return len(trial.others) + (1 if self.shape.several else self.shape.rows)
+        return len(trial.others) + self.shape.records
 
-    def _tables(self, trial: Trial, asked: Asked, canary: Unit, side: str, everybody: bool = False) -> Read:
+    def prepared(self, trial: Trial, asked: Asked, canary: Unit, side: str, everybody: bool = False) -> Read:
         """The table written, read and prepared as an owner's is."""
         try:
             given = trial.form.write(self.shape.table(trial, canary, everybody), self.folder / side)
@@ -197,7 +207,7 @@ class PairSearch:
         if a.tables is b.tables:
             return REFUSED
         refused = trial.a if a.tables is None else trial.b
-        alone = self._tables(trial, asked, refused, "all", everybody=True)
+        alone = self.prepared(trial, asked, refused, "all", everybody=True)
         return REFUSED if alone.tables is None or alone.schema != a.schema else math.inf
 
     def _aimed(self, trial: Trial, asked: Asked) -> Trial:
@@ -206,8 +216,7 @@ class PairSearch:
         name = next(iter(trial.numbers), None)
         if trial.aimed is None or name is None or name == SEEN:
             return trial
-        frame = next(form for form in FORMS if form.name == "declared frame")
-        made = self._tables(replace(trial, form=frame), asked, trial.a, "all").tables
+        made = self.prepared(replace(trial, form=FRAME), asked, trial.a, "all").tables
         rows = None if made is None else made.train
         values = trial.numbers[name]
         if not isinstance(rows, Design) or not len(rows) or not rows.width or len(values) % rows.width:
@@ -226,7 +235,7 @@ class PairSearch:
             if column != self.shape.named and kind != plain.plain_kind(column)
         ]
         sizes = [f"{name} up to {np.abs(values).max(initial=0.0):.3g}" for name, values in trial.numbers.items()]
-        return "; ".join([f"{trial.form.name} of {self._records(trial)} records", *odd, *sizes])
+        return "; ".join([f"{trial.form.name} of {self.records(trial)} records", *odd, *sizes])
 
 
 def aimed_at(blocks: Floats, x: Floats, wanted: float) -> Floats:

@@ -43,13 +43,20 @@ class Trial:
 @dataclass(frozen=True, eq=False)
 class Shape:
     """What tables look like by the terms: `named` is the column that says whom rows belong to, None if none does;
-    `several`: whether a record is all rows of one name; `rows`: of a person that count; `beyond`: that do not."""
+    `several`: whether a record is all rows of one name; `rows`: of a person or record that count; `beyond`: that do
+    not."""
 
     columns: tuple[str, ...]
     named: str | None
     several: bool
     rows: int
     beyond: int
+    whole: bool = False  # whether the canary is the whole table: an owner is protected, not a person
+
+    @property
+    def records(self) -> int:
+        """How many records the canary's rows are that count."""
+        return 1 if self.several else self.rows
 
     def canary_places(self, trial: Trial) -> list[int]:
         """Where the canary's rows are that count; of records of several rows, where its record is."""
@@ -58,13 +65,13 @@ class Shape:
     def table(self, trial: Trial, canary: Unit, everybody: bool = False) -> pa.Table:
         """The rows as Arrow holds them; `everybody`: all have the canary's cells. An Arrow error or the like where
         types cannot hold cells."""
-        units = [canary if everybody else unit for unit in trial.others]
+        units = [canary if everybody or self.whole else unit for unit in trial.others]
         names = [f"u{place}" for place in range(len(units))]
         units.insert(trial.place, canary[: len(canary) - self.beyond])
         names.insert(trial.place, CANARY)
         units.append(canary[len(canary) - self.beyond :] if self.beyond else ())
         names.append(CANARY)
-        if everybody and not self.several:
+        if (everybody or self.whole) and not self.several:
             units = [unit[:1] if name != CANARY else unit for unit, name in zip(units, names, strict=True)]
         rows = [
             row if self.named is None else {**row, self.named: name}
@@ -89,13 +96,12 @@ class Moves:
 
     def begin(self, rng: np.random.Generator) -> Trial:
         """Cells at the ends of what the terms allow, everybody alike or not, in a form that keeps all types."""
-        kinds = {c: pa.string() if c == self.shape.named else self.pool.plain_kind(c) for c in self.shape.columns}
-        rows = self._unit_rows(rng)
-        a, b = self._unit(rng, kinds, rows), self._unit(rng, kinds, rows)
+        kinds, rows = self.plain_kinds, self._unit_rows(rng)
+        a, b = self.unit(rng, kinds, rows), self.unit(rng, kinds, rows)
         plain = a if self.shape.several else a[:1]
         some = range(int(rng.integers(1, self.most)))
         alike = rng.random() < 0.5
-        others = tuple(plain if alike else self._unit(rng, kinds, len(plain)) for _ in some)
+        others = tuple(plain if alike else self.unit(rng, kinds, len(plain)) for _ in some)
         numbers = {name: self._size(rng, name, array) for name, array in self.asked.items()}
         batches = int(rng.choice(self.batches)) if self.batches else None
         form = DECLARING[int(rng.integers(len(DECLARING)))]
@@ -116,13 +122,22 @@ class Moves:
         return trial
 
     def _unit_rows(self, rng: np.random.Generator) -> int:
-        return int(rng.integers(1, 9)) if self.shape.several else self.shape.rows + self.shape.beyond
+        if self.shape.several:
+            return self.shape.rows if rng.random() < 0.5 else int(rng.integers(1, 9))
+        return self.shape.rows + self.shape.beyond
 
-    def _unit(self, rng: np.random.Generator, kinds: Mapping[str, pa.DataType], rows: int) -> Unit:
-        row = {c: self.pool.usual(rng, c, kind) for c, kind in kinds.items() if c != self.shape.named}
+    def unit(self, rng: np.random.Generator, kinds: Mapping[str, pa.DataType], rows: int) -> Unit:
+        """The rows of one person, all alike, or of one record."""
+        held = {c: kind for c, kind in kinds.items() if c != self.shape.named}
         if not self.shape.several:
-            return (row,) * rows
-        return tuple({c: self.pool.usual(rng, c, kinds[c]) for c in row} for _ in range(rows))
+            return ({c: self.pool.usual(rng, c, kind) for c, kind in held.items()},) * rows
+        columns = {c: self.pool.patterned(rng, c, kind, rows) for c, kind in held.items()}
+        return tuple({c: cells[row] for c, cells in columns.items()} for row in range(rows))
+
+    @property
+    def plain_kinds(self) -> dict[str, pa.DataType]:
+        """The types that an analyst would declare."""
+        return {c: pa.string() if c == self.shape.named else self.pool.plain_kind(c) for c in self.shape.columns}
 
     def _cell(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
         """One cell of the canary's, before or after, or of somebody else's: another one, or a number nearby."""

@@ -96,6 +96,8 @@ FORMS: Sequence[Form] = (
     Form("dat", ".dat", _dat, declares=False),
 )
 
+FRAME = next(form for form in FORMS if form.name == "declared frame")
+
 
 def _loose(column: pa.ChunkedArray) -> Any:
     """Cells as Python holds them [n]."""

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
-from parley.audit.audited_unit import require_audited_unit
 from parley.audit.black_box import check_confidence
 from parley.audit.distinguishing import best_event
 from parley.errors import TermsError
@@ -159,7 +158,7 @@ def audit_hosts(
     Formal guarantee: as `Event.bound`'s, for all hosts together: bounds exceed the true eps with probability at
     most 1 - confidence; even views are called uneven with probability at most `FALSE_ALARM`.
     """
-    require_audited_unit(terms)
+    terms.require_release()
     part = resolve(terms).part(terms.owners[0].name)
     noise, delta = part.training.series.mechanism, float(part.delta)
     if not isinstance(noise, SharedNoise) or not terms.noise.hosts:

@@ -12,7 +12,7 @@ import numpy as np
 
 from parley.audit.one_run import Coins, flipped
 from parley.audit.planted import PlantedPairs
-from parley.audit.runs import AuditedOwner
+from parley.audit.run_tables import AuditedOwner
 from parley.durable import create, make_folder
 from parley.errors import SettingError, TermsError
 from parley.network.identity.certificate_authority import issue, make_authority
@@ -22,6 +22,7 @@ from parley.network.serving.offer import consider
 from parley.network.serving.opening import open_ledger
 from parley.owner.acceptance_summary import require_ledger
 from parley.owner.ledger.account import Head
+from parley.owner.other_books import NOBODY
 from parley.protocol.queries import Query, Tables
 from parley.terms import Terms
 from parley.validate import Floats, upper
@@ -84,7 +85,8 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
     _certify(folder, {name: owner, terms.learning.learner: folder / "learner"})
     lifetime = upper(terms.promised_epsilon(name)), terms.privacy.delta
     settings = open_ledger(owner, name, owner / "table.parquet", *lifetime, listen, movable=True)
-    offer = consider(terms, settings, folder / "learner" / f"{terms.learning.learner}.crt")
+    certificate = folder / "learner" / f"{terms.learning.learner}.crt"
+    offer = consider(terms, settings, certificate, other_books=NOBODY)
     offer.accept()
     ledger = require_ledger(offer.owner)
     head = ledger.head

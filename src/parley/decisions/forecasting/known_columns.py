@@ -22,6 +22,7 @@ from parley.data.targets import dropped_words, with_target
 from parley.decisions.forecasting.column_choice import Wanted
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.errors import DataError, SettingError
+from parley.numerals import counted
 from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
 from parley.validate import printable
@@ -296,7 +297,7 @@ class KnownColumns:
 
     def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
         """What was read, where the rest comes from, and what was left out."""
-        files = f"{len(terms.owners)} private file{'s' if len(terms.owners) > 1 else ''}"
+        files = f"{counted(len(terms.owners), 'private file')}"
         said, rows = (
             [f"Of {files} the names of columns and the number of rows were read, nothing else."],
             "the number of rows",

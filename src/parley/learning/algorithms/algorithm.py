@@ -61,6 +61,7 @@ class Algorithm(ABC):
     most_steps: ClassVar[int] = 2000  # local ones counted, of a plan's candidate, unless the terms as written take more
     swept: ClassVar[bool] = True  # whether a plan may look at rounds of gradients in its place, by their moments
     alone: ClassVar[bool] = False  # whether a plan looks at no other algorithm beside it
+    parallel: ClassVar[bool] = True  # whether replicates of a study are an axis; else it is one run
 
     @classmethod
     def make(cls, setup: Setup) -> Self:

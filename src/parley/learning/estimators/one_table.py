@@ -30,7 +30,7 @@ def _release(terms: Terms, table: pd.DataFrame) -> Result:
     epsilon, delta = terms.owners[0].epsilon, terms.privacy.delta
     with (
         TemporaryDirectory() as folder,
-        closing(Ledger(Path(folder) / "fit.ledger", epsilon, lifetime_delta=delta or None)) as ledger,
+        closing(Ledger(Path(folder) / "fit.ledger", epsilon, lifetime_delta=delta or None, remembered=False)) as ledger,
     ):
         owner = Owner(OWNER, table, ledger=ledger)
         owner.accept(terms)

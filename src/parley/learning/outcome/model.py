@@ -18,6 +18,7 @@ from parley.data import Preparation, read_table
 from parley.data.forest import Forest
 from parley.data.table import require_columns
 from parley.data.two_classes import class_names
+from parley.durable import write_file
 from parley.errors import DataError, ModelError
 from parley.learning.outcome.model_file import (
     FORMAT,
@@ -137,7 +138,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             content["trees"] = forest_content(self.trees_)
         if self.posterior_ is not None:
             content["posterior"] = self.posterior_.to_json()
-        Path(path).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_file(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]

@@ -10,6 +10,7 @@ import pandas as pd
 from parley.data import read_table
 from parley.data.sources import Table
 from parley.data.table import require_columns
+from parley.durable import replacing
 from parley.errors import DataError, SettingError
 from parley.learning.outcome.model import JointClassifier, JointModel, JointRegressor, JointSurvivalModel
 
@@ -66,10 +67,11 @@ def require_table_name(path: Path, *read: Path) -> None:
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """Write a table; the file's ending says the format."""
     require_table_name(path)
-    if path.suffix.lower() == ".csv":
-        frame.to_csv(path, index=False)
-    else:
-        frame.to_parquet(path, index=False)
+    with replacing(path) as file:
+        if path.suffix.lower() == ".csv":
+            frame.to_csv(file, index=False)
+        else:
+            frame.to_parquet(file, index=False)
 
 
 def summary(model: JointModel, frame: pd.DataFrame) -> dict[str, Any]:

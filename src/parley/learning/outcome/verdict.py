@@ -20,7 +20,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 CONFIDENCE = 0.9
-ONE_NUMBER = ("number", "two classes", "count")  # what a raw prediction that is one number is for
+ONE_ANSWER = ("number", "two classes", "count", "survival")  # for which one answer can be given to all rows
 LARGEST_ODDS = 30.0  # on a logarithmic scale
 FEW = 100  # held-out rows below which a verdict says how few they are
 
@@ -78,8 +78,8 @@ class Verdict:
     personal_model: MadeOf | Literal["refined"] = "linear"
     refined: bool = False  # whether what is called together and personal is a personal model with trees, from `refine`
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
-    # of one answer for everybody, the best for the owner's training rows: its mean, or the share of a class; None where
-    # an answer is several numbers
+    # of always predicting the same, the best for the owner's training rows: its mean, the share of a class, the hazards
+    # of all; None where there are several classes
     same_for_all: Estimate | None = None
     target_range: tuple[float, float] | None = None  # to which targets are cut, here too
     rows_per_person: int = 1  # that count; of several, some are held out and others learned from
@@ -189,7 +189,8 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     shown = {name: said(objective, held_out, theta, trees, new_columns) for name, (theta, trees) in made.items()}
     losses = {name: objective.record_losses(*each) * preparation.target_scale**2 for name, each in shown.items()}
     train = agreement.tables.train.in_memory().targeted()
-    same = _same_for_all(objective, train, held_out) if preparation.model.predicts in ONE_NUMBER else None
+    always = _same_hazards if preparation.model.predicts == "survival" else _same_number
+    same = always(objective, train, held_out) if preparation.model.predicts in ONE_ANSWER else None
     metrics = {name: task_metrics(objective, preparation, *each) for name, each in shown.items()}
     return Verdict(
         owner=owner.name,
@@ -210,7 +211,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     )
 
 
-def _same_for_all(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
+def _same_number(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
     """What held-out rows cost under the one raw prediction that is the best for the training rows."""
 
     def losses(rows: Design, raw: float) -> Floats:
@@ -219,6 +220,22 @@ def _same_for_all(objective: EmpiricalRisk, train: Design, held_out: Design) -> 
     far = max(LARGEST_ODDS, float(np.abs(train.y).max(initial=0.0)))
     best = minimize_scalar(lambda raw: losses(train, raw).mean(), bounds=(-far, far), method="bounded")
     return losses(held_out, float(best.x))
+
+
+def _same_hazards(objective: EmpiricalRisk, train: Design, held_out: Design) -> Floats:
+    """What held-out subjects cost under the hazards that are the best for all training ones: in each period the share
+    of those still there whom it befell, as Kaplan and Meier have it."""
+    happened = train.y % 2 == 1
+    lived = (np.floor(train.y / 2) + happened).astype(int)  # periods in which a subject was there
+    many = max(int(rows.y.max(initial=0.0)) // 2 + 1 for rows in (train, held_out))
+    there = np.array([train.weight[lived > period].sum() for period in range(many)])
+    befell = np.array([train.weight[(lived == period + 1) & happened].sum() for period in range(many)])
+    share = np.divide(befell, there, out=np.full(many, befell.sum() / there.sum()), where=there > 0)
+    with np.errstate(divide="ignore"):
+        odds = np.clip(np.log(share) - np.log1p(-share), -LARGEST_ODDS, LARGEST_ODDS)
+    return objective.record_losses(
+        Design(np.zeros((len(held_out), 1)), held_out.y, held_out.weight), np.append(odds, 0)
+    )
 
 
 def _one_class(rows: Design) -> bool:

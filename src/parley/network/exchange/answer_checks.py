@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from parley.errors import ContradictionError, Malformed
 from parley.network.exchange.messages import AccountStatement
+from parley.numerals import counted
 from parley.owner.ledger.account import Head
 from parley.privacy.mechanisms.extent import UNLIKELY
 from parley.protocol.queries import Query
@@ -80,9 +81,9 @@ class Scrutiny:
         """
         if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
-                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and {statement.rounds} rounds, the "
-                f"terms of "
-                f"{float(self._part.epsilon):g} and {self._part.rounds}"
+                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and "
+                f"{counted(statement.rounds, 'round')}, the terms of {float(self._part.epsilon):g} and "
+                f"{self._part.rounds}"
             )
         if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
             raise ContradictionError(

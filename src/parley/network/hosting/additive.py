@@ -11,8 +11,8 @@ their own shares and their own noise taken off, is the sum of these answers with
 Both keep the rules, and one of them loses its journal, or has an older one: it proposes under a name that it draws
 afresh for every proposal, so its record is not the other's, who kept its own, and it aborts instead of opening a second
 noise. With a curious other host a lost journal is not made good: A could open the same shares again, under another
-noise. Two hosts that act together have both shares of every answer. So a host's daemon remembers beside its key where
-its journal ended when it last opened, and takes up no older one; a disk that is put back whole takes both back.
+noise. Two hosts that act together have both shares of every answer. So a host remembers in its account's state folder
+where its journal ended, and takes up no older one (`journal`); a disk that is put back whole takes both back.
 """
 
 import hashlib

@@ -4,17 +4,18 @@ sent."""
 import gc
 import os
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from parley.errors import ParleyError
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import KnownHeads
+from parley.network.hosting.known_heads import require_known_heads
 from parley.network.hosting.service import HostService
 from parley.network.identity.settings import HostSettings
 from parley.network.identity.trust import check_identity
@@ -22,12 +23,14 @@ from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon import SENDING, open_files, stop_servers
 from parley.network.serving.daemon_lock import daemon_lock
+from parley.network.serving.health import FRESH, SelfCall, room_problems
 from parley.network.serving.log import Log
-from parley.network.serving.maintenance import maintain
-from parley.network.serving.metrics import Metrics, MetricSources, Page
+from parley.network.serving.maintenance import exit_if_dead, maintain
+from parley.network.serving.metrics import Metrics, MetricSources
 from parley.network.serving.network import Network
+from parley.network.serving.page import Page
 from parley.network.serving.reminders import identity_reminders
-from parley.network.serving.server import WORKERS, Endpoint, make_server, on_network
+from parley.network.serving.server import Endpoint, make_server, on_network, start_serving, start_workers
 
 CALLS_EACH = 16  # of the calls taken on at once, for one caller: another host may wait in several
 
@@ -36,7 +39,7 @@ def serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     """Serve until `stop` is set; calls under way are finished first."""
     check_identity(settings.identity, settings.name)
     open_files()
-    with daemon_lock(settings.journal):
+    with daemon_lock(settings.journal, "journal", "parley host init"):
         _serve(settings, stop, log)
 
 
@@ -44,13 +47,16 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     identity = settings.identity
     journal, acceptances = Journal(settings.journal), Acceptances(settings.accepted)
     connections = HostConnections(settings.peers, identity, "host.toml: peers")
-    heads, slots = KnownHeads(identity.key.with_suffix(".heads")), CallSlots(CALLS_EACH, SENDING)
-    service = HostService(settings.name, journal, acceptances, connections, log, heads)
+    begun = {terms: journal for terms in acceptances.hashes() if journal.begun(terms)}
+    require_known_heads(identity.key.with_suffix(".heads"), begun)
+    slots = CallSlots(CALLS_EACH, SENDING)
+    service = HostService(settings.name, journal, acceptances, connections, log)
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
+    self_call = SelfCall(service.full_name, settings.name, identity)
     sources = MetricSources(
         lambda: None,
-        readiness.problems,
+        lambda: [*readiness.problems(), *self_call.problems()],
         network.time_left,
         network.connections.stages,
         lambda: _figures(service, journal),
@@ -62,34 +68,45 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
         after.callback(journal.close)
         after.callback(connections.close)
         after.callback(service.close)
-        pool = ThreadPoolExecutor(WORKERS)
+        pool = start_workers()
         after.callback(pool.shutdown)
         reached = {}
         if settings.metrics is not None:
             page = after.enter_context(Page(settings.metrics, metrics))
             reached["metrics"] = f"{settings.metrics.rpartition(':')[0]}:{page.port}"
         server = make_server(pool)
-        port = on_network(
-            server, Endpoint(service, slots, lambda: not readiness.problems(), log), network, settings.listen
-        )
+        endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log)
+        port = after.enter_context(on_network(server, endpoint, network, settings.listen))
         reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
-        after.enter_context(network.taking())
         after.callback(stop_servers, [server], log)
-        server.start()
+        after.callback(self_call.close)
+        self_call.at(reached["listen"])
+        alive = partial(exit_if_dead, start_serving([server]), network, log)
         service.prepare()
         gc.freeze()
         log("serving", host=settings.name, pid=os.getpid(), **reached)
-        maintain(network, slots, identity_reminders(identity, lambda: network.credentials.certificate), stop, log)
+        warnings = identity_reminders(identity, lambda: network.credentials.certificate)
+        maintain(network, slots, warnings, stop, log, alive)
 
 
 class Readiness:
-    """Whether this host could open something, without asking anybody."""
+    """Whether this host could open something, without asking anybody: each of its `looks` says what is in the way."""
 
     def __init__(self, journal: Journal, acceptances: Acceptances, service: HostService, network: Network) -> None:
         self._journal, self._acceptances, self._service, self._network = journal, acceptances, service, network
+        self._looked, self._disk = -FRESH, list[str]()
+        self.looks: list[Callable[[], list[str]]] = [self._room, self._books, self._identity, self._other_hosts]
 
     def problems(self) -> list[str]:
         """One sentence for each thing that is in the way."""
+        return [sentence for look in self.looks for sentence in look()]
+
+    def _room(self) -> list[str]:
+        if time.monotonic() - self._looked >= FRESH:
+            self._looked, self._disk = time.monotonic(), room_problems(self._journal.path, "journal")
+        return self._disk
+
+    def _books(self) -> list[str]:
         found = []
         try:
             begun = [self._journal.begun(terms) for terms in self._acceptances.hashes()]
@@ -99,8 +116,13 @@ class Readiness:
                 found.append("accepted terms cannot be served; the log says why")
         except (ParleyError, OSError):
             found.append("the journal or the accepted terms cannot be read")
-        if self._network.ends <= datetime.now(UTC):
-            found.append("the certificate or its authority's has expired")
+        return found
+
+    def _identity(self) -> list[str]:
+        return [] if self._network.ends > datetime.now(UTC) else ["the certificate or its authority's has expired"]
+
+    def _other_hosts(self) -> list[str]:
+        found = []
         for hosted in self._service.hosted:
             try:
                 hosted.host.sharing.keys()

@@ -4,8 +4,9 @@ Formal guarantee: for a question (terms, round) there is at most one proposal, o
 "void", never both), each for ever, across threads, processes, crashes and restarts; a record stands in the file
 together with the host's sums, or neither does; no noise stands in two records. What was returned is on the disk.
 Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
-file is opened. That a whole file was put back cannot be noticed here: why that does no harm with three hosts says
-`host.py`; of two it can do harm (`additive.py`), and a host's daemon looks for it elsewhere (`known_heads.py`).
+file is opened. A whole file that was put back, and a copy that was left behind, are noticed by what the account's state
+folder remembers, and a file of which nothing is remembered is refused (`noted_end.Memory`). Put back together with the
+state folder it is not noticed: why that does no harm with three hosts says `host.py`; of two it can (`additive.py`).
 
 What lies here of owners' answers: two of the three shares of a sum that already carries its noise (of two
 hosts, one with a whole noise of its own), of the latest rounds. The shares of single owners never do.
@@ -13,6 +14,7 @@ hosts, one with a whole noise of its own), of the latest rounds. The shares of s
 
 import hashlib
 import json
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -21,17 +23,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from parley.durable import create
-from parley.errors import BrokenChainError, GuaranteeError, LedgerError
+from parley.durable import create, state_folder
+from parley.errors import BrokenChainError, GuaranteeError, LedgerError, StateFolderError
 from parley.owner.ledger.account import Head
+from parley.owner.ledger.chain import START, hash_at, head
 from parley.owner.ledger.connections import FileConnection, Place
+from parley.owner.ledger.noted_end import Memory
 
 APPLICATION, VERSION = 0x50617248, 1
-START = "0" * 64
 # bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
 KEPT = 1 << 26
 
 # kind       body                               noise                    sums
+# memory     which file in the state folder remembers this journal; no terms, round 0
 # begin      nothing; round 0: this journal is that of these terms from their first question on
 # proposal   what this host held (JSON)
 # record     what all hosts agreed on (JSON)    its session and number   two shares of the sum, one after the other
@@ -84,16 +88,34 @@ class Journal:
 
     def __init__(self, path: Path | None = None, writes: bool = True) -> None:
         self.path = path
+        self._memory: Memory | None = None
         if path is None:
             self._db: Transactions = _InMemory()
+            with self._db.transaction() as db:
+                _require_journal(db, path)
         elif writes:
+            memories = state_folder("journals", lasting=True)
             with suppress(OSError):  # there already, or SQLite will say what is wrong
                 create(path, b"")
-            self._db = FileConnection(Place(path, "journal"), writes=True)
+            self._db = self._remembered(FileConnection(Place(path, "journal"), writes=True), path, memories)
         else:
-            self._db = FileConnection(Place(path, "journal"))
-        with self._db.transaction() as db:
+            self._db = _looked_at(FileConnection(Place(path, "journal")), path)
+
+    def _remembered(self, connection: FileConnection, path: Path, memories: Path) -> FileConnection:
+        """The connection, by which every row goes on from what is remembered. The first opening makes the memory, and a
+        row that says so."""
+        with connection.transaction() as db:
             _require_journal(db, path)
+            name, end = _memory_name(db), head(db)
+            if name is None:
+                # A journal from before there were memories is known by its place: an older copy may be put back there.
+                name = _hashed(str(path.resolve())) if end.entries else secrets.token_hex(32)
+                _append(db, "", 0, "memory", name)
+                memory = Memory(memories, name, path, "journal")
+                memory.require_latest(db, memory.begin(end if end.entries else head(db)))
+        connection.memory = self._memory = Memory(memories, name, path, "journal")
+        with connection.transaction():  # refuses an older one, and notes the end if whoever wrote it died before
+            return connection
 
     def begin(self, terms: str) -> None:
         """From now on it is written here what is asked by these terms. Repeating it changes nothing."""
@@ -196,18 +218,18 @@ class Journal:
     def head(self) -> Head:
         """The end of the journal's chain: how many rows, the last hash."""
         with self._db.transaction() as db:
-            last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-        return Head(0, START) if last is None else Head(*last)
+            return head(db)
 
-    def holds(self, head: Head) -> bool:
+    def holds(self, end: Head) -> bool:
         """Whether its chain once ended so: a file of an earlier time does not know it."""
         with self._db.transaction() as db:
-            found = db.execute("SELECT hash FROM entries WHERE seq=?", (head.entries,)).fetchone()
-        return head.entries == 0 or (found is not None and found[0] == head.hash)
+            return end.entries == 0 or hash_at(db, end.entries) == end.hash
 
     def close(self) -> None:
         """Close the file that the journal lies in."""
         self._db.close()
+        if self._memory is not None:
+            self._memory.close()
 
 
 class _InMemory:
@@ -251,6 +273,28 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
         previous = link
 
 
+def _looked_at(connection: FileConnection, path: Path) -> FileConnection:
+    """The connection of who only reads: an older journal is refused as far as anything is remembered of it."""
+    with connection.transaction() as db:
+        _require_journal(db, path)
+        name = _memory_name(db)
+    with suppress(StateFolderError):
+        memory = Memory(state_folder("journals"), name or _hashed(str(path.resolve())), path, "journal")
+        if (noted := memory.noted()) is not None:
+            with connection.transaction() as db:
+                memory.require_latest(db, noted)
+    return connection
+
+
+def _memory_name(db: sqlite3.Connection) -> str | None:
+    found = db.execute("SELECT body FROM entries WHERE kind='memory'").fetchone()
+    return None if found is None else str(found[0])
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _begun(db: sqlite3.Connection, terms: str) -> bool:
     return db.execute("SELECT 1 FROM entries WHERE terms=? AND kind='begin'", (terms,)).fetchone() is not None
 
@@ -272,8 +316,7 @@ def _append(
     noise: str | None = None,
     sums: bytes | None = None,
 ) -> None:
-    last = db.execute("SELECT hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-    previous, digest = START if last is None else last[0], None if sums is None else hashlib.sha256(sums).digest()
+    previous, digest = head(db).hash, None if sums is None else hashlib.sha256(sums).digest()
     facts = [terms, number, kind, body, noise]
     row = (*facts, sums, digest, previous, _link(previous, facts, digest))
     db.execute(
@@ -284,8 +327,7 @@ def _append(
 
 
 def _link(previous: str, facts: list[object], digest: bytes | None) -> str:
-    content = json.dumps(["parley-journal-1", previous, *facts, None if digest is None else digest.hex()])
-    return hashlib.sha256(content.encode()).hexdigest()
+    return _hashed(json.dumps(["parley-journal-1", previous, *facts, None if digest is None else digest.hex()]))
 
 
 def _prune(db: sqlite3.Connection, terms: str, size: int) -> None:

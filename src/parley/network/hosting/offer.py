@@ -14,6 +14,7 @@ from parley.network.identity.certificates import fingerprint, names, read_certif
 from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
+from parley.numerals import counted
 from parley.owner.custody import facts, key_warnings, role_warnings
 from parley.protocol.setup import resolve
 from parley.terms import Terms
@@ -21,8 +22,8 @@ from parley.terms.warning import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
-journal = "{name}.journal"    # what was opened, for ever; keep it and put back no older one: of three hosts two, of two
-                              # hosts one without its own could open a question twice
+journal = "{name}.journal"    # what was opened, for ever. Put back no older one: it is refused by what the state
+                              # folder remembers (PARLEY_STATE, or ~/.local/state/parley)
 accepted = "accepted-as-host" # terms that a person here accepted
 listen = {listen}           # for owners, the learner and the other hosts, with certificates
 # metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy
@@ -150,7 +151,7 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
         others = f"other is {others}"
     return [
         f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the {others}.",
-        f"In each of {assignment.rounds} rounds you add up the owners' shares, {does} "
+        f"In each of {counted(assignment.rounds, 'round')} you add up the owners' shares, {does} "
         f"send your part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
         f"You see {sees} nothing. Whoever sees what two hosts see, sees "
         "every answer: keep your machine, key and journal to yourself.",

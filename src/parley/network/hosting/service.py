@@ -4,9 +4,9 @@ answer.
 Formal guarantee: an owner's share bundle is taken from a caller whose certificate carries that owner's name, an opening
 is given to the learner of the terms alone, which hears public numbers too, and only the other hosts of the terms
 hear what this one holds: where the terms or host.toml give a host's key, only who holds that key is that host, whatever
-the authority certified, and nobody is two of them. One of two hosts opens nothing by a journal that is older than the
-one it last opened by (`known_heads`). Every byte that leaves is a row of the journal, a message of the
-drawing of noise, or one of a fixed set of sentences. Errors inside never travel."""
+the authority certified, and nobody is two of them. Nothing is opened by a journal that is older than what is remembered
+of it (`journal`). Every byte that leaves is a row of the journal, a message of the drawing of noise, or one of a fixed
+set of sentences. Errors inside never travel."""
 
 import threading
 import time
@@ -24,7 +24,6 @@ from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.channels import Drawer
 from parley.network.hosting.host import PATIENCE, Host
 from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import KnownHeads
 from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import Proposal
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
@@ -121,7 +120,6 @@ class HostService:
         acceptances: Acceptances,
         connections: HostConnections,
         log: Log,
-        heads: KnownHeads,
     ) -> None:
         self._name, self._journal, self._acceptances, self._connections, self._log = (
             name,
@@ -130,7 +128,6 @@ class HostService:
             connections,
             log,
         )
-        self._heads = heads  # by terms: of two hosts each needs its own journal
         self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedAgreement] = {}
@@ -216,8 +213,6 @@ class HostService:
             if not hosted.acceptance.admits(caller):
                 raise UnknownTerms(STRANGER)
             opening = hosted.host.open(number, asked)
-            if not hosted.assignment.together:
-                self._heads.remember({terms: self._journal})
             facts["owners"] = len(opening.owners)
             return messages.write_opening(opening)
 
@@ -304,9 +299,6 @@ class HostService:
             raise SettingError(
                 f"{self._journal.path}: these terms were accepted with another journal; put that one back"
             )
-        if not assignment.together:
-            self._heads.require_latest(assignment.terms_hash, self._journal)
-            self._heads.remember({assignment.terms_hash: self._journal})
         group = self._connections.group(acceptance.terms.hosts, self._name)
         peers = {i: group.connections[name] for i, name in enumerate(assignment.hosts) if i != index}
         pool = Pool(assignment.drawn_ahead)

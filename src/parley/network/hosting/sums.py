@@ -8,8 +8,7 @@ from parley.network.exchange.share_bundle import Opening, pack
 from parley.network.exchange.simulated_sum import sum_answer
 from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.in_process import InProcessHosts
-from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import KnownHeads
+from parley.network.hosting.known_heads import require_known_heads
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms.extent import UNLIKELY
 from parley.privacy.mechanisms.shared_noise import SharedNoise
@@ -21,10 +20,9 @@ from parley.protocol.setup import Setup
 class HostedSum:
     """An `Exchange` of owners that release, with their hosts beside them, whose journals lie in `folder`.
 
-    Formal guarantee: as `host.Host` says, for as long as the journals are kept. Before an opening is returned it is
-    remembered beside the folder where the journals end, so that journals of an earlier time are refused: a question
-    might get a second noise. For the same reason ledgers that know answers by these terms are not taken up with
-    journals that do not.
+    Formal guarantee: as `host.Host` says, for as long as the journals are kept. Journals of an earlier time are refused
+    (`journal`): a question might get a second noise. For the same reason ledgers that know answers by these terms are
+    not taken up with journals that do not.
     """
 
     def __init__(self, setup: Setup, owners: Sequence[Owner], folder: Path) -> None:
@@ -32,10 +30,10 @@ class HostedSum:
         assignment = assignment_of(setup)
         folder.mkdir(mode=0o700, exist_ok=True)
         self._hosts = InProcessHosts(assignment, folder)
-        self._heads = KnownHeads(folder.with_name(f"{folder.name}.heads"))
-        for name, journal in self._journals().items():
-            self._heads.require_latest(name, journal)
         journals = self._hosts.journals
+        require_known_heads(
+            folder.with_name(f"{folder.name}.heads"), dict(zip(assignment.hosts, journals, strict=True))
+        )
         if not all(journal.begun(setup.hash) for journal in journals):
             if any(owner.ledger.account(setup.hash).answers for owner in owners):
                 raise LedgerError(
@@ -54,11 +52,7 @@ class HostedSum:
             self._hosts.receive(pack(query, name, contribution.noise, contribution.shares))
         query = next(iter(questions.values()))
         openings = self._hosts.open(query.round, query.content)
-        self._heads.remember(self._journals())
         return [open_answer(self._setup, self._hosts.assignment, query, openings)]
-
-    def _journals(self) -> dict[str, Journal]:
-        return dict(zip(self._hosts.assignment.hosts, self._hosts.journals, strict=True))
 
     def close(self) -> None:
         """Close the hosts and their journals."""

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 
 from parley.errors import CertificateError
 from parley.network.identity.pem import sole_block
+from parley.numerals import counted
 
 SOON = 30  # days before its end from which a certificate or a list is called for renewal
 
@@ -85,4 +86,4 @@ def expiry_warning(path: Path, certificate: x509.Certificate | None = None) -> s
     )
     if left < 0:
         raise CertificateError(f"{path}: expired on {end}; {advice}")
-    return f"{path}: expires in {left} days, on {end}; {advice}" if left < SOON else None
+    return f"{path}: expires in {counted(left, 'day')}, on {end}; {advice}" if left < SOON else None

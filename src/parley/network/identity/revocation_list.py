@@ -9,6 +9,7 @@ from parley.errors import CertificateError
 from parley.network.identity.certificates import SOON, read_certificate
 from parley.network.identity.pem import elliptic_key, sole_block
 from parley.network.identity.settings import Identity
+from parley.numerals import counted
 
 
 def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
@@ -47,7 +48,7 @@ def list_warning(path: Path, revocations: x509.CertificateRevocationList) -> str
         raise CertificateError(f"{path}: this revocation list is out of date; {ask}")
     left = (until - now).days
     return (
-        f"{path}: this revocation list is good for {left} more days, until {until:%Y-%m-%d}; {ask}"
+        f"{path}: this revocation list is good for {counted(left, 'more day')}, until {until:%Y-%m-%d}; {ask}"
         if left < SOON
         else None
     )

@@ -192,14 +192,14 @@ def load_owner(path: Path) -> OwnerSettings:
 
 def _require_near(settings: OwnerSettings | HostSettings, path: Path) -> None:
     """Refuse a metrics page for everybody, unless that is wanted."""
-    if settings.metrics is not None and not settings.metrics_anywhere and not _loopback(settings.metrics):
+    if settings.metrics is not None and not settings.metrics_anywhere and not loopback(settings.metrics):
         raise SettingError(
             f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and "
             "learners to anybody; expected 127.0.0.1, or `metrics_anywhere = true` beside it"
         )
 
 
-def _loopback(address: str) -> bool:
+def loopback(address: str) -> bool:
     """Whether only this machine reaches it."""
     host = address.rpartition(":")[0].strip("[]")
     try:

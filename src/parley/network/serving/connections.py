@@ -15,8 +15,9 @@ neither a block of headers nor the memory that it takes. A message accounts for 
 for that of the longest question that accepted terms can ask. A message that any member may send accounts for its length
 (and `AROUND`) once it has come, if that is no more than it may be, and for nothing before; while one is on its way, no
 other message accounts for more than its own length. Whose connection was cut for its bytes, certificate or
-address, gets no new one for a while (`BAN`, twice as long each time). What a connection that is cut was sending is
-lost; nothing is answered twice or debited for it.
+address, gets no new one for a while (`BAN`, twice as long each time). An address from which calls came is not shut
+out: others may be behind it. After a flood its connections are let in one at a time, the oldest first, `PACE` apart.
+What a connection that is cut was sending is lost; nothing is answered twice or debited for it.
 """
 
 import heapq
@@ -45,6 +46,8 @@ EACH = 8  # connections of one certificate
 # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
 FREE = (1 << 18) + (1 << 16)
 BAN = (1.0, 10.0)  # seconds, at first and at most
+SLOW = 10.0  # seconds after a flood for which an address from which calls came is slowed down
+PACE = 0.1  # seconds between two connections of such an address that are let in
 AROUND = 4096  # bytes around a message: its headers and frames
 KNOWN = 4096  # addresses from which calls came that are remembered
 
@@ -52,6 +55,7 @@ FLOOD = "more bytes than its messages account for"
 CROWD = "too many without a call"
 
 Address = tuple[str, int]
+Place = str  # the path of the socket by which gRPC knows a connection
 Holder = Caller | str  # a certificate, or the addresses of connections that brought no call yet
 
 
@@ -126,15 +130,13 @@ def neighbourhood(host: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def grpc_address(peer: str) -> Address:
-    """An address as gRPC says it; a connection without one (a socket's) has none.
+def grpc_place(peer: str) -> Place:
+    """Where a connection comes from inside this machine, as gRPC says it; a relay's has no name.
 
-    >>> grpc_address("ipv4:10.0.0.7:51000"), grpc_address("ipv6:%5B::1%5D:51000"), grpc_address("unix:")
-    (('10.0.0.7', 51000), ('::1', 51000), ('', 0))
+    >>> grpc_place("unix:/run/parley-x/7"), grpc_place("unix:")
+    ('/run/parley-x/7', '')
     """
-    kind, _, place = unquote(peer).partition(":")
-    host, _, port = place.rpartition(":")
-    return address(host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else ("", 0)
+    return unquote(peer).removeprefix("unix:")
 
 
 def excess(
@@ -181,7 +183,8 @@ def let_in(
 
     Addresses from which calls came are first, then those with the fewest connections inside; the newest connections
     first: under a flood the oldest have been given up. Who had its `TURN` goes, if somebody waits whose address has
-    fewer connections inside, or is known where its own is not.
+    fewer connections inside, or is known where its own is not; or who shares its address, where that has all its places
+    taken.
     """
     inside: list[Connection] = [connection for connection in connections if connection.stage is Stage.ENTERING]
     count = Counter(neighbourhood(connection.remote[0]) for connection in inside)
@@ -194,21 +197,22 @@ def let_in(
     leaving: list[Connection] = []
     waiting = [connection for connection in connections if connection.stage is Stage.KNOCKING]
     for connection in sorted(waiting, key=lambda connection: (rank(connection), -connection.since)):
-        if count[neighbourhood(connection.remote[0])] >= ENTERING_OF_ADDRESS:
-            continue
-        places = 2 * ENTERING if neighbourhood(connection.remote[0]) in known else ENTERING
-        if len(inside) - len(leaving) + len(entering) >= places:
-            old = [
-                each
-                for each in inside
-                if each not in leaving and now - each.since > TURN and rank(each) > rank(connection)
-            ]
+        name = neighbourhood(connection.remote[0])
+        crowded = count[name] >= ENTERING_OF_ADDRESS
+        if crowded or len(inside) - len(leaving) + len(entering) >= (2 * ENTERING if name in known else ENTERING):
+            had_turn = [each for each in inside if each not in leaving and now - each.since > TURN]
+            if crowded:
+                old = [each for each in had_turn if neighbourhood(each.remote[0]) == name]
+            else:
+                old = [each for each in had_turn if rank(each) > rank(connection)]
+            if not old and crowded:
+                continue
             if not old:
                 break
             leaving.append(max(old, key=lambda each: (rank(each), -each.since)))
             count[neighbourhood(leaving[-1].remote[0])] -= 1
         entering.append(connection)
-        count[neighbourhood(connection.remote[0])] += 1
+        count[name] += 1
     return entering, leaving
 
 
@@ -220,10 +224,11 @@ class Connections:
         """`longest` is the length of the longest question that anybody may ask at the moment."""
         self._log, self._longest, self._lock = log, longest, threading.Lock()
         self._connections: dict[Connection, None] = {}
-        self._inside: dict[Address, Connection] = {}  # by the address under which gRPC knows them
+        self._inside: dict[Place, Connection] = {}
         self._known: OrderedDict[str, None] = OrderedDict()
         self._banned: dict[Holder, float] = {}
         self._ban_lengths: dict[Holder, float] = {}
+        self._slowed: dict[str, tuple[float, float]] = {}  # by address: until when, and when the next one is let in
         self.on_served: Callable[[], None] = lambda: None  # a place is free
 
     def __len__(self) -> int:
@@ -235,14 +240,13 @@ class Connections:
             found = Counter(connection.stage for connection in self._connections)
         return {stage.name.lower(): found[stage] for stage in Stage}
 
-    def origin(self, place: Address) -> Address | None:
-        """From where the connection came that gRPC knows by this address; None for one that did not come by the
-        front."""
+    def origin(self, place: Place) -> Address | None:
+        """From where the connection came that gRPC knows by this place; None for one that did not come by the front."""
         with self._lock:
             connection = self._inside.get(place)
         return None if connection is None else connection.remote
 
-    def assign(self, place: Address, caller: Caller) -> None:
+    def assign(self, place: Place, caller: Caller) -> None:
         """A call of this caller came on the connection."""
         with self._lock:
             connection = self._inside.get(place)
@@ -259,12 +263,12 @@ class Connections:
         if first:
             self.on_served()
 
-    def message(self, place: Address, read: Callable[[], bytes], longest: int | None = None) -> bytes:
+    def message(self, place: Place, read: Callable[[], bytes], longest: int | None = None) -> bytes:
         """A message that is read for the call of an admitted caller; with a `longest`, one of at most so many bytes
         that any member may send: it has to come within what no message accounts for, and a longer one accounts for
         nothing."""
         with self._lock:
-            connection = self._inside.get(place) or Connection(place, 0.0)
+            connection = self._inside.get(place) or Connection(("", 0), 0.0)
             connection.on_its_way(1, longest is None)
         content = b""
         try:
@@ -285,14 +289,14 @@ class Connections:
             self._connections[connection] = None
         return connection
 
-    def move(self, connection: Connection, stage: Stage, place: Address | None = None) -> None:
-        """The connection has come to this stage; gRPC knows it by this address."""
+    def move(self, connection: Connection, stage: Stage, place: Place | None = None) -> None:
+        """The connection has come to this stage; gRPC knows it by this place."""
         with self._lock:
             connection.stage, connection.since = stage, time.monotonic()
             if place is not None:
                 self._inside[place] = connection
 
-    def remove(self, connection: Connection, place: Address | None) -> None:
+    def remove(self, connection: Connection, place: Place | None) -> None:
         """Forget a connection that was closed."""
         with self._lock:
             self._connections.pop(connection, None)
@@ -305,7 +309,7 @@ class Connections:
             connection.received += size
             if connection.received <= connection.allowed(self._longest()):
                 return True
-            self._ban(connection.holder, time.monotonic())
+            self._punish(connection.holder, time.monotonic())
             return False
 
     def look(self, most: int = MOST) -> tuple[dict[Connection, str], list[Connection]]:
@@ -313,9 +317,10 @@ class Connections:
         now = time.monotonic()
         with self._lock:
             why = excess(self._connections, now, most, self._known, self._banned)
-            entering, leaving = let_in(
-                [connection for connection in self._connections if connection not in why], now, self._known
-            )
+            staying = self._paced([each for each in self._connections if each not in why], now)
+            entering, leaving = let_in(staying, now, self._known)
+            for name in {neighbourhood(each.remote[0]) for each in entering} & self._slowed.keys():
+                self._slowed[name] = self._slowed[name][0], now + PACE
         return why | dict.fromkeys(leaving, "others wait"), entering
 
     def report(self, connections: Mapping[Connection, str]) -> None:
@@ -327,6 +332,28 @@ class Connections:
     def trouble(self, kind: str) -> None:
         """Tell the log of an error whose text could quote anything."""
         self._log.rate_limited("line-trouble", reason=kind)
+
+    def _paced(self, connections: list[Connection], now: float) -> list[Connection]:
+        """These, and of the knocking ones of each address that is slowed down the oldest alone, once it is due."""
+        self._slowed = {name: slow for name, slow in self._slowed.items() if slow[0] > now}
+        if not self._slowed:
+            return connections
+        first: dict[str, Connection] = {}
+        others = []
+        for connection in connections:  # as they came
+            name = neighbourhood(connection.remote[0])
+            if connection.stage is not Stage.KNOCKING or name not in self._slowed:
+                others.append(connection)
+            elif now >= self._slowed[name][1]:
+                first.setdefault(name, connection)
+        return [*others, *first.values()]
+
+    def _punish(self, who: Holder, now: float) -> None:
+        """Who flooded has to wait: for new connections, or, where others may be behind the same address, for a turn."""
+        if isinstance(who, str) and who in self._known:
+            self._slowed[who] = now + SLOW, max(now, self._slowed.get(who, (0.0, now))[1])
+        else:
+            self._ban(who, now)
 
     def _ban(self, who: Holder, now: float) -> None:
         """No new connections for a while; for twice as long as the last time, if that was lately."""

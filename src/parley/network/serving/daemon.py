@@ -6,8 +6,8 @@ import os
 import resource
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 from parley.data.cluster import joined
@@ -20,15 +20,24 @@ from parley.network.identity.trust import check_identity
 from parley.network.serving.acceptance import Acceptances, require_both
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon_lock import daemon_lock
-from parley.network.serving.health import Readiness
+from parley.network.serving.health import Readiness, SelfCall
 from parley.network.serving.inbox import open_inbox
 from parley.network.serving.log import Log
-from parley.network.serving.maintenance import maintain
-from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
+from parley.network.serving.maintenance import exit_if_dead, maintain
+from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources
 from parley.network.serving.network import Network
+from parley.network.serving.page import Page
 from parley.network.serving.proposal_service import ProposalService
 from parley.network.serving.reminders import reminders
-from parley.network.serving.server import WORKERS, Endpoint, Work, make_server, on_network, on_socket
+from parley.network.serving.server import (
+    Endpoint,
+    Work,
+    make_server,
+    on_network,
+    on_socket,
+    start_serving,
+    start_workers,
+)
 from parley.network.serving.service import OwnerService
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
@@ -80,7 +89,9 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         else Network(settings.identity, settings.name, log, lambda: service.longest_question)
     )
     readiness = Readiness(owner, acceptances, settings.table, lambda: None if network is None else network.ends)
-    metrics = Metrics(settings.name, _metric_sources(owner, acceptances, readiness, network))
+    self_call = SelfCall(service.full_name, settings.name, settings.identity)
+    problems = lambda: [*readiness.problems(), *self_call.problems()]  # noqa: E731
+    metrics = Metrics(settings.name, _metric_sources(owner, acceptances, problems, network))
     log.listeners += [readiness.on_event, metrics.on_event]
     begin()
     service.prepare()
@@ -88,7 +99,7 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
         after.callback(_close, owner, service, log)
         if delivery is not None:
             after.callback(delivery.close)
-        pool = ThreadPoolExecutor(WORKERS, initializer=begin)
+        pool = start_workers(begin=begin)
         # an answer that is being computed is finished and stored: its learner will ask for it again
         after.callback(pool.shutdown)
         proposals = None
@@ -101,21 +112,21 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
             reached["metrics"] = f"{settings.metrics.rpartition(':')[0]}:{page.port}"
         if settings.listen is not None and network is not None:
             servers.append(make_server(pool))
-            port = on_network(servers[-1], endpoint, network, settings.listen)
+            port = after.enter_context(on_network(servers[-1], endpoint, network, settings.listen))
             reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
-            after.enter_context(network.taking())
         if settings.socket is not None:
             servers.append(make_server(pool))
             on_socket(servers[-1], endpoint, settings.socket)
             reached["socket"] = str(settings.socket)
         after.callback(stop_servers, servers, log)
-        for server in servers:
-            server.start()
+        after.callback(self_call.close)
+        self_call.at(reached.get("listen", f"unix:{settings.socket}"))
+        alive = partial(exit_if_dead, start_serving(servers), network, log)
         gc.freeze()  # what was loaded stays: no answer waits while it is looked through
         log("serving", owner=settings.name, pid=os.getpid(), **reached, **service.chain_end())
         warnings = reminders(settings, None if network is None else lambda: network.credentials.certificate)
-        looks = [service.remember] if proposals is None else [service.remember, proposals.lapse]
-        maintain(network, slots, warnings, stop, log, *looks)
+        lapsing = () if proposals is None else (proposals.lapse,)
+        maintain(network, slots, warnings, stop, log, alive, service.remember, *lapsing)
 
 
 def _member_calls(proposals: ProposalService | None) -> dict[str, Work]:
@@ -129,7 +140,7 @@ def _member_calls(proposals: ProposalService | None) -> dict[str, Work]:
 
 
 def _metric_sources(
-    owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None
+    owner: Owner, acceptances: Acceptances, problems: Callable[[], list[str]], network: Network | None
 ) -> MetricSources:
     """What the metrics page may ask."""
     books = owner.ledger
@@ -150,8 +161,8 @@ def _metric_sources(
         return LedgerSnapshot(lifetime, books.reserved, accounts, answers, end, books.rho)
 
     if network is None:
-        return MetricSources(ledger, readiness.problems, dict, dict)
-    return MetricSources(ledger, readiness.problems, network.time_left, network.connections.stages)
+        return MetricSources(ledger, problems, dict, dict)
+    return MetricSources(ledger, problems, network.time_left, network.connections.stages)
 
 
 def stop_servers(servers: list[Any], log: Log) -> None:

@@ -12,14 +12,15 @@ from parley.errors import ExchangeError, LedgerError
 
 
 @contextmanager
-def daemon_lock(ledger: Path) -> Iterator[None]:
-    """Hold the daemon's place at this ledger; the kernel gives it free when the process ends, however it ends.
+def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner init") -> Iterator[None]:
+    """Hold the daemon's place at this ledger, or journal (`kind`, and which command makes one); the kernel gives it
+    free when the process ends, however it ends.
 
     The place is that of the file itself, by whatever links it is named. The ledger stays open to `parley owner accept`
     and `ledger`, whose transactions are SQLite's matter.
     """
     if not ledger.exists():
-        raise LedgerError(f"{ledger}: no such ledger; is the path right? (parley owner init makes one)")
+        raise LedgerError(f"{ledger}: no such {kind}; is the path right? ({maker} makes one)")
     ledger = ledger.resolve()
     path = ledger.with_name(f"{ledger.name}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
@@ -27,10 +28,10 @@ def daemon_lock(ledger: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ExchangeError(f"{ledger}: another daemon serves from this ledger; stop it first") from None
+            raise ExchangeError(f"{ledger}: another daemon serves from this {kind}; stop it first") from None
         except OSError as error:  # network disks: without the lock two daemons could serve
             raise ExchangeError(
-                f"{ledger}: its disk cannot lock files ({error.strerror}); put the ledger on a local disk"
+                f"{ledger}: its disk cannot lock files ({error.strerror}); put the {kind} on a local disk"
             ) from None
         yield
     finally:

@@ -4,25 +4,31 @@ few at a time.
 gRPC takes every connection that comes and spends descriptors, memory and threads on each before anybody has shown a
 certificate: a few thousand silent ones keep everybody out. Here a silent one costs a descriptor and a few bytes, and
 the oldest go when there are too many (`connections.py` has the rules). Bytes are carried unread between the caller and
-gRPC, which listens on the loopback for this front alone: TLS is between the two of them as before, and whoever reaches
-gRPC by another way is refused there.
+gRPC: TLS is between the two of them. gRPC listens for this front alone, on a Unix socket in a folder that no other
+account may enter (`private_folder`); whoever reaches it by another way is refused there.
 
 One thread does it all, served connections before strangers.
 """
 
 import errno
+import fcntl
 import os
 import resource
 import selectors
+import shutil
 import socket
 import struct
+import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 from parley.errors import ExchangeError
-from parley.network.serving.connections import FLOOD, MOST, Address, Connection, Connections, Stage, address
+from parley.network.serving.connections import FLOOD, MOST, Connection, Connections, Place, Stage, address
 
 BACKLOG = 4096  # connections that the kernel may hold until they are taken
 TOGETHER = 64  # taken at once, before served connections are looked at again
@@ -33,6 +39,10 @@ LOOK = 0.25  # seconds between two looks while connections wait
 SOONEST = 0.01  # the same when many come
 # bytes that the kernel holds of a connection, which it doubles: a connection that is cut leaves no more than this
 BUFFER = 1 << 17
+INSIDE = 1 << 20  # the same on the way to gRPC, as far as the system allows: a small one makes large messages slow
+FOLDER = "parley-door-"
+ABANDONED = 60.0  # seconds after which a folder that nobody holds is a killed daemon's
+LONGEST_PATH = 103  # bytes of a Unix socket's path, on every system
 _RESET = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -43,7 +53,7 @@ class _Proxy:
     def __init__(self, near: socket.socket, about: Connection) -> None:
         self.near, self.about = near, about
         self.far: socket.socket | None = None
-        self.place: Address | None = None
+        self.place: Place | None = None
         self.inward, self.outward = bytearray(), bytearray()  # to gRPC, and to the caller
         self.ending = False  # gRPC has closed it: what it said last is still carried
         self.held = False  # one end is not read, or written to as soon as that can be
@@ -67,10 +77,10 @@ def hello(content: bytes | bytearray) -> bool | None:
 
 
 class Front:
-    """Listens at `where` ("host:port") for a gRPC server on this machine's own `port`, from `start` to `close`."""
+    """Listens at `where` ("host:port") for a gRPC server on the Unix socket `backend`, from `start` to `close`."""
 
-    def __init__(self, where: str, port: int, connections: Connections) -> None:
-        self._backend, self._connections = ("127.0.0.1", port), connections
+    def __init__(self, where: str, backend: Path, connections: Connections) -> None:
+        self._backend, self._connections, self._numbers = backend, connections, count(1)
         self._listening = _listen(where)
         self.port = int(self._listening[0].getsockname()[1])
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -91,6 +101,10 @@ class Front:
         for listening in self._listening:
             self._selector.register(listening, selectors.EVENT_READ)
         self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
 
     def close(self) -> None:
         """Cut all connections and listen no longer."""
@@ -209,12 +223,18 @@ class Front:
 
     def _enter(self, proxy: _Proxy) -> None:
         """Give the connection to gRPC, with what came so far."""
-        far = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # the name by which gRPC knows the connection; its file is needed no longer than it takes to connect
+        name = self._backend.with_name(str(next(self._numbers)))
         try:
             far.setblocking(False)
-            far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            far.connect_ex(self._backend)
-            proxy.far, proxy.place = far, address(*far.getsockname())
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, INSIDE)
+            far.bind(str(name))
+            try:
+                far.connect(str(self._backend))
+            finally:
+                name.unlink()
+            proxy.far, proxy.place = far, str(name)
             self._connections.move(proxy.about, Stage.ENTERING, proxy.place)
             self._selector.register(far, selectors.EVENT_READ, proxy)
             self._watch(proxy)
@@ -320,3 +340,40 @@ def _bound(family: int, place: tuple[str, int], both: bool = False) -> socket.so
         listening.close()
         raise
     return listening
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder for sockets that no other account may enter, removed afterwards; with a short path, as sockets need.
+    Those of daemons that were killed are removed, too."""
+    places = [os.environ.get("RUNTIME_DIRECTORY", ""), os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()]
+    for place in (*places, "/tmp"):  # noqa: S108 - mkdtemp makes a folder of our own in it
+        if place and len(os.fsencode(place)) + len(f"/{FOLDER}12345678/1234567890") <= LONGEST_PATH:
+            with suppress(OSError):
+                folder = Path(tempfile.mkdtemp(prefix=FOLDER, dir=place))
+                break
+    else:
+        raise ExchangeError("no folder for the daemon's inner socket: let TMPDIR name one that it may write to")
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        _remove_abandoned(folder.parent)
+        yield folder
+    finally:
+        os.close(held)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove folders of this account that no process holds; new ones may not be held yet."""
+    for folder in place.glob(f"{FOLDER}*"):
+        with suppress(OSError):
+            about = folder.lstat()
+            if about.st_uid != os.geteuid() or time.time() - about.st_mtime < ABANDONED:
+                continue
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(held)

@@ -71,6 +71,9 @@ class Log:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         """Wait until everything is written, unless nobody takes it."""
         self._over.set()
         self._writer.join(GRACE)

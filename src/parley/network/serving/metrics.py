@@ -1,25 +1,21 @@
-"""A page for the owner's own monitoring, in Prometheus' text format: budgets, answers, refusals, what ends when,
-readiness.
+"""Figures for the owner's own monitoring, in Prometheus' terms: budgets, answers, refusals, what ends when, readiness.
+`page.py` shows them.
 
 It says what the ledger and the log say, and no number that was computed from a record. It reads the ledger as any
 reader does: no answer waits for it.
 """
 
 import math
-import socket
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from parley.errors import ExchangeError, ParleyError
+from parley.errors import ParleyError
 from parley.owner.ledger.account import Account, Head
 from parley.version import __version__
 
@@ -208,73 +204,3 @@ def below(value: Fraction) -> float:
     """The nearest float that is not above."""
     near = float(value)
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
-
-
-class Page:
-    """`/metrics` for Prometheus; `/ready` (200, or 503 with the reasons) and `/healthy` (200 while the process runs)
-    for others."""
-
-    def __init__(self, address: str, metrics: Metrics) -> None:
-        host, _, port = address.rpartition(":")
-        try:
-            self._server = _Server((host.strip("[]"), int(port)), _handler(metrics), host.startswith("["))
-        except (OSError, OverflowError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "no such port"
-            raise ExchangeError(
-                f"{address}: the metrics page cannot listen there ({reason}); choose another `metrics`"
-            ) from None
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, name="parley-metrics", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], six: bool) -> None:
-        if six:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, handler)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A reader that hung up is nobody's trouble."""
-
-
-def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 5.0
-        server_version, sys_version = "parley", ""
-
-        def do_GET(self) -> None:
-            status, kind, content = _page(self.path.partition("?")[0], metrics)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server gives it
-            """Log nothing: the log is about learners, not about who reads this page."""
-
-    return Handler
-
-
-def _page(path: str, metrics: Metrics) -> tuple[int, str, bytes]:
-    """(status, content type, content) of a path."""
-    if path in ("/", "/metrics"):
-        return 200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry)
-    words = "text/plain; charset=utf-8"
-    if path == "/healthy":
-        return 200, words, b"healthy\n"
-    if path == "/ready":
-        why = metrics.sources.problems()
-        return (503, words, "".join(f"{sentence}\n" for sentence in why).encode()) if why else (200, words, b"ready\n")
-    return 404, words, b"expected /metrics, /ready or /healthy\n"

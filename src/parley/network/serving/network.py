@@ -1,16 +1,17 @@
 """What a daemon on a network keeps an eye on while it runs: its certificate, the authority's list, and the connections
 to its port."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
-from parley.errors import ExchangeError
 from parley.network.identity.revocation import Revocations
 from parley.network.identity.settings import Identity
 from parley.network.serving.connections import Connections
 from parley.network.serving.credentials import Credentials
-from parley.network.serving.front import Front
+from parley.network.serving.front import Front, private_folder
 from parley.network.serving.log import Log
 
 
@@ -23,6 +24,7 @@ class Network:
         self.revocations = Revocations(identity, lambda sentence: log("warning", reason=sentence))
         self.connections = Connections(log, longest)
         self._front: Front | None = None
+        self._folder: Path | None = None
 
     @property
     def ends(self) -> datetime:
@@ -39,19 +41,26 @@ class Network:
         now = datetime.now(UTC)
         return {of: (end - now).total_seconds() for of, end in ends.items() if end is not None}
 
-    def open(self, where: str, port: int) -> int:
-        """Take connections at this address ("host:port") for the gRPC server on this machine's own `port`, once it is
-        `taking`; the port."""
-        self._front = Front(where, port, self.connections)
-        return self._front.port
+    @property
+    def alive(self) -> bool:
+        """Whether connections are still taken, once they were."""
+        return self._front is None or self._front.alive
+
+    def remove_folder(self) -> None:
+        """Remove the socket's folder, where the process ends at once."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextmanager
-    def taking(self) -> Iterator[None]:
-        """Connections are taken meanwhile, and bounded."""
-        if self._front is None:
-            raise ExchangeError("network: opened nowhere yet")
-        self._front.start()
-        try:
-            yield
-        finally:
-            self._front.close()
+    def open(self, where: str, bind: Callable[[Path], None]) -> Iterator[int]:
+        """Take connections at this address ("host:port") meanwhile, bounded, for the gRPC server that `bind` lets
+        listen on a Unix socket; the port."""
+        with private_folder() as folder:
+            self._folder = folder
+            bind(folder / "grpc")
+            self._front = Front(where, folder / "grpc", self.connections)
+            self._front.start()
+            try:
+                yield self._front.port
+            finally:
+                self._front.close()

@@ -12,11 +12,14 @@ from parley.network.identity.settings import Identity, OwnerSettings
 from parley.network.identity.trust import require_private, require_trusted, trusted_certificate
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
+from parley.network.serving.inbox import Inbox
 from parley.network.serving.proposal import Proposal
 from parley.network.serving.reminders import ledger_warning
-from parley.owner.acceptance_summary import acceptance_summary, require_ledger
+from parley.owner.acceptance_summary import acceptance_summary, accepted, require_ledger
 from parley.owner.custody import facts, key_warnings
+from parley.owner.other_books import OtherBooks, require_reason
 from parley.owner.owner import Agreement, Owner
+from parley.owner.proposal_words import left_after, others_in
 from parley.owner.warnings import figures, find_warnings
 from parley.privacy.adjacency import Adjacency
 from parley.terms import Terms
@@ -36,17 +39,24 @@ class Offer:
     warnings: tuple[TermsWarning, ...]  # raised by looking at the table: for the owner's own eyes
     ledger_warning: str | None  # about the ledger's file
     peer: str | None = None  # the owner's own name, if its own peer asks in the learner's place
+    other_books: tuple[OtherBooks, ...] = ()  # of this account, for the same table or some of its people
+    reason: str | None = None  # why the table may have those
 
     def require_room(self) -> None:
-        """Refuse if the lifetime budget is too small for it."""
+        """Refuse if the lifetime budget is too small for it, or the table has other books and nobody said why."""
+        require_reason(self.other_books, self.reason, anyway=True)
         require_ledger(self.owner).require_room(self.owner.reservation(self.agreement.setup.terms))
 
     def accept(self) -> None:
         """Reserve the budget for ever, and let the learner ask; both or, if something fails, neither."""
         terms = self.agreement.setup.terms
         with Acceptances(self.settings.accepted).storing(Acceptance(terms, self.key, self.relay, self.peer)):
-            self.owner.accept(terms)
+            self.owner.accept(terms, self.reason, anyway=True)  # who accepts read the warnings
         require_ledger(self.owner).remember()
+
+    def close(self) -> None:
+        """Close the ledger."""
+        require_ledger(self.owner).close()
 
     def to_json(self) -> dict[str, Any]:
         """What `parley owner accept --json` prints, less whether it was accepted."""
@@ -75,10 +85,11 @@ def consider(
     relay: bool = False,
     peer: bool = False,
     proposal: Proposal | None = None,
+    other_books: str | None = None,
 ) -> Offer:
     """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with
     `peer`, only the owner's own; else, of terms that were proposed, only the key that proposed them. Each is the key of
-    a certificate that the daemon would let in at this moment."""
+    a certificate that the daemon would let in at this moment. `other_books`: why the table may have another ledger."""
     if peer:
         certificate = _own_certificate(terms, settings, certificate)
     own = settings.name if peer else None
@@ -97,8 +108,28 @@ def consider(
     }
     summary = tuple(acceptance_summary(owner, agreement, key, relay, own))
     mixed = unit_warnings(terms, Acceptances(settings.accepted))
-    warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed)
-    return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own)
+    found = tuple(owner.other_books(terms))
+    others = [TermsWarning("other books", each.sentence) for each in found]
+    warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed, *others)
+    return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own, found, other_books)
+
+
+def consider_proposal(
+    inbox: Inbox,
+    proposal: Proposal,
+    settings: OwnerSettings,
+    public: Path | None = None,
+    preparation: Path | None = None,
+    certificate: Path | None = None,
+    peer: bool = False,
+) -> tuple[Offer, dict[str, Any]]:
+    """(the offer, what `parley owner inbox OWNER TERMS --json` prints of it) for terms that were proposed, with own
+    copies of what they need."""
+    terms, told = proposal.terms(public, preparation), inbox.facts(proposal)
+    offer = consider(terms, settings, certificate, peer=peer, proposal=proposal)
+    known, reservation = accepted(offer.owner, terms), offer.owner.reservation(terms)
+    others, left = others_in(terms, settings.name), left_after(require_ledger(offer.owner), reservation, known)
+    return offer, {**offer.to_json(), "proposal": told, "others": others, "left": left}
 
 
 def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:

@@ -1,9 +1,11 @@
 """gRPC around a daemon's service: who calls, by which connection, and which calls there are."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +22,7 @@ from parley.network.identity.revocation import Revocations
 from parley.network.serving import health
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.call_slots import CallSlots
-from parley.network.serving.connections import Address, Connections, grpc_address
+from parley.network.serving.connections import Connections, Place, grpc_place
 from parley.network.serving.daemon_lock import require_free_socket
 from parley.network.serving.log import Log
 from parley.network.serving.network import Network
@@ -48,7 +50,7 @@ OPTIONS = (
     ("grpc.http2.lookahead_bytes", 1 << 18),
 )
 
-INSIDE = "127.0.0.1:0"  # where gRPC listens for the front alone
+_STARTING = threading.Lock()  # of several daemons in one process each finds its own threads
 
 HungUp = Callable[[], bool]  # whether the caller has hung up
 Work = Callable[[bytes, Caller, HungUp], bytes]
@@ -88,20 +90,47 @@ class Endpoint:
     members: Mapping[str, Work] = field(default_factory=dict)
 
 
+def start_workers(
+    count: int = WORKERS, name: str = "parley-call", begin: Callable[[], object] | None = None
+) -> ThreadPoolExecutor:
+    """A pool whose threads are all there, each after `begin`: a thread that the system refuses at a call would end
+    gRPC's serving."""
+    pool, all_there = ThreadPoolExecutor(count, name, initializer=begin), threading.Event()
+    try:
+        for _ in range(count):
+            pool.submit(all_there.wait)  # nobody is idle before all are there: each takes a new thread
+    except RuntimeError:
+        raise ExchangeError(
+            f"the system refuses the {count} threads that answer calls; raise its limit (systemd: TasksMax, "
+            "containers: --pids-limit, else ulimit -u)"
+        ) from None
+    finally:
+        all_there.set()
+    return pool
+
+
 def make_server(pool: ThreadPoolExecutor) -> Any:
     return grpc.server(pool, options=OPTIONS)
 
 
-def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) -> int:
-    """Let certified parties call, by the front of the network; the port."""
+def start_serving(servers: list[Any]) -> list[threading.Thread]:
+    """Start them; the threads without which no call is answered any longer. gRPC does not say when one has died."""
+    with _STARTING:
+        before = set(threading.enumerate())
+        for server in servers:
+            server.start()
+        return [thread for thread in threading.enumerate() if thread not in before and "(_serve)" in thread.name]
+
+
+def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) -> AbstractContextManager[int]:
+    """Let certified parties call meanwhile, by the front of the network; the port."""
 
     def caller(context: Any) -> Caller:
         return authenticate(context, network.revocations, endpoint.log, network.connections)
 
     _register(server, endpoint, caller, network.connections)
-    return network.open(
-        address, _bind(INSIDE, lambda: server.add_secure_port(INSIDE, network.credentials.for_server()))
-    )
+    credentials = network.credentials.for_server()
+    return network.open(address, lambda path: _bind(path, lambda: server.add_secure_port(f"unix:{path}", credentials)))
 
 
 def on_socket(server: Any, endpoint: Endpoint, path: Path) -> None:
@@ -110,7 +139,7 @@ def on_socket(server: Any, endpoint: Endpoint, path: Path) -> None:
     _register(server, endpoint, lambda context: Caller(relay=True), None)
     before = os.umask(0o117)
     try:
-        _bind(str(path), lambda: server.add_insecure_port(f"unix:{path}"))
+        _bind(path, lambda: server.add_insecure_port(f"unix:{path}"))
     finally:
         os.umask(before)
 
@@ -121,7 +150,7 @@ def _register(
     """Register the methods: every call is led to the service, once it is known who calls."""
     service, slots = endpoint.service, endpoint.slots
 
-    def content(sent: Iterator[bytes], context: Any, place: Address, public: bool, member: bool) -> bytes:
+    def content(sent: Iterator[bytes], context: Any, place: Place, public: bool, member: bool) -> bytes:
         def read() -> bytes:
             return slots.message(sent, context)
 
@@ -132,7 +161,7 @@ def _register(
     def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False, member: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
-            place = grpc_address(context.peer())
+            place = grpc_place(context.peer())
             if connections is not None:
                 connections.assign(place, who)
             if not (slots.acquire_shared(who, context) if member else slots.acquire(who)):
@@ -173,14 +202,13 @@ def _register(
     )
 
 
-def _bind(address: str, bind: Callable[[], int]) -> int:
+def _bind(path: Path, bind: Callable[[], int]) -> None:
     try:
-        port = bind()
+        bound = bind()
     except RuntimeError:
-        port = 0
-    if not port:
-        raise ExchangeError(f"{address}: cannot listen there; is the address right, and does another daemon run?")
-    return port
+        bound = 0
+    if not bound:
+        raise ExchangeError(f"{path}: cannot listen there; is the path right, and does another daemon run?")
 
 
 def authenticate(context: Any, revocations: Revocations, log: Log, connections: Connections) -> Caller:
@@ -190,7 +218,7 @@ def authenticate(context: Any, revocations: Revocations, log: Log, connections: 
         certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
     except (KeyError, IndexError, ValueError):
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate cannot be read")
-    origin = connections.origin(grpc_address(context.peer()))
+    origin = connections.origin(grpc_place(context.peer()))
     if origin is None:
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "call the daemon's own port")
     peer = "{}:{}".format(*(origin or ("", 0)))

@@ -24,11 +24,12 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
     """The same of the owner's ledger in this file; the folder of what was accepted need not be there."""
     if path.is_file() and path.stat().st_size == 0:  # SQLite would make a database of it
         raise LedgerError(f"{path}: an empty file, and no ledger; put the ledger back (parley owner restore)")
-    ledger, acceptances = Ledger(path), Acceptances(accepted)
+    ledger, acceptances = Ledger(path, writes=False), Acceptances(accepted)
     try:
         if verify:
             ledger.verify()
         accounts = ledger.accounts()
+        reasons = {account.terms_hash: ledger.other_books(account.terms_hash) for _, account in accounts}
         lifetime, reserved, rho, head = ledger.lifetime, ledger.reserved, ledger.rho, ledger.head
     finally:
         ledger.close()
@@ -40,7 +41,10 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
         "rule": "simple" if rho is None else "zcdp",
         "rho": None if rho is None else {"lifetime": float(rho[0]), "reserved": upper(rho[1])},
         "epsilon_spent": upper(sum((account.spent for _, account in accounts), Fraction(0))),
-        "agreements": [_agreement(time, account, acceptances, name) for time, account in accounts],
+        "agreements": [
+            _agreement(time, account, acceptances, name) | {"other_books": reasons[account.terms_hash]}
+            for time, account in accounts
+        ],
         "rows": head.entries,
         "head": head.hash,
     }
@@ -48,7 +52,7 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
 
 def table_digests(path: Path) -> list[str]:
     """The digests of the tables with which agreements in this ledger were accepted, for the owner's own eyes."""
-    ledger = Ledger(path)
+    ledger = Ledger(path, writes=False)
     try:
         found = [ledger.table(account.terms_hash) for _, account in ledger.accounts()]
     finally:

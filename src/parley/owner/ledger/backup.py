@@ -2,7 +2,7 @@
 
 A backup is a ledger of an earlier time. What was answered after it was made is lost to it; so whoever puts one back
 without a word could answer again, and spend twice. `restore` books everything that may have been answered since as
-spent.
+spent, and has the state folder remember the restored ledger alone: no other copy is answered from any more.
 
 Formal guarantee: after `restore` no agreement that the backup holds, and none among `lost`, is answered any more, and
 each counts in full. If what was accepted after the backup is all among `lost`, or with `everything` in any case, all
@@ -17,11 +17,14 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from parley.durable import create, sync_folder
+from parley.durable import create, state_folder, sync_folder
 from parley.errors import LedgerError
 from parley.owner.ledger.account import Head, Reservation
 from parley.owner.ledger.chain import head
-from parley.owner.ledger.ledger import Ledger, beside
+from parley.owner.ledger.connections import connect
+from parley.owner.ledger.ledger import Ledger
+from parley.owner.ledger.noted_end import Memory
+from parley.owner.ledger.opening import beside
 
 
 def back_up(ledger: Ledger, to: Path) -> Head:
@@ -61,14 +64,16 @@ def restore(
     ledger meanwhile.
     """
     _require_latest(backup, ledger)
-    ledger = ledger.resolve()
+    ledger, memories = ledger.resolve(), state_folder("ledgers", lasting=True)
     fresh, replaced = ledger.with_name(f".{ledger.name}.restoring"), False
     try:
         books = _copied(backup, fresh)
         books.assume_spent(owner, lost, everything)
+        end, memory = books.head, Memory(memories, books.identity, ledger, "ledger")
         books.close()
         _settle(fresh)
         aside = _set_aside(ledger)
+        memory.replace(end)
         fresh.rename(ledger)
         replaced = True
         sync_folder(ledger.parent)
@@ -78,9 +83,7 @@ def restore(
         ) from None
     finally:
         _remove(fresh)
-    restored = Ledger(ledger)
-    end = restored.head
-    restored.close()
+    Ledger(ledger).close()
     return end, aside
 
 
@@ -91,12 +94,12 @@ def _copied(source: Path, to: Path) -> Ledger:
     _remove(to)
     create(to, b"")
     try:
-        with closing(sqlite3.connect(source, timeout=60)) as one, closing(sqlite3.connect(to)) as other:
+        with closing(connect(source)) as one, closing(sqlite3.connect(to)) as other:
             one.backup(other)
         _settle(to)
     except sqlite3.Error as error:
         raise LedgerError(f"{source}: cannot be copied ({error})") from None
-    books = Ledger(to)
+    books = Ledger(to, remembered=False)
     books.verify()
     return books
 

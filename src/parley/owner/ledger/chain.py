@@ -69,6 +69,12 @@ def head(db: sqlite3.Connection) -> Head:
     return Head(0, START) if row is None else Head(*row)
 
 
+def hash_at(db: sqlite3.Connection, entries: int) -> str | None:
+    """The hash that the chain had with this many rows; None if it never had so many."""
+    row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None = None, **entry: Any) -> Head:
     """Add a row to the end of the chain (`last`, if the caller has looked), in the transaction under way; the new
     end."""

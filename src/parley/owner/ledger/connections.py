@@ -1,19 +1,16 @@
-"""Connections to a ledger's file: they survive forks, and the lock under which noise is drawn."""
+"""Connections to the file of a ledger or a journal: they survive forks, and write only what goes on from its memory."""
 
-import fcntl
 import os
-import re
 import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Self
 
-from parley.durable import PRIVATE
 from parley.errors import LedgerError
-from parley.owner.ledger.account import Head
+from parley.owner.ledger.chain import head
+from parley.owner.ledger.noted_end import NOTED, Memory, NotedEnd
 
 PRAGMAS = (
     "journal_mode=WAL",
@@ -57,10 +54,16 @@ def looking(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 class FileConnection:
-    """A connection that one thread uses at a time. Who reads sees one moment and keeps nobody from writing."""
+    """A connection that one thread uses at a time. Who reads sees one moment and keeps nobody from writing.
+
+    With a `memory`, a transaction that commits goes on from the end that is noted there, and notes its own.
+    """
+
+    rank = 2
 
     def __init__(self, place: Place, writes: bool = False) -> None:
         self._place, self._writes = place, writes
+        self.memory: Memory | None = None
         self.lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         _CONNECTIONS.add(self)
@@ -80,15 +83,20 @@ class FileConnection:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Everything or nothing; one writer at a time, over threads and processes."""
-        with self.connection() as db:
+        memory = self.memory
+        with memory or nullcontext(), self.connection() as db:
             db.execute("BEGIN IMMEDIATE" if self._writes else "BEGIN")
             try:
+                noted = None if memory is None else memory.require_latest(db)
                 yield db
+                end = None if memory is None else head(db)
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
+            if memory is not None and end is not None and end != noted:
+                memory.note(end)
 
     def checkpoint(self) -> None:
         """Bring the file up to date with what waits in its -wal file, as far as nobody is in the way."""
@@ -108,84 +116,32 @@ class FileConnection:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            connection = sqlite3.connect(self._place.path, timeout=60, isolation_level=None, check_same_thread=False)
-            for pragma in PRAGMAS:
-                connection.execute(f"PRAGMA {pragma}")
-            self._connection = connection
+            self._connection = connect(self._place.path, self._writes)
         return self._connection
 
 
-class Drawing:
-    """Held by who draws noise for an answer of this ledger: one at a time, over threads and processes. The kernel ends
-    it with a process.
-
-    No SQLite lock is held meanwhile: however long a draw takes, others read, accept and are told what is stored. The
-    file that is locked holds where the chain ended with the last answer, so that an older copy of the ledger is
-    noticed. It is on the disk when the system gets to it: the death of a process loses nothing, that of the machine
-    perhaps the last notes.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path, self.lock = path, threading.RLock()
-        self._descriptor: int | None = None
-        _DRAWINGS.add(self)
-
-    def __enter__(self) -> Self:
-        self.lock.acquire()
-        try:
-            if self._descriptor is None:
-                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            self.lock.release()
-            raise LedgerError(f"{self._path}: cannot be locked ({error.strerror}); nothing was released") from None
-        except BaseException:
-            self.lock.release()
+def connect(path: Path, writes: bool = False) -> sqlite3.Connection:
+    """A connection; for who only reads also to a file on a disk that cannot be written to."""
+    connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if writes:
             raise
-        return self
-
-    def note(self, end: Head) -> None:
-        """Write down where the chain ends; for who holds the lock."""
-        if self._descriptor is not None:
-            with suppress(OSError):  # a full disk: the answer is stored already
-                os.pwrite(self._descriptor, f"{end.entries:020d} {end.hash}\n".encode(), 0)
-
-    def noted(self) -> Head | None:
-        """What was written down; None if nothing was."""
-        try:
-            text, before = self._path.read_text(encoding="ascii"), ""
-            while text != before:  # somebody may be writing it
-                text, before = self._path.read_text(encoding="ascii"), text
-        except (OSError, ValueError):
-            return None
-        found = re.fullmatch(r"(\d{20}) ([0-9a-f]{64})\n", text)
-        return None if found is None else Head(int(found[1]), found[2])
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            if self._descriptor is not None:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        finally:
-            self.lock.release()
-
-    def close(self) -> None:
-        """Let go of the file, which stays: to remove it would let two processes hold two files of the same name."""
-        with self.lock:
-            if self._descriptor is not None:
-                os.close(self._descriptor)
-            self._descriptor = None
-
-    def __del__(self) -> None:
-        self.close()
+        wal = Path(f"{path}-wal")
+        waiting = wal.exists() and wal.stat().st_size > 0  # rows that SQLite must not pass over
+        place = f"{path.resolve().as_uri()}?mode=ro{'' if waiting else '&immutable=1'}"
+        connection = sqlite3.connect(place, uri=True, timeout=60, isolation_level=None, check_same_thread=False)
+    return connection
 
 
 def _before_fork() -> None:
-    """Locks belong to a process: nothing open may live through a fork, in the parent or in the child.
-
-    Who draws may wait for a connection, never the other way round: so drawings come first.
-    """
-    everything: list[FileConnection | Drawing] = [*sorted(_DRAWINGS, key=id), *sorted(_CONNECTIONS, key=id)]
-    for held in everything:
+    """Locks belong to a process: nothing open may live through a fork, in the parent or in the child."""
+    everything: list[FileConnection | NotedEnd] = [*NOTED, *_CONNECTIONS]
+    for held in sorted(everything, key=lambda each: (each.rank, id(each))):
         held.lock.acquire()
         held.close()
         _HELD.append(held)
@@ -197,6 +153,5 @@ def _after_fork() -> None:
 
 
 _CONNECTIONS: "weakref.WeakSet[FileConnection]" = weakref.WeakSet()
-_DRAWINGS: "weakref.WeakSet[Drawing]" = weakref.WeakSet()
-_HELD: list[FileConnection | Drawing] = []
+_HELD: list[FileConnection | NotedEnd] = []
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

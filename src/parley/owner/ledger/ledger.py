@@ -5,7 +5,6 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parley.durable import create, create_once
-from parley.errors import BrokenChainError, LedgerError
+from parley.errors import LedgerError
 from parley.owner.ledger import schema, transactions
 from parley.owner.ledger.account import Account, Head, Reservation
-from parley.owner.ledger.chain import COLUMNS, START, append, head
-from parley.owner.ledger.connections import Drawing, FileConnection, Place, looking
+from parley.owner.ledger.chain import COLUMNS, START, append, hash_at, head
+from parley.owner.ledger.connections import FileConnection, Place
 from parley.owner.ledger.interface import RULES, Budget, Cost, Facts, Release, Rule
+from parley.owner.ledger.noted_end import Drawing, Memory
+from parley.owner.ledger.opening import beside, find_memories, make_or_upgrade, require_known
 from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.owner.ledger.zcdp import largest_rho
 from parley.validate import Floats, exact
@@ -45,9 +46,10 @@ class Ledger:
     most one answer ever exists for a query id and for a round of an agreement; all answers under an agreement come from
     the table with which it was accepted. What was promised and released stays in it for ever; of the answers themselves
     all, or for learners that keep their own state (`prune`) the latest, up to `transactions.KEPT` bytes for each
-    agreement. What no file can notice is being put back together with all that lies beside it: a learner that keeps the
-    chain's end does. A file of an earlier version is upgraded (`schema`); every opening verifies the chain
-    (`verification`).
+    agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by what the
+    account's state folder remembers of it, and so is one of which nothing is remembered (`noted_end.Memory`). Put back
+    together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
+    earlier version is upgraded (`schema`); every opening verifies the chain (`verification`).
 
     Parameters
     ----------
@@ -56,6 +58,11 @@ class Ledger:
     lifetime, lifetime_delta, rule
         Epsilon, delta (0 if left out) and "simple" (if left out) or "zcdp": stated in the first row of a new file and
         never changed. Afterwards they must be left out or equal.
+    writes
+        False to look only: nothing is made, upgraded or noted, and the disk may be read-only.
+    remembered
+        False for books that end with this process, and for copies on their way: no memory is needed or kept, and not
+        noted which table they are for.
 
     Examples
     --------
@@ -73,8 +80,11 @@ class Ledger:
         lifetime: float | str | Fraction | None = None,
         lifetime_delta: float | str | None = None,
         rule: Rule | None = None,
+        *,
+        writes: bool = True,
+        remembered: bool = True,
     ) -> None:
-        self.path = Path(path)
+        self.path, self._writes, self.remembered = Path(path), writes, remembered
         # "./:memory:" is one too
         named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")
         if not named or (self.path.exists() and not self.path.is_file()):
@@ -87,17 +97,20 @@ class Ledger:
             raise LedgerError(f"rule = {rule!r}: expected one of {', '.join(RULES)}")
         if rule == "zcdp" and wanted is not None and not self.path.exists():
             largest_rho(wanted, wanted_delta or Fraction(0))  # refused before a file is made
+        self._memories = find_memories(writes) if remembered else None
         # what cannot be made, SQLite says below; its -wal file gets the same permissions
         with contextlib.suppress(OSError):
-            create(self.path, b"")
+            if writes:
+                create(self.path, b"")
         place = Place(self.path)
         self._writer, self._reader = FileConnection(place, writes=True), FileConnection(place)
         self._archivist = FileConnection(place)  # for what takes longer, so that nobody waits for it
         self._drawing = Drawing(beside(self.path, "drawing"))
-        self._begin(wanted, wanted_delta, rule)
+        self._begin(wanted, wanted_delta, rule, remembered)
         self._kept: Head | None = None
         self._last: Account | None = None  # after the last answer given here
         self._verified = self._recalled()
+        self._memory = self._recall_end()
         self.remember()
 
     @property
@@ -126,6 +139,13 @@ class Ledger:
             return head(db)
 
     @cached_property
+    def identity(self) -> str:
+        """What this ledger and its copies have in common and no other has: the hash of the first row, which is
+        random."""
+        with self._reader.connection() as db:
+            return hash_at(db, 1) or START
+
+    @cached_property
     def secret(self) -> bytes:
         """32 random bytes that belong to this ledger and lie in a file beside it, NAME.secret: `parley owner backup`
         leaves them out."""
@@ -141,18 +161,25 @@ class Ledger:
         """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a
         version."""
         with self._reader.transaction() as db:
-            return None if entries < (transactions.upgraded(db) or 0) else _hash_at(db, entries)
+            return None if entries < (transactions.upgraded(db) or 0) else hash_at(db, entries)
 
-    def accept(self, reservation: Reservation, table: bytes | None = None, schema: str | None = None) -> None:
+    def accept(
+        self,
+        reservation: Reservation,
+        table: bytes | None = None,
+        schema: str | None = None,
+        other_books: str | None = None,
+    ) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
 
         `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another
         table are refused; where none was kept yet, this one is. `schema` is the digest of what it declares of its
         columns, which counts as public: it is kept with the terms, too, and another one is refused with a sentence of
-        its own. Terms that were accepted before ledgers kept it go on without.
+        its own. Terms that were accepted before ledgers kept it go on without. `other_books`: why the table may have
+        other books, kept with the terms.
         """
         with self._writer.transaction() as db:
-            transactions.accept(db, self.path, reservation, table, schema)
+            transactions.accept(db, self.path, reservation, table, schema, other_books)
 
     def require_room(self, reservation: Reservation) -> None:
         """Raise what `accept` would raise, and change nothing."""
@@ -163,6 +190,11 @@ class Ledger:
         """The digest of the table that terms were accepted with, for the owner's own eyes; None: none was kept."""
         with self._reader.transaction() as db:
             return transactions.table(db, terms_hash)
+
+    def other_books(self, terms_hash: str) -> str | None:
+        """Why the table may have other books, as was said when these terms were accepted; None: nothing was."""
+        with self._reader.transaction() as db:
+            return transactions.other_books(db, terms_hash)
 
     def knows_table(self, terms_hash: str) -> bool:
         """Whether the table with which these terms were accepted is known."""
@@ -207,6 +239,7 @@ class Ledger:
         with self._reader.transaction() as db:
             found = _look(db, query, spent_after, self._last)
         if not isinstance(found, _Open):
+            self._catch_up()  # who stored it may have died before it was noted
             return found
         draw = release()
         with self._drawing:
@@ -240,7 +273,8 @@ class Ledger:
                 )
                 if prune:
                     transactions.prune(db, query.terms_hash, after.answers, value.nbytes)
-            self._drawing.note(end)
+            with contextlib.suppress(OSError):  # a full disk: the answer is stored already
+                self._drawing.note(end)
         if end.entries % WAITING == 0:
             with contextlib.suppress(LedgerError):  # the answer is stored already
                 self._writer.checkpoint()
@@ -291,28 +325,22 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file that the ledger lies in."""
-        for connection in (self._drawing, self._writer, self._reader, self._archivist):
-            connection.close()
+        for connection in (self._drawing, self._memory, self._writer, self._reader, self._archivist):
+            if connection is not None:
+                connection.close()
 
-    def _begin(self, lifetime: Fraction | None, lifetime_delta: Fraction | None, rule: Rule | None) -> None:
+    def _begin(
+        self, lifetime: Fraction | None, lifetime_delta: Fraction | None, rule: Rule | None, remembered: bool
+    ) -> None:
         """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget or rule."""
         with self._reader.transaction() as db:
-            ready = schema.version(db, self.path) not in (None, 0)
-        if not ready:
+            found = schema.version(db, self.path)
+        if found in (None, 0) or (self._writes and found != schema.VERSION):
+            if remembered:  # who only looks has to write here all the same
+                self._memories = find_memories(writes=True)
             with self._writer.transaction() as db:
-                found = schema.version(db, self.path)
-                if found == 0:
-                    schema.move(db)
-                    Verification().follow(lambda: nullcontext(db), self.path, upgraded=head(db).entries + 1)
-                    schema.mark(db)
-                elif found is None:
-                    self._require_known(db)
-                    if lifetime is None:
-                        raise LedgerError(
-                            f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)"
-                        )
-                    schema.make(db, rule or "simple")
-                    transactions.begin(db, (lifetime, lifetime_delta or Fraction(0)), rule or "simple")
+                budget = None if lifetime is None else (lifetime, lifetime_delta or Fraction(0))
+                make_or_upgrade(db, self.path, self._memories, budget, rule or "simple")
         known = self.lifetime
         kept: Rule = "simple" if self.rho is None else "zcdp"
         if rule not in (None, kept):
@@ -325,6 +353,27 @@ class Ledger:
                 f"changes"
             )
 
+    def _recall_end(self) -> Memory | None:
+        """The memory, from which every row that is written from now on goes on."""
+        if self._memories is None:
+            return None
+        memory = Memory(self._memories, self.identity, self.path, "ledger")
+        if self._writes:
+            self._writer.memory = memory
+            self._catch_up()
+        elif (noted := memory.noted()) is not None:
+            with self._reader.transaction() as db:
+                memory.require_latest(db, noted)
+        return memory
+
+    def _catch_up(self) -> None:
+        """Note where the ledger ends, if that was not noted yet; refuse one that does not go on from what was."""
+        memory = self._writer.memory
+        if memory is not None:
+            with memory, self._reader.transaction() as db:
+                if memory.require_latest(db) != (end := head(db)):
+                    memory.note(end)
+
     def _recalled(self) -> Verification:
         """The verification to go on from; a ledger that is not the remembered one, or that one at an earlier time, is
         refused."""
@@ -333,21 +382,8 @@ class Ledger:
         if begin is not kept:
             self._follow(begin)
         with self._reader.transaction() as db:
-            self._require_known(db)
+            require_known(db, self.path)
         return begin
-
-    def _require_known(self, db: sqlite3.Connection) -> None:
-        """Memories are read before the ledger: it may grow meanwhile, and they with it."""
-        kept = recall(beside(self.path, "verified"))
-        for known in (None if kept is None else kept.head, self._drawing.noted()):
-            end = Head(0, START) if schema.version(db, self.path) is None else head(db)
-            if known is None or (known.entries <= end.entries and _hash_at(db, known.entries) == known.hash):
-                continue
-            raise BrokenChainError(
-                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there "
-                f"are {end.entries}, and they do not go on from those. Put the latest one back with its -wal file; "
-                "if it is lost: parley owner restore"
-            )
 
     def _follow(self, verification: Verification) -> None:
         with self._archivist.transaction() as db:
@@ -376,31 +412,6 @@ def _look(
     known = last is not None and last.head == end and last.terms_hash == query.terms_hash
     account = last if last is not None and known else transactions.account(db, query.terms_hash)
     return _Open(end, account, account.debit(query.learner, query.round, spent_after))
-
-
-def _hash_at(db: sqlite3.Connection, entries: int) -> str | None:
-    row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
-    return None if row is None else str(row[0])
-
-
-def begun(path: Path) -> bool:
-    """Whether a ledger lies there; nothing is written. A file that holds nothing yet, whose making was cut short, is
-    none, unless what lies beside it knows of rows; what cannot be read as a ledger is left to `Ledger` to refuse."""
-    if not path.exists() or any(beside(path, what).exists() for what in ("verified", "drawing")):
-        return path.exists()
-    if path.is_file() and path.stat().st_size == 0:
-        return False
-    try:
-        with looking(path) as db:
-            return schema.version(db, path) is not None
-    except (sqlite3.Error, LedgerError):
-        return True
-
-
-def beside(ledger: Path, what: str) -> Path:
-    """A file that belongs to a ledger, by whatever links that is named."""
-    ledger = ledger.resolve()
-    return ledger.with_name(f"{ledger.name}.{what}")
 
 
 def _delta(value: float | str) -> Fraction:

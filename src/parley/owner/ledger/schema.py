@@ -11,7 +11,8 @@ SQLite's `application_id` says that a file is a ledger, `user_version` which ver
   first Parley cannot).
 
 Version 0: files written before they had a version. Version 1: digests are sealed (`chain`), tables are known,
-agreements can be closed. Version 2: the same, with a lifetime budget that is held as zCDP; other files stay at 1.
+agreements can be closed. Version 2: the same, with a lifetime budget that is held as zCDP. Version 3: either, and a
+memory outside the file says where it ended (`noted_end.Memory`): without it nothing is answered.
 """
 
 import sqlite3
@@ -19,19 +20,18 @@ from pathlib import Path
 
 from parley.errors import LedgerError
 from parley.owner.ledger.chain import COLUMNS, append
-from parley.owner.ledger.interface import Rule
 
 APPLICATION = 0x5061726C
-VERSION = 1
-VERSIONS: dict[Rule, int] = {"simple": VERSION, "zcdp": 2}
+VERSION = 3
 
 # kind     epsilon, delta                     balance                              besides
 # open     the lifetime budget                0                                    event: the rule and its rho;
-#                                                                                  none: simple sums
+#                                                                                  none: simple sums; content: random
 # accept   what the terms reserve             epsilon reserved so far, all terms   content: the table's sealed digest;
 #                                                                                  event: whether rounds may be
 #                                                                                  skipped, rho, the digest of what the
-#                                                                                  table declares of its columns
+#                                                                                  table declares of its columns, why it
+#                                                                                  may have other books
 # answer   what it cost                       epsilon spent so far, these terms    content: the question's digest;
 #                                                                                  pruned: the answer's (in older files
 #                                                                                  once it is no longer kept)
@@ -39,7 +39,8 @@ VERSIONS: dict[Rule, int] = {"simple": VERSION, "zcdp": 2}
 #                                                                                  learnt late
 # close    what was left of the reservation   all of it                            event: why
 # restore  what else counts as reserved       epsilon reserved so far, all terms   event: what is known; rho
-# upgrade  0                                  0                                    event: from which version
+# upgrade  0                                  0                                    event: from which version, 0
+# memory   0                                  0                                    event: from which version, 1 or 2
 # As zCDP: accept's and restore's balance is the rho reserved so far.
 SCHEMA = (
     """CREATE TABLE {name} (
@@ -66,26 +67,25 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if not tables and (application, number) == (0, 0):
         return None
-    latest = max(VERSIONS.values())
-    if application == APPLICATION and number > latest:
+    if application == APPLICATION and number > VERSION:
         raise LedgerError(
             f"{path}: a ledger of version {number}, written by a later Parley; this one knows versions up to "
-            f"{latest}: update Parley"
+            f"{VERSION}: update Parley"
         )
     if "entries" not in tables or (application, number) not in (
         (0, 0),
-        *((APPLICATION, known) for known in VERSIONS.values()),
+        *((APPLICATION, known) for known in range(1, VERSION + 1)),
     ):
         raise LedgerError(f"{path}: not a ledger")
     return int(number)
 
 
-def make(db: sqlite3.Connection, rule: Rule) -> None:
-    """An empty ledger whose lifetime budget is held by this rule, in the transaction under way."""
+def make(db: sqlite3.Connection) -> None:
+    """An empty ledger, in the transaction under way."""
     for statement in SCHEMA:
         db.execute(statement.format(name="entries"))
     db.execute(f"PRAGMA application_id = {APPLICATION}")
-    db.execute(f"PRAGMA user_version = {VERSIONS[rule]}")
+    db.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def move(db: sqlite3.Connection) -> None:
@@ -100,8 +100,9 @@ def move(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-def mark(db: sqlite3.Connection) -> None:
-    """Note the upgrade, in the file and in the chain."""
+def mark(db: sqlite3.Connection, before: int) -> None:
+    """Note the upgrade from the version `before`, in the file and in the chain."""
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {VERSION}")
-    append(db, kind="upgrade", event='{"from": 0}', epsilon="0", delta="0", balance="0")
+    kind = "memory" if before else "upgrade"  # up to a row of the second kind hashes are those of version 0
+    append(db, kind=kind, event=f'{{"from": {before}}}', epsilon="0", delta="0", balance="0")

@@ -23,7 +23,13 @@ class StudyLedger:
         self._accounts: dict[str, Account] = {}
         self._latest: dict[str, tuple[str, str, Floats]] = {}
 
-    def accept(self, reservation: Reservation, table: bytes | None = None, schema: str | None = None) -> None:
+    def accept(
+        self,
+        reservation: Reservation,
+        table: bytes | None = None,
+        schema: str | None = None,
+        other_books: str | None = None,
+    ) -> None:
         self._accounts.setdefault(reservation.terms_hash, reservation.account())
 
     def account(self, terms_hash: str) -> Account:

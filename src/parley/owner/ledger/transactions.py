@@ -25,9 +25,13 @@ KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
 
 def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
-    """The first row: the lifetime budget and the rule by which it is held. Neither ever changes."""
-    event = _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {})
-    append(db, kind="open", event=event, epsilon=str(most[0]), delta=str(most[1]), balance="0")
+    """The first row: the lifetime budget and the rule by which it is held. Neither ever changes. Its content is random:
+    no other ledger has its hash."""
+    event, content = (
+        _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {}),
+        secrets.token_hex(),
+    )
+    append(db, kind="open", content=content, event=event, epsilon=str(most[0]), delta=str(most[1]), balance="0")
 
 
 def lifetime(db: sqlite3.Connection) -> Budget:
@@ -203,10 +207,15 @@ def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fr
 
 
 def accept(
-    db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | None, schema: str | None = None
+    db: sqlite3.Connection,
+    path: Path,
+    new: Reservation,
+    table: bytes | None,
+    schema: str | None = None,
+    other_books: str | None = None,
 ) -> None:
-    """Reserve for these terms, once; with them the table's digest, sealed, and its schema's. Another table later is
-    refused."""
+    """Reserve for these terms, once; with them the table's digest, sealed, its schema's, and why the table may have
+    other books. Another table later is refused."""
     after = room(db, path, new)
     if after is None:
         _require_schema(db, path, new.terms_hash, schema)
@@ -227,11 +236,18 @@ def accept(
             ({"gaps": True} if new.gaps else {})
             | ({} if filtered(db) is None else {"rho": str(new.rho)})
             | ({} if schema is None else {"schema": schema})
+            | ({} if other_books is None else {"other_books": other_books})
         ),
         epsilon=str(new.epsilon),
         delta=str(new.delta),
         balance=str(after),
     )
+
+
+def other_books(db: sqlite3.Connection, terms_hash: str) -> str | None:
+    """Why the table may have other books, as somebody said when these terms were accepted; None if nobody did."""
+    row = db.execute("SELECT event FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
+    return None if row is None else stated(row[0]).get("other_books")
 
 
 def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:

@@ -109,7 +109,7 @@ class Verification:
             new = terms_hash in self.accounts and terms_hash not in self.tables
             self.tables.add(terms_hash)
             return new and _DIGEST.fullmatch(entry["content"]) is not None
-        return bool(kind == "upgrade")
+        return kind in ("upgrade", "memory")
 
     def _accept(self, entry: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
         terms_hash, sealed = entry["terms"], entry["content"]

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.privacy.adjacency import Adjacency
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
 from parley.report.figures.picture import Picture, decorate, headed
@@ -68,7 +68,7 @@ def _path_words(title: str, median: Floats, runs: int, forecast: Floats | None) 
     last, foreseen = number(median[-1]), "" if forecast is None else f" The forecast ends at {number(forecast[-1])}."
     seen = f"{last} after the only round"
     if len(median) > 1:
-        seen = f"from {number(median[0])} after the first of {len(median):,} rounds to {last} after the last"
+        seen = f"from {number(median[0])} after the first of {counted(len(median), 'round')} to {last} after the last"
     return f"{title}. Relative fitness ψ by round, 0 being the optimum: {of}, {seen}.{foreseen}"
 
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from parley.durable import replacing, write_file
 from parley.errors import SettingError
 from parley.report.figures.colours import GRID, INK, LIMIT, MUTED
 from parley.report.figures.lettering import NUMBERED, fonts, relettered
@@ -65,11 +66,11 @@ def save(figure: Figure, path: str | Path) -> None:
     kind, words = Path(path).suffix.lower(), alt_text(figure)
     if kind == ".svg":
         text = '<?xml version="1.0" encoding="utf-8"?>\n' + vector(figure, words)
-        Path(path).write_text(text, encoding="utf-8")
+        write_file(path, text)
         return
     metadata = {"Description": words} if kind == ".png" else {"Subject": words, "CreationDate": None}
-    with fonts(), _numbered_names(figure):
-        figure.savefig(path, dpi=DOTS, metadata=metadata)
+    with fonts(), _numbered_names(figure), replacing(path) as file:
+        figure.savefig(file, format=kind[1:], dpi=DOTS, metadata=metadata)
 
 
 def svg(figure: Figure) -> str:

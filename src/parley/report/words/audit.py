@@ -12,14 +12,15 @@ from parley.terms import Terms
 
 MANY = 12  # owners with one promise that are named one by one
 NOT_TRIED = (
-    "Not tried: runs on other pairs of tables than the one that was found, the digits of the exact samplers, the score "
-    "in runs, and the time that answers take. An owner's daemon and the network between are tried by "
-    "parley audit TERMS --served DIR, and what a host sees here, where terms name hosts. A lower bound that is small "
-    "proves nothing; that noise covers every pair of tables is what the proofs say (docs/guarantee.md)."
+    "Not tried: runs on other pairs of tables than the one that was found, the digits of the exact samplers, whether a "
+    "name leaves that one person alone has, and the time that answers take. An owner's daemon and the network between "
+    "are tried by parley audit TERMS --served DIR, and what a host sees here, where terms name hosts. A lower "
+    "bound that is small proves nothing; that noise covers every pair of tables is what the proofs say "
+    "(docs/guarantee.md)."
 )
 EXACT = (
     "Where noise is Laplace's, what one answer tells was also computed, over all draws of rows and all values of the "
-    "noise. No run is needed, and no confidence: this is what the answer costs for the pair of tables that was found."
+    "noise; and what all answers cost by the size of their noise. No run is needed, and no confidence."
 )
 MADE_UP = "Tables are made up: no record of anybody was read."
 
@@ -27,7 +28,7 @@ MADE_UP = "Tables are made up: no record of anybody was read."
 def owner_rows(audit: Audit) -> list[list[str]]:
     """A table: what each owner claims, and what was proved. Owners with the same promise are a line where they are
     many."""
-    rows = [["owner", f"ε ({Adjacency.REPLACE_ONE})", "δ", "shown: at least", "runs", "holds"]]
+    rows = [["owner", f"ε ({Adjacency.REPLACE_ONE})", "δ", "shown: at least", "by its noise", "runs", "holds"]]
     groups: dict[str, list[Verdict]] = {}
     for verdict in audit.verdicts:
         groups.setdefault(verdict.like, []).append(verdict)
@@ -35,6 +36,8 @@ def owner_rows(audit: Audit) -> list[list[str]]:
         names = [each.owner for each in verdicts]
         for name in names if len(names) <= MANY else [f"{like} and {len(names) - 1} alike"]:
             rows.append([name, *_cells(verdicts[0])])
+    if audit.score is not None:
+        rows.append([f"{audit.score.owner}, its score", *_cells(audit.score)])
     return rows
 
 
@@ -44,6 +47,7 @@ def _cells(verdict: Verdict) -> list[str]:
         f"{verdict.claimed_epsilon:g}",
         f"{verdict.delta:g}",
         shown,
+        f"{math.floor(verdict.by_noise * 1e3) / 1e3:.3f}",
         f"{verdict.runs:,}",
         "yes" if verdict.holds else "NO",
     ]
@@ -51,7 +55,10 @@ def _cells(verdict: Verdict) -> list[str]:
 
 def headline(audit: Audit) -> str:
     """The verdict in a sentence."""
-    broken = [verdict.owner for verdict in audit.verdicts if not verdict.holds]
+    for before in audit.before:
+        if not before.holds:
+            return headline(before)
+    broken = [verdict.owner for verdict in (*audit.verdicts, audit.score) if verdict and not verdict.holds]
     if broken:
         return f"Broken: answers of {_some(broken)} tell more than is claimed."
     if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
@@ -83,29 +90,53 @@ def tried(audit: Audit, terms: Terms) -> list[str]:
         f"The agreed algorithm ran {2 * first.runs:,} times, each time by one of the two tables as a fair coin fell, "
         f"with the agreed noise as simulations draw it. The attacker knows both tables, sees {seen}, and guesses by "
         "the likelihood ratio which table it was, where that says enough. How much is enough was chosen on other runs.",
+        *(
+            [f"Tables had {first.records:,} records in these runs, fewer than were agreed."]
+            if first.records < terms.owner(first.like).records
+            else []
+        ),
     ]
 
 
 def learned(audit: Audit) -> list[str]:
-    """What came of it, and what would have been noticed."""
+    """What came of it, and what would have passed unseen."""
     first = audit.verdicts[0]
     sentences = [headline(audit)]
     if audit.holds:
         sentences.append(
             f"At {first.confidence:.0%} confidence, for all owners together, the true ε is at least what the table "
-            "shows. The claim is an upper bound."
+            "shows; the larger number holds if the noise has the claimed law. The claim is an upper bound."
         )
+    return [*sentences, *unseen(audit)]
+
+
+def unseen(audit: Audit) -> list[str]:
+    """The power that the attacks had: which faults would have passed."""
+    first, sentences = audit.verdicts[0], []
     missed = [control_name(factor) for factor, caught in audit.controls.items() if not caught]
+    at = f"at {first.runs:,} runs by either table"
     if audit.noticed is not None:
         sentences.append(
             f"Would a fault be noticed? The same attack on {control_name(audit.noticed)}: caught"
             + (f"; on {' and '.join(missed)}: not, there its power ends." if missed else ".")
+            + f" A fault that leaks less than ε = {audit.noticed * first.claimed_epsilon:g} may pass unseen {at}."
         )
     elif missed:
         sentences.append(
-            f"Would a fault be noticed? The same attack on {', '.join(missed)} caught nothing: so many runs have no "
-            "power here. More runs have more."
+            f"Would a fault be noticed? The same attack on {', '.join(missed)} caught nothing: it has no power here. "
+            f"Even a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} passes unseen {at}. More "
+            "runs have more power."
         )
+    for found in audit.search:
+        if found.instructions == "as they are" and 0 < found.share <= 1:
+            times = math.ceil(100 / found.share) / 100
+            sentences.append(
+                f"The search for worse pairs used {found.share:.0%} of what {found.kind} answers may move in "
+                f"{found.tried:,} tries: a sensitivity claimed up to {times:g} times too small may pass unseen."
+                if times > 1.01
+                else f"The search for worse pairs used all of what {found.kind} answers may move: no smaller "
+                "sensitivity would pass unseen."
+            )
     return sentences
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parley.decisions.forecasting import ConsortiumVerdict, Forecast, Interval, Proposal, Worth
-from parley.numerals import number
+from parley.numerals import ends, number
 from parley.owner.acceptance_summary import DECIDING
 from parley.privacy.adjacency import Adjacency
 
@@ -62,7 +62,7 @@ def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
     zero, public = worth.baselines.zero, worth.baselines.public_sample
     by = " (boosted trees)" if worth.baselines.public_model == "boosted trees" else ""
     alone = "" if public is None else f", the public sample alone gives {number(public, 5)}{by}"
-    ends = "" if interval is None else f" ({number(interval.low, 3)} to {number(interval.high, 3)})"
+    ends = "" if interval is None else f" ({_ends(interval, 3)})"
     return (
         f"Expected test cost together {number(worth.together, 5)}{ends}; the zero model has {number(zero, 5)}{alone}."
     )
@@ -102,7 +102,7 @@ def owner_rows(result: Forecast) -> list[list[str]]:
 
 
 def _ends(interval: Interval, digits: int) -> str:
-    return f"{number(interval.low, digits)} to {number(interval.high, digits)}"
+    return ends(interval.low, interval.high, digits)
 
 
 def for_whom(result: Forecast, file: str = "TERMS") -> str:
@@ -272,7 +272,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
     }
     for name, label in words.items():
         estimate = getattr(view, name)
-        rows.append([label, number(estimate.mean), f"{number(estimate.low)} to {number(estimate.high)}"])
+        rows.append([label, number(estimate.mean), ends(estimate.low, estimate.high)])
     return rows
 
 
@@ -280,7 +280,7 @@ def inside_sentences(view: "InsideView") -> list[str]:
     """The advice, what it rests on, and whether own rows are like the public sample's."""
     from parley.decisions.forecasting.inside_view import LEVEL
 
-    gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
+    gain, reach = view.gain, f"90 %: {ends(view.gain.low, view.gain.high)}"
     asks = (
         f"{number(view.least)} units of test cost that its privacy costs it (privacy_cost / value)"
         if view.price

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.validate import printable
 
 FEW = 6  # ledgers that are named
@@ -60,14 +60,13 @@ def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delt
     )
 
 
-def other_books_words(owner: str, ledger: str, reserved: tuple[Fraction, Fraction], spent: Fraction) -> str:
-    """That a table has another ledger, so that what is promised of it adds up."""
-    promised, delta = (number(each, side="above") for each in reserved)
-    return (
-        f"{printable(ledger)} is a ledger for the same table as {printable(owner)}'s: ε = {promised}, δ = {delta} is "
-        f"promised there, ε = {number(spent, side='above')} of it spent, and this release comes on top of that. A "
-        "table has one ledger: release by that one, or say the sum to those whose records these are."
-    )
+def other_books_lines(content: dict[str, Any]) -> list[str]:
+    """Why an owner's table may have other books, as somebody said when terms were accepted."""
+    return [
+        f"Other books beside {a['terms'][:16]}…: {printable(a['other_books'])}"
+        for a in content["agreements"]
+        if a["other_books"] is not None
+    ]
 
 
 def chain_line(content: dict[str, Any]) -> str:
@@ -100,4 +99,4 @@ def lifetime_line(content: dict[str, Any]) -> str:
 
 
 def _entries(content: dict[str, Any]) -> str:
-    return "1 entry" if content["rows"] == 1 else f"{content['rows']:,} entries"
+    return counted(content["rows"], "entry", "entries")

@@ -4,7 +4,7 @@ them."""
 from collections.abc import Mapping
 from typing import Any
 
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.terms import Terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
@@ -91,7 +91,7 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     return [
         f"If three hosts can be found, one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = "
         f"{best['delta']:g}, "
-        f"{best['horizon']} rounds{step}{clip}: ψ = {number(best['relative_fitness'])}.",
+        f"{counted(best['horizon'], 'round')}{step}{clip}: ψ = {number(best['relative_fitness'])}.",
         *(
             [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
              f"{number(one['expected_cost'], 5)} with one for all."]

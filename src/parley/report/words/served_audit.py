@@ -4,7 +4,7 @@ import math
 
 from parley.audit.served.noise_law import FALSE_ALARM
 from parley.audit.served.verdict import ServedVerdict
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.privacy.adjacency import Adjacency
 
 LIMITS = (
@@ -34,7 +34,7 @@ def served_rows(verdict: ServedVerdict) -> list[list[str]]:
         again = verdict.repeats
         seen = f"{again.answers:,} of {again.of_answers:,} answers, {again.numbers:,} of {again.of_numbers:,} numbers"
         rows.append(["noise again", "by chance alone", seen, _yes(again.holds)])
-    asked = f"{verdict.rounds:,} questions"
+    asked = counted(verdict.rounds, "question")
     rows.append(["asked again", "the same answer", f"another: {verdict.changed} of {asked}", _yes(not verdict.changed)])
     rows.append(["debits", "once each", f"wrong: {verdict.charged} of {asked}", _yes(not verdict.charged)])
     return rows
@@ -49,9 +49,9 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
     tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
     found = [
         first,
-        f"{verdict.guesses.places} coins decided what stood in {tables}; the answers to {verdict.rounds:,} questions "
-        f"were used to guess {verdict.guesses.made} of them. At {verdict.confidence:.0%} confidence the true ε is at "
-        "least what the table shows."
+        f"{verdict.guesses.places} coins decided what stood in {tables}; the answers to "
+        f"{counted(verdict.rounds, 'question')} were used to guess {verdict.guesses.made} of them. At "
+        f"{verdict.confidence:.0%} confidence the true ε is at least what the table shows."
         + ("" if verdict.lower_bound > 0 else " So few coins, or so small a budget, prove nothing: more tables do."),
     ]
     if verdict.noise is None:

@@ -1,15 +1,18 @@
 """A run as tables: who promised and spent what, how good the model is, what the owners released about it."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parley.learning.outcome import Result
 from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.learning.outcome.scores import Scores
 from parley.losses.moments import moments_bound
-from parley.numerals import number, percent
+from parley.numerals import ends, number, percent
 from parley.privacy.accounting import mechanism_norm
 from parley.protocol.schedule import make_schedule
+
+if TYPE_CHECKING:
+    from parley.decisions.forecasting import Interval
 
 Rows = list[list[str]]  # the first one is the head
 SAME_FOR_ALL = ("r2", "d2")  # metrics that are 0 for the mean as everybody's answer
@@ -145,7 +148,7 @@ def quality_rows(result: Result) -> Rows:
         said = "relative fitness ψ" + (", median" if result.terms.studied else "")
         rows.append([said, number(fitness[middle]), "0"])
         if result.replicates > 1:
-            rows.append(["  middle half of the runs", f"{number(fitness['q25'])} to {number(fitness['q75'])}", ""])
+            rows.append(["  middle half of the runs", ends(fitness["q25"], fitness["q75"]), ""])
     elif result.relative_fitness_undefined is not None:
         rows.append(["relative fitness ψ", "not defined", ""])
     rows.append(["training cost", number(result.cost), number(result.optimal_cost)])
@@ -161,8 +164,18 @@ def useless_line(result: Result) -> str | None:
         value, free = result.metrics.get(name), result.optimal_metrics.get(name)
         if value is not None and value < 0:
             too = " Without privacy it would be, too." if free is not None and free < 0 else ""
-            return f"Worse than saying the mean to everybody, so of no use: held-out {name} is below 0.{too}"
+            return f"Worse than always predicting the mean, so of no use: held-out {name} is below 0.{too}"
     return None
+
+
+def missed_line(simulated: float, forecast: "Interval") -> str:
+    """That a simulation came out far above its forecast, and what to do about it."""
+    return (
+        f"Far above its forecast: ψ came out at {number(simulated)}; forecast was {number(forecast.mean)} "
+        f"({number(forecast.low)} to {number(forecast.high)}). The owners' rows do not look like the public sample, so "
+        "do not rely on the forecast. Find out whose rows differ before a release: parley forecast TERMS --inside "
+        "TABLE --owner NAME, for each owner."
+    )
 
 
 def quality_lines(result: Result) -> list[str]:
@@ -216,7 +229,7 @@ def interval_rows(result: Result) -> Rows:
     classes = any(each.outcome is not None for each in found)
     rows = [[*(["class"] if classes else []), "coefficient", "estimate", "90 % interval"]]
     for each in found:
-        interval = f"{number(each.low)} to {number(each.high)}"
+        interval = ends(each.low, each.high)
         rows.append([*([each.outcome or ""] if classes else []), each.name, number(each.estimate), interval])
     return rows
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from parley.learning.outcome.correction import PersonalModel
 from parley.learning.outcome.verdict import FEW, Estimate, Verdict
-from parley.numerals import number
+from parley.numerals import counted, ends, number
 
 MODELS = ("together", "alone", "personal")
 OF_OWN_ROWS = {
@@ -31,8 +31,7 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
     rows.append(["cost", *(number(verdict.costs[name].mean) for name in MODELS)])
     rows.append(["90 % interval", *(_interval(verdict.costs[name]) for name in MODELS)])
     if same is not None:
-        answer = "the mean" if verdict.target_words is None else "the usual share"
-        rows.append([f"cost of {answer} for all", *[number(same.mean)] * len(MODELS)])
+        rows.append([f"cost of always predicting {_usual(verdict)}", *[number(same.mean)] * len(MODELS)])
     metrics = {"together": verdict.together, "alone": verdict.alone, "personal": verdict.personal}
     for name, value in verdict.together.items():
         if value is not None:
@@ -51,10 +50,9 @@ def explained(verdict: Verdict) -> list[str]:
     figure means, what was cut."""
     said, same = [COMPARED], verdict.same_for_all
     if same is not None:
-        usual = "the mean of its own rows" if verdict.target_words is None else "the usual share of its own rows"
         worse = [name for name in MODELS if not verdict.costs[name].mean < same.mean]
         if worse:
-            said.append(f"Worse than saying {usual} to everybody, so of no use here: {', '.join(worse)}.")
+            said.append(f"Worse than always predicting {_usual(verdict)}, so of no use here: {', '.join(worse)}.")
     if "recall_at_1_percent" in verdict.together:
         said.append(
             "recall at 1 percent: of the rows that count as 1, the share among the 1 % with the highest scores."
@@ -85,7 +83,7 @@ def headline(verdict: Verdict) -> str:
     if "trees" in verdict.alone_model and "trees" in verdict.personal_model and gain.low <= 0 <= gain.high:
         return (
             f"Joining makes no difference that shows on {verdict.owner}'s own rows: with and without the others its "
-            f"model is {own} ({number(gain.low)} to {number(gain.high)} saved a row, 90 %).{_few(verdict)}"
+            f"model is {own} ({_interval(gain)} saved a row, 90 %).{_few(verdict)}"
         )
     sure = "" if gain.low > 0 or gain.high < 0 else ", which may be chance"
     adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
@@ -111,11 +109,12 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     worse = sum(v.personal_gain.high < 0 for v in verdicts)
     joint = sum(v.gain > 0 for v in verdicts)
     few = sum(v.rows < FEW for v in verdicts)
-    rests = f" {few} of the verdicts rest on fewer than {FEW} rows." if few else ""
+    rests = f" {counted(few, 'verdict rests', 'verdicts rest')} on fewer than {FEW} rows." if few else ""
     rests += f" {SAME_PEOPLE}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
-        f"On their own rows, with personal models, joining pays for {surely or 'none'} of {len(verdicts)} owners "
-        f"beyond chance (for {better} on average; {worse} lose beyond chance); the joint model as it is for {joint}."
+        f"On their own rows, with personal models, joining pays for {surely or 'none'} of "
+        f"{counted(len(verdicts), 'owner')} beyond chance (for {better} on average; {worse} lose beyond chance); the "
+        f"joint model as it is for {joint}."
         f"{rests}"
     )
 
@@ -147,8 +146,15 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
 
 
 def _interval(estimate: Estimate) -> str:
-    return f"{number(estimate.low)} to {number(estimate.high)}"
+    return ends(estimate.low, estimate.high)
+
+
+def _usual(verdict: Verdict) -> str:
+    """The one answer for all that is the best for the owner's training rows."""
+    if "concordance" in verdict.together:
+        return "the hazards of all"
+    return "the mean" if verdict.target_words is None else "the usual share"
 
 
 def _few(verdict: Verdict) -> str:
-    return f" This is a verdict on {verdict.rows} rows." if verdict.rows < FEW else ""
+    return f" This is a verdict on {counted(verdict.rows, 'row')}." if verdict.rows < FEW else ""

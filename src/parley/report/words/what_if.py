@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from parley.decisions.forecasting.joining import Verdict
 from parley.decisions.forecasting.what_if import OwnerGain, WhatIf
-from parley.numerals import number, percent
+from parley.numerals import counted, ends, number, percent
 from parley.privacy.accounting.explanation import explanation
 from parley.privacy.accounting.meaning import WIDER
 from parley.report.words.forecast import listed_names
@@ -42,9 +42,10 @@ def verdict_line(found: WhatIf) -> str:
     expected, count = sum(owner.expected for owner in found.owners), len(found.owners)
     surely = sum(owner.verdict == "join" for owner in found.owners)
     if not expected:
-        return f"No at these terms: none of {count:,} owners is expected to gain by joining."
+        return f"No at these terms: none of {counted(count, 'owner')} is expected to gain by joining."
     sure = f"{surely:,}" if surely else "none"
-    return f"{expected:,} of {count:,} owners are expected to gain by joining, {sure} for sure."
+    are = "is" if expected == 1 else "are"
+    return f"{expected:,} of {counted(count, 'owner')} {are} expected to gain by joining, {sure} for sure."
 
 
 def tally(found: WhatIf) -> list[Tally]:
@@ -70,7 +71,7 @@ def sentences(found: WhatIf) -> list[str]:
 def gain_words(owner: OwnerGain) -> str:
     """What one owner gains, with its interval."""
     gain = owner.gain
-    return f"{number(gain.mean, 2)} ({number(gain.low, 2)} to {number(gain.high, 2)}) of {number(owner.alone, 3)}"
+    return f"{number(gain.mean, 2)} ({ends(gain.low, gain.high, 2)}) of {number(owner.alone, 3)}"
 
 
 def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:

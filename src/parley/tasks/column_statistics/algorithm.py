@@ -19,6 +19,8 @@ from parley.validate import Floats
 class ColumnStatistics(Algorithm):
     """The state remembers the combined answers, and every owner's own of the last round: names cannot be averaged."""
 
+    parallel = False  # the second question follows from the answers of one run
+
     reader: StatisticsReader
     names: tuple[str, ...]
 

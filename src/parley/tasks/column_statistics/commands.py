@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.durable import require_folder
 from parley.learning.run_options import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
@@ -36,6 +35,7 @@ def column_statistics_command(
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
     lifetime_delta: asking.LifetimeDelta = None,
+    other_books: asking.OtherBooks = None,
     owners: asking.Addresses = None,
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
@@ -68,9 +68,7 @@ def column_statistics_command(
     terms = load_terms(terms_file)
     require_expected(terms, expect)
     asked = column_statistics_agreement(terms)
-    for file in (write, agreement):
-        require_folder(file)
-    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
     asking.require_one_way(options)
     if owners is not None or agreement is not None:
         require_learnable(terms, anyway=anyway)
@@ -93,6 +91,7 @@ def column_statistics_command(
                 lifetime_delta,
                 anyway,
                 lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+                other_books,
             )
         )
         if ledgers is None:

@@ -66,13 +66,15 @@ def accepting_column_statistics(
     lifetime_delta: float | None,
     anyway: bool = False,
     first: Callable[[], None] = lambda: None,
+    other_books: str | None = None,
 ) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about column statistics; a ledger that is made has
     room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "scales")
     require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
     require_learnable_here(terms, open_owners(terms), anyway)
-    return accepting_owners(column_statistics_agreement(terms), folder, lifetime, lifetime_delta, first)
+    asked = column_statistics_agreement(terms)
+    return accepting_owners(asked, folder, lifetime, lifetime_delta, first, other_books)
 
 
 def require_learnable_here(terms: Terms, owners: Sequence[Owner], anyway: bool = False) -> None:

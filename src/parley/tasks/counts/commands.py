@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.durable import require_folder
 from parley.errors import TermsError
 from parley.learning.run_options import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
@@ -32,6 +31,7 @@ def count_command(
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
     lifetime_delta: asking.LifetimeDelta = None,
+    other_books: asking.OtherBooks = None,
     owners: asking.Addresses = None,
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
@@ -59,13 +59,12 @@ def count_command(
     terms = load_terms(terms_file)
     if terms.task != "counts":
         raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
-    require_folder(plot)
     if plot is not None:
         from parley.report.figures.picture import require_figure_name, save  # a library that takes its time
 
         require_figure_name(plot)  # before anything is spent
     require_rate(rate)
-    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".count.checkpoint")

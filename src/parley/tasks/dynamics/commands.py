@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.durable import require_folder
+from parley.durable import write_file
 from parley.errors import DataError, SettingError
 from parley.learning.run_options import RunOptions
 from parley.numerals import number
@@ -49,6 +49,7 @@ def identify_command(
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
     lifetime_delta: asking.LifetimeDelta = None,
+    other_books: asking.OtherBooks = None,
     owners: asking.Addresses = None,
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
@@ -75,8 +76,6 @@ def identify_command(
     from parley.learning.outcome.guarantee import INSIDE
     from parley.tasks.dynamics import DelayedDMD
 
-    for file in (plot, save):
-        require_folder(file)
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
             raise SettingError(
@@ -87,7 +86,7 @@ def identify_command(
             raise SettingError(
                 f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these"
             )
-        options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+        options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
         _together(terms, replace(options, checkpoint=kept, save=save, as_json=as_json))
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):
@@ -171,9 +170,7 @@ def _together(terms: Terms, options: RunOptions) -> None:
         with progress_bar("asking") as progress:
             result, unheard = identify_together(terms, parties, seed=options.seed, progress=progress), []
     if options.save is not None:
-        options.save.write_text(
-            json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        write_file(options.save, json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n")
     try:
         found = result.identified()
     except DataError as error:

@@ -46,6 +46,9 @@ class Dynamics(Task):
     def record_column(self, model: Model) -> str:
         return str(model.trajectory)
 
+    def record_rows(self, model: Model) -> int:
+        return model.samples or 1
+
     def several(self, agreement: Agreement) -> str:
         return several_recordings(agreement.setup, agreement.part.name)
 

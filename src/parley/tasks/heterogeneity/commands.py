@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.durable import require_folder
+from parley.durable import write_file
 from parley.learning.run_options import RunOptions
 from parley.numerals import percent
 from parley.report.terminal import console, print_json, progress_bar
@@ -36,6 +36,7 @@ def heterogeneity_command(
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
     lifetime_delta: asking.LifetimeDelta = None,
+    other_books: asking.OtherBooks = None,
     owners: asking.Addresses = None,
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
@@ -60,11 +61,9 @@ def heterogeneity_command(
 
     terms = load_terms(terms_file)
     asked = heterogeneity_agreement(terms)
-    for file in (save, write, agreement):
-        require_folder(file)
     if asking.only_agreement(asked, agreement):
         return
-    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
@@ -80,13 +79,14 @@ def heterogeneity_command(
                 lifetime,
                 lifetime_delta,
                 lambda: asking.say_books(terms, ledgers, lifetime, lifetime_delta),
+                other_books,
             )
         )
         with progress_bar("asking") as progress:
             result, unheard = ask_heterogeneity(terms, parties, seed, progress), []
     content = result.to_json() | {"unheard": unheard, "inside": not result.released}
     if save is not None:
-        save.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_file(save, json.dumps(content, indent=2) + "\n")
     if write is not None:
         write_terms(result.ready, write, release_note(result))
     if as_json:

@@ -93,11 +93,12 @@ def accepting_heterogeneity(
     lifetime: float | None,
     lifetime_delta: float | None,
     first: Callable[[], None] = lambda: None,
+    other_books: str | None = None,
 ) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement; a ledger that is made has room for all of
     `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "this answer")
-    return accepting_owners(heterogeneity_agreement(terms), folder, lifetime, lifetime_delta, first)
+    return accepting_owners(heterogeneity_agreement(terms), folder, lifetime, lifetime_delta, first, other_books)
 
 
 def ask_heterogeneity(

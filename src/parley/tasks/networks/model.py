@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from parley.data import Preparation
+from parley.durable import replacing
 from parley.errors import ModelError
 from parley.learning.outcome.model import JointModel, JointRegressor, JointSoftmaxClassifier
 from parley.learning.outcome.model_file import WITH_WEIGHTS, preparation_content
@@ -55,8 +56,10 @@ class NetworkModel(JointModel):
             "weights": {"file": weights.name, "sha256": hashlib.sha256(blob).hexdigest()},
             **preparation_content(p),
         }
-        weights.write_bytes(blob)
-        path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        with replacing(path) as numbers, replacing(weights) as file:  # an earlier pair stays if either finds no room
+            numbers.write((json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+            numbers.flush()
+            file.write(blob)
 
 
 class NetworkRegressor(NetworkModel, JointRegressor):

@@ -11,6 +11,7 @@ from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.ratings.objective import ItemFactors as ItemObjective
 from parley.tasks.ratings.question import ItemFactorsQuestion
+from parley.tasks.ratings.terms import item_count, item_names
 from parley.tasks.ratings.user_ratings import rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
@@ -62,6 +63,12 @@ class Ratings(Task):
 
     def record_column(self, model: Model) -> str:
         return str(model.user)
+
+    def record_rows(self, model: Model) -> int:
+        return item_count(model)
+
+    def listed_cells(self, model: Model, column: str) -> Sequence[object]:
+        return item_names(model) if column == model.item else ()
 
     def notes(self, agreement: Agreement) -> list[str]:
         """Whom a promise about ratings is made to, and what never leaves."""

@@ -57,6 +57,9 @@ class EchoStates(Task):
     def record_column(self, model: Model) -> str:
         return reservoir_of(model).recording
 
+    def record_rows(self, model: Model) -> int:
+        return reservoir_of(model).samples
+
     def several(self, agreement: Agreement) -> str:
         return several_recordings(agreement.setup, agreement.part.name)
 

@@ -48,5 +48,5 @@ def _better(owner: str, metrics: Mapping[str, Metrics]) -> str | None:
     best = "together" if together > alone else "alone"
     said = f"Better for {owner}'s own rows: {best} ({key} {number(together)} together, {number(alone)} alone)."
     return (
-        f"{said} The joint trees are worse than saying the mean to everybody." if key == "r2" and together < 0 else said
+        f"{said} The joint trees are worse than always predicting the mean." if key == "r2" and together < 0 else said
     )

@@ -1,0 +1,225 @@
+"""Other books of the same table, as far as this account can tell: a table has one lifetime budget.
+
+Whenever a ledger accepts terms, the account notes which table that was for (`table_notes`). A ledger that takes on a
+table which another one was noted with, or one with 90 % of its rows or people, is refused without a reason; the
+acceptance keeps that reason. A table that shares less is a question. Keys, digests and sketches never leave.
+
+Formal guarantee: within one account and state folder no ledger newly accepts terms for a table that another ledger was
+noted with, by its digest, unless somebody gave a reason. What else is noticed rests on sketches: it is help for honest
+owners. Another machine or account is out of sight, and so is what was noted before the state folder was removed, except
+for a table that still lies in its place.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+
+from parley.data.remembered import Remembered
+from parley.data.sketch import TableSketch, name_hash, overlap, table_sketch
+from parley.data.sources import TableSource
+from parley.errors import LedgerError, OtherBooksError, ParleyError, UnknownTerms
+from parley.numerals import number
+from parley.owner.ledger import Ledger, transactions
+from parley.owner.ledger.chain import hash_at
+from parley.owner.ledger.connections import looking
+from parley.owner.ledger.interface import Budget
+from parley.owner.table_notes import Note, TableNotes, notes_beside
+from parley.terms import Terms
+from parley.validate import printable
+
+SAME = 0.87  # of the keys: 90 %, less three standard errors of a sketch
+SOME = 0.1  # of the keys: fewer are no question
+REASON = 500  # characters of a reason that are kept
+ANSWERED = "asked whether they are other people: yes"
+NOBODY = " an audit's table, of nobody"  # such a table is not noted; with its space it is no reason that somebody gives
+_sketches = Remembered[TableSketch](most=64)
+
+
+@dataclass(frozen=True)
+class OtherBooks:
+    """Another ledger whose table shares keys with an owner's: nearly all of them (`same`), or some."""
+
+    owner: str
+    ledger: Path
+    same: bool
+    reserved: Budget | None  # None: the ledger is not there any more
+    spent: Fraction = Fraction(0)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, and what was promised and spent there."""
+        shared = "the same table as" if self.same else "a table with some of the same rows or people as"
+        found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s: "
+        if self.reserved is None:
+            return f"{found}it is not there any more, and nobody can tell what was spent by it."
+        epsilon, delta = (number(each, side="above") for each in self.reserved)
+        return (
+            f"{found}ε = {epsilon}, δ = {delta} is promised there, ε = {number(self.spent, side='above')} of it "
+            "spent. A release by another ledger comes on top of that."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BooksOf:
+    """An owner's table, the terms to be accepted for it, and the ledger that is to accept them (None: not made yet)."""
+
+    owner: str
+    table: TableSource
+    cells: bytes  # the table's digest
+    terms: Terms
+    ledger: Ledger | None
+
+    @property
+    def place(self) -> Path | None:
+        return None if self.table.path is None else self.table.path.resolve()
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the ledger accepted these terms already: nothing new is promised."""
+        with suppress(UnknownTerms):
+            return self.ledger is not None and self.ledger.account(self.terms.hash) is not None
+        return False
+
+
+def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool = False) -> str | None:
+    """The reason to keep for going on beside these other books, None without any; a refusal where none was given.
+    `anyway`: somebody was asked whether people that are shared in part are others."""
+    kept = None if reason is None else printable(reason.strip(), REASON)
+    same = [each for each in found if each.same]
+    if not found or kept:
+        return kept if found else None
+    if anyway and not same:
+        return ANSWERED
+    advice = (
+        "Release by that ledger: a table has one lifetime budget. If there is to be a second one, say why "
+        "(--other-books REASON); the reason is kept in the ledger"
+        if same
+        else "If they are other people, say so: --other-books REASON, which is kept in the ledger, or for parley train "
+        "--anyway"
+    )
+    raise OtherBooksError(f"{(same or found)[0].sentence} {advice}. Nothing was spent")
+
+
+def find_other_books(books: BooksOf) -> list[OtherBooks]:
+    """Other books of a table, those of the same table first; none for terms that its ledger accepted already."""
+    return [] if books.accepted else [each for each, _ in _others(books, _Described(books))[0]]
+
+
+def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
+    """The same of all owners of some terms, whose ledgers lie or will lie in `folder`; two of them may share people,
+    too."""
+    found, among = list[OtherBooks](), list[Note]()
+    for books in all_books:
+        if not books.accepted:
+            described = _Described(books)
+            found += [each for each, _ in _others(books, described, among)[0]]
+            among.append(described.note(f"of {books.owner}", folder / f"{books.owner}.ledger"))
+    return sorted(found, key=lambda each: not each.same)
+
+
+@contextmanager
+def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> Iterator[str | None]:
+    """While a ledger accepts terms: the reason to keep with them, or a refusal; afterwards, note the table. Ledgers of
+    one account take turns, so that of two for one table the second one is refused."""
+    if reason == NOBODY or ledger.other_books(books.terms.hash) == NOBODY:
+        yield NOBODY
+        return
+    if books.accepted:
+        yield None
+        with suppress(ParleyError, OSError):  # made by an earlier Parley, or moved
+            described = _Described(books, lazily=True)
+            if not described.known(ledger):
+                described.write(ledger, ())
+        return
+    described = _Described(books)
+    with described.notes.locked():
+        found, settled = _others(books, described)
+        yield require_reason([each for each, _ in found], reason, anyway)
+        described.write(ledger, [note.ledger for _, note in found] + settled)
+
+
+class _Described:
+    """A table as notes describe it: its keyed digest, and its sketch as it was noted, else made in one pass."""
+
+    def __init__(self, books: BooksOf, lazily: bool = False) -> None:
+        self.books, self.notes = books, TableNotes()
+        person = books.terms.privacy.person
+        self.digest = self.notes.digest(books.cells)
+        self.person = None if person is None else name_hash(self.notes.key, person)
+        if not lazily:
+            self.sketch  # noqa: B018 - before the lock is taken
+
+    @cached_property
+    def sketch(self) -> TableSketch:
+        for note in self.notes.read():
+            if note.digest == self.digest and note.sketch and (self.person or "") in ("", *note.sketch.columns):
+                return note.sketch
+        books, key, person = self.books, self.notes.key, self.books.terms.privacy.person
+        name = key + books.cells + repr(person).encode()
+        return _sketches.of(name, lambda: table_sketch(books.table, key, person))
+
+    def known(self, ledger: Ledger) -> bool:
+        """Whether this ledger was noted with this table, in the place where it lies."""
+        facts = self.digest, ledger.identity, ledger.path.resolve()
+        return facts in [(note.digest, note.ledger, note.path) for note in self.notes.read()]
+
+    def note(self, ledger: str, path: Path, settled: Iterable[str] = ()) -> Note:
+        return Note(ledger, path, self.books.owner, self.digest, self.person, tuple(sorted({*settled})), self.sketch)
+
+    def write(self, ledger: Ledger, settled: Sequence[str]) -> None:
+        before = [each for note in self.notes.read() if note.ledger == ledger.identity for each in note.settled]
+        note = self.note(ledger.identity, ledger.path.resolve(), [*settled, *before])
+        self.notes.write(note, self.books.cells, self.books.place)
+
+    def shared(self, note: Note) -> float:
+        """The share of keys in common with a noted table; below `SAME` where that is no evidence by itself."""
+        if note.sketch is None or note.digest == self.digest:
+            return 1.0
+        mine = note.owner == self.books.owner
+        found = [overlap(self.sketch, note.sketch, person, mine) for person in {self.person, note.person}]
+        return max(each.keys if each.certain else min(each.keys, SAME - 0.01) for each in found)
+
+
+def _others(
+    books: BooksOf, described: _Described, among: Sequence[Note] = ()
+) -> tuple[list[tuple[OtherBooks, Note]], list[str]]:
+    """(books that share keys with this table, with their notes; ledgers of other owners of the same terms, which may
+    share records, or numbers of people). Left out are those beside which somebody gave a reason to go on."""
+    noted, own = described.notes.read(), None if books.ledger is None else books.ledger.identity
+    done = {own, *(each for note in noted if note.ledger == own for each in note.settled)}
+    terms, found, sharing = books.terms, dict[str, tuple[OtherBooks, Note]](), list[str]()
+    for note in (*notes_beside(books.place, books.cells), *noted, *among):
+        share = 0.0 if note.ledger in done or own in note.settled else described.shared(note)
+        if share < SOME:
+            continue
+        accepted, promised, spent = _promised(note, terms) if note in among else _look(note)
+        declared = terms.privacy.shared_records > 1 or share < SAME  # many owners number people from 1
+        if declared and terms.hash in accepted and note.owner != books.owner:
+            sharing.append(note.ledger)
+            continue
+        each = OtherBooks(books.owner, note.path, share >= SAME, promised, spent)
+        if each.same or note.ledger not in found:
+            found[note.ledger] = each, note
+    return sorted(found.values(), key=lambda each: not each[0].same), sharing
+
+
+_Promises = tuple[set[str], Budget | None, Fraction]  # accepted terms, what they may cost, what they have cost
+
+
+def _promised(note: Note, terms: Terms) -> _Promises:
+    """What the ledger of another owner of these terms will have promised."""
+    return {terms.hash}, (terms.promised_epsilon(note.owner), Fraction(str(terms.privacy.delta))), Fraction(0)
+
+
+def _look(note: Note) -> _Promises:
+    """What a noted ledger says; nothing if it is not there any more. It is neither upgraded nor changed."""
+    with suppress(sqlite3.Error, LedgerError), looking(note.path) as db:
+        if hash_at(db, 1) == note.ledger:
+            accepted = [terms_hash for _, terms_hash in transactions.accepted(db)]
+            spent = sum((transactions.account(db, terms_hash).spent for terms_hash in accepted), Fraction(0))
+            return {*accepted}, transactions.reserved(db), spent
+    return set(), None, Fraction(0)

@@ -1,0 +1,111 @@
+"""Names of files that jobs will write, each claimed by a lock beside it, so that no two studios give one name twice.
+
+The lock is an empty file that is created with O_EXCL and locked until the last process of the job ends. One that a
+killed job left behind is locked by nobody, and taken over. Its content is never read or written, and links are not
+followed, so whoever plants a file under its name can only make the studio refuse.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+
+from parley.durable import PRIVATE, explained
+from parley.errors import SettingError
+
+WRITTEN = ("--write", "--save", "--out")  # options that name what a command writes
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def outputs(command: Sequence[str]) -> list[Path]:
+    """What a command writes, by its options."""
+    return [Path(value) for key, value in pairwise(command) if key in WRITTEN]
+
+
+def lock_of(file: Path) -> Path:
+    """The lock of a file's name."""
+    return file.with_name(f".{file.name}.parley-lock")
+
+
+@contextmanager
+def claimed(files: Sequence[Path]) -> Iterator[list[int]]:
+    """Hold the names of files that do not exist, for processes that inherit these descriptors; refuse names that
+    somebody else holds. If starting fails, the names are free again."""
+    held: list[int] = []
+    try:
+        for file in files:
+            held.append(_claim(file))
+            if os.path.lexists(file):  # after its name is held: the job that wrote it may just have ended
+                raise SettingError(f"{file.name} exists; choose another name, nothing is overwritten")
+        yield held
+    except BaseException:
+        unclaim(files[: len(held)])
+        raise
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+
+
+def unclaim(files: Sequence[Path]) -> None:
+    """Remove the locks of names that the caller holds."""
+    for file in files:
+        with suppress(OSError):
+            lock_of(file).unlink(missing_ok=True)
+
+
+def is_claimed(file: Path) -> bool:
+    """Whether a job holds this name."""
+    try:
+        descriptor = os.open(lock_of(file), _LOOK)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # no lock of this account: who claims the name is told
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: who looks does not hold it
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _claim(file: Path) -> int:
+    path = lock_of(file)
+    while True:
+        descriptor = _opened(file, path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.lstat()):
+                    return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise SettingError(f"a job that runs writes {file.name}; choose another name") from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # the job that held it removed it meanwhile
+
+
+def _opened(file: Path, path: Path) -> int:
+    """The lock, made where there is none; what is no lock is refused and left as it is."""
+    with suppress(FileExistsError), explained(path):
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+    try:
+        descriptor = os.open(path, _LOOK)
+        about = os.fstat(descriptor)
+        if stat.S_ISREG(about.st_mode) and about.st_size == 0 and about.st_uid == os.geteuid():
+            return descriptor
+        os.close(descriptor)
+    except FileNotFoundError:
+        return _opened(file, path)
+    except OSError:
+        pass
+    raise SettingError(
+        f"{path.name} is in the way and is no lock of this account's studio, so {file.name} may be written by somebody "
+        "else; remove it if nobody does, or choose another name"
+    )
