@@ -123,8 +123,9 @@ def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
 
 @contextmanager
 def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> Iterator[str | None]:
-    """While a ledger accepts terms: the reason to keep with them, or a refusal; afterwards, note the table. Ledgers of
-    one account take turns, so that of two for one table the second one is refused."""
+    """While a ledger accepts terms: the reason to keep with them, or a refusal. The table is noted before they are
+    accepted, so that nothing is promised that nobody notes. Ledgers of one account take turns: of two for one table the
+    second one is refused."""
     if reason == NOBODY or ledger.other_books(books.terms.hash) == NOBODY:
         yield NOBODY
         return
@@ -138,8 +139,14 @@ def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> I
     described = _Described(books)
     with described.notes.locked():
         found, settled = _others(books, described)
-        yield require_reason([each for each, _ in found], reason, anyway)
+        kept, known = require_reason([each for each, _ in found], reason, anyway), described.known(ledger)
         described.write(ledger, [note.ledger for _, note in found] + settled)
+        try:
+            yield kept
+        except BaseException:
+            if not known:  # what was not accepted is not noted
+                described.notes.forget(ledger.identity, described.digest, books.cells, books.place)
+            raise
 
 
 class _Described:
@@ -197,6 +204,8 @@ def _others(
         if share < SOME:
             continue
         accepted, promised, spent = _promised(note, terms) if note in among else _look(note)
+        if promised is not None and not any(promised) and not accepted:  # a crash: it was noted and not accepted
+            continue
         declared = terms.privacy.shared_records > 1 or share < SAME  # many owners number people from 1
         if declared and terms.hash in accepted and note.owner != books.owner:
             sharing.append(note.ledger)

@@ -21,7 +21,16 @@ from typing import Any
 import numpy as np
 
 from parley.data.sketch import Keys, TableSketch
-from parley.durable import PRIVATE, Version, create_once, file_version, replace_bytes, replace_text, state_folder
+from parley.durable import (
+    PRIVATE,
+    Version,
+    create_once,
+    explained,
+    file_version,
+    replace_bytes,
+    replace_text,
+    state_folder,
+)
 from parley.errors import LedgerError
 
 FORMAT = 1
@@ -55,9 +64,12 @@ class TableNotes:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else of this account accepts terms meanwhile."""
-        descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, PRIVATE)
+        path = self._folder / "lock"
+        with explained(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with explained(path):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)
@@ -72,14 +84,21 @@ class TableNotes:
 
     def write(self, note: Note, cells: bytes, table: Path | None) -> None:
         """Keep a note, and one beside the table if that is possible."""
-        name = hashlib.sha256(f"{note.ledger} {note.digest}".encode()).hexdigest()[:32]
-        replace_bytes(self._folder / f"{name}.npz", _written(note))
+        replace_bytes(self._file(note.ledger, note.digest), _written(note))
         if table is not None:
             salt = secrets.token_hex(16)
             entry = _facts(note) | {"salt": salt, "digest": _salted(salt, cells)}
-            others = [each for each in _entries(table) if each.get("ledger") != note.ledger or not _is(each, cells)]
-            with suppress(OSError):  # a folder that cannot be written to
-                replace_text(_beside(table), json.dumps({"format": FORMAT, "books": [*others, entry]}, indent=1) + "\n")
+            _write_beside(table, [*_other_entries(table, note.ledger, cells), entry])
+
+    def forget(self, ledger: str, digest: str, cells: bytes, table: Path | None) -> None:
+        """Take a note back."""
+        with suppress(OSError):
+            self._file(ledger, digest).unlink(missing_ok=True)
+        if table is not None:
+            _write_beside(table, _other_entries(table, ledger, cells))
+
+    def _file(self, ledger: str, digest: str) -> Path:
+        return self._folder / f"{hashlib.sha256(f'{ledger} {digest}'.encode()).hexdigest()[:32]}.npz"
 
 
 def notes_beside(table: Path | None, cells: bytes) -> list[Note]:
@@ -99,6 +118,19 @@ def _entries(table: Path) -> list[dict[str, Any]]:
         return [each for each in found if {*_FACTS, "salt", "digest"} <= each.keys()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
+
+
+def _other_entries(table: Path, ledger: str, cells: bytes) -> list[dict[str, Any]]:
+    """What is noted beside a table, except of this ledger for what the table holds now."""
+    return [each for each in _entries(table) if each["ledger"] != ledger or not _is(each, cells)]
+
+
+def _write_beside(table: Path, entries: list[dict[str, Any]]) -> None:
+    with suppress(OSError):  # a folder that cannot be written to
+        if entries:
+            replace_text(_beside(table), json.dumps({"format": FORMAT, "books": entries}, indent=1) + "\n")
+        else:
+            _beside(table).unlink(missing_ok=True)
 
 
 def _is(entry: dict[str, Any], cells: bytes) -> bool:
