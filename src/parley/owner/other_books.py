@@ -140,12 +140,13 @@ def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> I
     with described.notes.locked():
         found, settled = _others(books, described)
         kept, known = require_reason([each for each, _ in found], reason, anyway), described.known(ledger)
-        described.write(ledger, [note.ledger for _, note in found] + settled)
+        # before the ledger accepts: a disk that is full then must leave no acceptance without its note
+        note = described.write(ledger, [note.ledger for _, note in found] + settled)
         try:
             yield kept
         except BaseException:
-            if not known:  # what was not accepted is not noted
-                described.notes.forget(ledger.identity, described.digest, books.cells, books.place)
+            if not known:
+                described.notes.remove(note, books.cells, books.place)
             raise
 
 
@@ -177,10 +178,11 @@ class _Described:
     def note(self, ledger: str, path: Path, settled: Iterable[str] = ()) -> Note:
         return Note(ledger, path, self.books.owner, self.digest, self.person, tuple(sorted({*settled})), self.sketch)
 
-    def write(self, ledger: Ledger, settled: Sequence[str]) -> None:
+    def write(self, ledger: Ledger, settled: Sequence[str]) -> Note:
         before = [each for note in self.notes.read() if note.ledger == ledger.identity for each in note.settled]
         note = self.note(ledger.identity, ledger.path.resolve(), [*settled, *before])
         self.notes.write(note, self.books.cells, self.books.place)
+        return note
 
     def shared(self, note: Note) -> float:
         """The share of keys in common with a noted table; below `SAME` where that is no evidence by itself."""

@@ -31,7 +31,7 @@ from parley.durable import (
     replace_text,
     state_folder,
 )
-from parley.errors import LedgerError
+from parley.errors import DiskError, LedgerError
 
 FORMAT = 1
 _FACTS = ("ledger", "path", "owner", "person", "settled")
@@ -64,11 +64,11 @@ class TableNotes:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else of this account accepts terms meanwhile."""
-        path = self._folder / "lock"
-        with explained(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+        file = self._folder / "lock"
+        with explained(file):
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE)
         try:
-            with explained(path):
+            with explained(file):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
@@ -84,21 +84,27 @@ class TableNotes:
 
     def write(self, note: Note, cells: bytes, table: Path | None) -> None:
         """Keep a note, and one beside the table if that is possible."""
-        replace_bytes(self._file(note.ledger, note.digest), _written(note))
-        if table is not None:
-            salt = secrets.token_hex(16)
-            entry = _facts(note) | {"salt": salt, "digest": _salted(salt, cells)}
-            _write_beside(table, [*_other_entries(table, note.ledger, cells), entry])
+        replace_bytes(self._file(note), _written(note))
+        salt = secrets.token_hex(16)
+        self._write_beside(note, cells, table, [_facts(note) | {"salt": salt, "digest": _salted(salt, cells)}])
 
-    def forget(self, ledger: str, digest: str, cells: bytes, table: Path | None) -> None:
-        """Take a note back."""
-        with suppress(OSError):
-            self._file(ledger, digest).unlink(missing_ok=True)
-        if table is not None:
-            _write_beside(table, _other_entries(table, ledger, cells))
+    def remove(self, note: Note, cells: bytes, table: Path | None) -> None:
+        """Forget a note: its ledger accepted nothing after all."""
+        self._file(note).unlink(missing_ok=True)
+        self._write_beside(note, cells, table, [])
 
-    def _file(self, ledger: str, digest: str) -> Path:
-        return self._folder / f"{hashlib.sha256(f'{ledger} {digest}'.encode()).hexdigest()[:32]}.npz"
+    def _file(self, note: Note) -> Path:
+        return self._folder / f"{hashlib.sha256(f'{note.ledger} {note.digest}'.encode()).hexdigest()[:32]}.npz"
+
+    def _write_beside(self, note: Note, cells: bytes, table: Path | None, new: list[dict[str, Any]]) -> None:
+        if table is None:
+            return
+        others = [each for each in _entries(table) if each.get("ledger") != note.ledger or not _is(each, cells)]
+        with suppress(OSError, DiskError):  # a folder that cannot be written to
+            if others or new:
+                replace_text(_beside(table), json.dumps({"format": FORMAT, "books": [*others, *new]}, indent=1) + "\n")
+            else:
+                _beside(table).unlink(missing_ok=True)
 
 
 def notes_beside(table: Path | None, cells: bytes) -> list[Note]:
@@ -118,19 +124,6 @@ def _entries(table: Path) -> list[dict[str, Any]]:
         return [each for each in found if {*_FACTS, "salt", "digest"} <= each.keys()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
-
-
-def _other_entries(table: Path, ledger: str, cells: bytes) -> list[dict[str, Any]]:
-    """What is noted beside a table, except of this ledger for what the table holds now."""
-    return [each for each in _entries(table) if each["ledger"] != ledger or not _is(each, cells)]
-
-
-def _write_beside(table: Path, entries: list[dict[str, Any]]) -> None:
-    with suppress(OSError):  # a folder that cannot be written to
-        if entries:
-            replace_text(_beside(table), json.dumps({"format": FORMAT, "books": entries}, indent=1) + "\n")
-        else:
-            _beside(table).unlink(missing_ok=True)
 
 
 def _is(entry: dict[str, Any], cells: bytes) -> bool:
