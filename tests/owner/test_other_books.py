@@ -164,7 +164,31 @@ def test_of_two_ledgers_that_race_for_a_table_one_is_refused(state, tmp_path, ta
 def test_a_refusal_by_the_ledger_itself_notes_nothing(state, tmp_path, table):
     with pytest.raises(BudgetExhausted):
         parley.Owner("a", table, ledger=Ledger(tmp_path / "a.ledger", lifetime=0.5)).accept(make_terms(60, 40))
+    assert not [*state.glob("*.npz"), *tmp_path.glob(".*")]
     accept(table, tmp_path / "b.ledger")
+
+
+def test_what_cannot_be_noted_is_not_accepted(state, tmp_path, table, monkeypatch):
+    made = owner(table, tmp_path / "a.ledger")
+    with monkeypatch.context() as patch:
+        patch.setattr("parley.owner.table_notes.replace_bytes", lambda *given: (_ for _ in ()).throw(OSError("full")))
+        with pytest.raises(OSError, match="full"):
+            made.accept(make_terms(60, 40))
+    assert made.ledger.reserved == (0, 0)
+    made.accept(make_terms(60, 40))
+
+
+def test_a_crash_between_note_and_acceptance_promised_nothing(state, tmp_path, table, monkeypatch):
+    made = owner(table, tmp_path / "a.ledger")
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "accept", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("parley.owner.table_notes.TableNotes.remove", lambda *given: None)
+        with pytest.raises(KeyboardInterrupt):
+            made.accept(make_terms(60, 40))
+    assert len(list(state.glob("*.npz"))) == 1
+    accept(table, tmp_path / "b.ledger")
+    with pytest.raises(OtherBooksError, match=r"b\.ledger"):
+        made.accept(make_terms(60, 40))
 
 
 def test_a_note_that_cannot_be_read_is_refused_and_nothing_is_spent(state, tmp_path, table):

@@ -123,8 +123,9 @@ def find_among(all_books: Sequence[BooksOf], folder: Path) -> list[OtherBooks]:
 
 @contextmanager
 def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> Iterator[str | None]:
-    """While a ledger accepts terms: the reason to keep with them, or a refusal; afterwards, note the table. Ledgers of
-    one account take turns, so that of two for one table the second one is refused."""
+    """While a ledger accepts terms: the reason to keep with them, or a refusal. The table is noted before they are
+    accepted, so that nothing is promised that nobody notes. Ledgers of one account take turns: of two for one table the
+    second one is refused."""
     if reason == NOBODY or ledger.other_books(books.terms.hash) == NOBODY:
         yield NOBODY
         return
@@ -205,6 +206,8 @@ def _others(
         if share < SOME:
             continue
         accepted, promised, spent = _promised(note, terms) if note in among else _look(note)
+        if promised is not None and not any(promised) and not accepted:  # a crash: it was noted and not accepted
+            continue
         declared = terms.privacy.shared_records > 1 or share < SAME  # many owners number people from 1
         if declared and terms.hash in accepted and note.owner != books.owner:
             sharing.append(note.ledger)

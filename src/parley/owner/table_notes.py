@@ -68,7 +68,8 @@ class TableNotes:
         with explained(file):
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with explained(file):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)
@@ -100,7 +101,10 @@ class TableNotes:
             return
         others = [each for each in _entries(table) if each.get("ledger") != note.ledger or not _is(each, cells)]
         with suppress(OSError, DiskError):  # a folder that cannot be written to
-            replace_text(_beside(table), json.dumps({"format": FORMAT, "books": [*others, *new]}, indent=1) + "\n")
+            if others or new:
+                replace_text(_beside(table), json.dumps({"format": FORMAT, "books": [*others, *new]}, indent=1) + "\n")
+            else:
+                _beside(table).unlink(missing_ok=True)
 
 
 def notes_beside(table: Path | None, cells: bytes) -> list[Note]:
