@@ -46,6 +46,7 @@ def served(limited: bool = False) -> Iterator[tuple[Any, subprocess.Popen[bytes]
     from consortium import Consortium
 
     with tempfile.TemporaryDirectory() as place:
+        os.environ["PARLEY_STATE"] = str(Path(place) / "state")
         bank, page = Consortium(Path(place), names="a"), free_port()
         bank.accept(bank.write_terms(horizon=3))
         settings, log = Path(place) / "a.toml", Path(place) / "a.log"
@@ -55,7 +56,7 @@ def served(limited: bool = False) -> Iterator[tuple[Any, subprocess.Popen[bytes]
         limits = ["prlimit", f"--nofile={FILES}", *([f"--nproc={THREADS}"] if limited else [])]
         if limited and not os.getuid():
             limits = ["setpriv", f"--ruid={UNUSED}", "--bounding-set=-sys_resource,-sys_admin", *limits]
-            for path in (Path(place), *Path(place).rglob("*")):
+            for path in (Path(place), *(each for each in Path(place).rglob("*") if "state" not in each.parts)):
                 os.chown(path, UNUSED, -1)
         with log.open("wb") as stream:
             serve = [*limits, sys.executable, "-m", "parley", "owner", "serve", str(settings)]

@@ -8,13 +8,17 @@ likewise, which is the ceiling. Seconds are this process's CPU on a CPU, the clo
 stretches. Memory is the peak of the device (of a GPU alone).
 
     python benchmarks/networks.py [--device cpu|cuda] [--repeats 3] [--steps 8] [--rows 60000]
+    python benchmarks/networks.py --before FOLDER/src    sums of clipped gradients beside those of another version
 
 Needs mnist.npz in PARLEY_DATA (default ../shared/data), else synthetic digits are used; Opacus is compared with if it
 is installed.
 """
 
 import argparse
+import json
 import os
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,10 +40,67 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--before", help="the src folder of another version, to set sums beside")
+    parser.add_argument("--sums", action="store_true", help="print the milliseconds of sums alone, as JSON")
     asked = parser.parse_args()
+    if asked.sums:
+        print(json.dumps(sums(asked)))
+        return
+    if asked.before:
+        beside(asked)
+        return
     digits = load_digits(DATA)
     print(f"{'MNIST' if digits.real else 'SYNTHETIC digits'}, {min(asked.rows, len(digits.images)):,} rows")
     speed(digits, asked)
+
+
+SUMMED = (
+    ("logistic", 2_000),
+    ("mlp", 256),
+    ("chase-small", 256),
+    ("tanh-cnn", 256),
+    ("zawacki-cnn", 256),
+    ("scattering-linear", 64),
+)
+
+
+def sums(asked: Any) -> dict[str, float]:
+    """CPU milliseconds of a sum of clipped gradients of each network, the best of many."""
+    import torch
+    from torch import nn
+
+    from parley.tasks.networks.architectures import Architecture
+    from parley.tasks.networks.clipping import RecordGradients
+    from parley.tasks.networks.objective import cross_entropy
+
+    torch.set_num_threads(1)
+    cases = [(n, Architecture.of(n, 784, 10, (64, 32) if n == "mlp" else ()).module(), size) for n, size in SUMMED]
+    for kind in (nn.Sigmoid, nn.GELU, nn.SiLU):
+        layers = nn.Linear(784, 256), kind(), nn.Linear(256, 128), kind(), nn.Linear(128, 10)
+        cases.append((f"784-256-128-10 {kind.__name__}", nn.Sequential(*layers), 256))
+    found, rng = {}, np.random.default_rng(0)
+    for name, module, size in cases:
+        X, y = rng.random((size, 784), dtype=np.float32), rng.integers(0, 10, size).astype(float)
+        made = RecordGradients(module, cross_entropy, (784,), 1.0, "l2", size, asked.device)
+        theta, times = rng.normal(0, 0.05, made.parameters), []
+        for _ in range(10 * asked.steps):
+            begin = time.process_time()
+            made.clipped_sum(theta, X, y)
+            times.append(time.process_time() - begin)
+        found[name] = 1e3 * min(times)
+    return found
+
+
+def beside(asked: Any) -> None:
+    """Sums by this version and by another, in turn; the ratio is above 1 where this one is faster."""
+    rounds = []
+    for folder in (asked.before, str(Path(__file__).parents[1] / "src")) * asked.repeats:
+        command = [sys.executable, __file__, "--sums", "--steps", str(asked.steps), "--device", asked.device]
+        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, check=True)
+        rounds.append(json.loads(done.stdout))
+    for name in rounds[0]:
+        before, now = (min(each[name] for each in rounds[first::2]) for first in (0, 1))
+        print(f"{name}: before {before:.1f} ms, now {now:.1f} ms, ratio {before / now:.2f}")
 
 
 def speed(digits: Digits, asked: Any) -> None:

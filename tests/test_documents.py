@@ -34,6 +34,7 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
             "--public public_loans.csv --yes --columns lines --write new.toml",
         ),
         ("--owner bank-a/owner.toml ", "--owner bank-a/owner.toml --yes "),
+        ("owner.accept(terms)", 'owner.accept(terms, other_books="the same table, shown again")'),
     ],
     "audit.md": [
         ("draws=1_000_000", "draws=20_000"),

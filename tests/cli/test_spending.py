@@ -207,7 +207,7 @@ def test_nobody_is_asked_where_rows_are_like_the_public_sample_or_no_person_is_t
         raise AssertionError("private rows were looked at")
 
     monkeypatch.setattr(import_module("parley.decisions.forecasting.inside_view"), "contradicted", never)
-    assert release(contrary).exit_code == 0
+    assert release(contrary, "--other-books", "asked above").exit_code == 0
 
 
 def test_a_simulation_far_above_its_forecast_says_so(folder):

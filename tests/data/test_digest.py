@@ -121,7 +121,7 @@ def test_a_digest_lies_in_the_file_only_sealed(tmp_path):
     table, terms, kept = regression_table(60), make_terms(60), []
     for name in ("one", "two"):
         owner = parley.Owner("a", table, ledger=Ledger(tmp_path / name, lifetime=3.0))
-        owner.accept(terms)
+        owner.accept(terms, other_books="compared")
         owner.ledger.remember()
         kept += [entry["content"] for entry in owner.ledger.entries() if entry["kind"] == "accept"]
         owner.ledger.close()

@@ -53,7 +53,8 @@ class OwnNoise:
             (folder / f"{title}.toml").write_text(text)
 
     def accept(self, folder, title="first"):
-        offer = consider(parley.load_terms(folder / f"{title}.toml"), load_owner(folder / "a" / "owner.toml"))
+        terms, settings = parley.load_terms(folder / f"{title}.toml"), load_owner(folder / "a" / "owner.toml")
+        offer = consider(terms, settings, other_books="another trial's table")
         with closing(offer.owner.ledger):
             offer.accept()
 
@@ -61,7 +62,7 @@ class OwnNoise:
         terms = parley.load_terms(folder / f"{title}.toml")
         owner = open_owner(load_owner(folder / "a" / "owner.toml"))
         with closing(owner.ledger):
-            owner.accept(terms)
+            owner.accept(terms, other_books="another trial's table")
             for k in rounds:
                 yield (terms.hash, k), owner.answer(ask(terms, k, [theta] * 3)).value.tolist()
 
@@ -112,7 +113,7 @@ class WithHosts:
         new = {name: {} if path.exists() else {"lifetime": 9, "lifetime_delta": "1e-5"} for name, path in books.items()}
         owners = [parley.Owner(name, table, ledger=Ledger(path, **new[name])) for name, path in books.items()]
         for owner in owners if accepted else ():
-            owner.accept(self.terms)
+            owner.accept(self.terms, other_books="one table for both owners of every trial")
         return owners
 
     def accept(self, folder):
@@ -319,6 +320,7 @@ def test_nothing_is_released_twice_and_honest_restores_work(templates, tmp_path,
     lines = [" | ".join((str(count), *row)) for row, count in sorted(table.items())]
     head = f"{TRIALS} rollbacks, none released twice\ntrials | party | put back | missing | used | killed | outcome"
     sys.stdout.write("\n".join(("", head, *lines, "")))
+    assert table.total() == TRIALS
 
 
 def test_without_what_is_remembered_questions_are_answered_twice(templates, tmp_path, own_state, monkeypatch):

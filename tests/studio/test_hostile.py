@@ -258,6 +258,7 @@ def test_a_full_disk_is_a_sentence_and_ends_no_job(client, folder, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.write_text", full)
         notes("training", 1, 2)  # goes on, unnoted
+        patch.setattr("parley.durable.os.replace", full)
         answer = client.post("/play/save", data={"save_as": "kept"}, headers=PROOF)
         assert answer.status_code == 200
         assert "No space left" in answer.text

@@ -211,7 +211,10 @@ def test_other_terms_than_were_shown_are_not_spent_by(client, folder, started, a
 def test_a_command_spends_nothing_by_other_terms_than_it_was_told_to_expect(folder, command):
     file = folder / "first.toml"
     file.write_text(SCALES if command == "scales" else clinic_terms())
-    place = ["--owners", "none.toml"] if command == "learner run" else ["--ledgers", str(folder / "books")]
+    (folder / "none.toml").touch()
+    place = (
+        ["--owners", str(folder / "none.toml")] if command == "learner run" else ["--ledgers", str(folder / "books")]
+    )
     for digits, said in (
         ("0" * 64, "the file was changed meanwhile"),
         ("0" * 7, "the first 8 to 64 digits"),

@@ -44,7 +44,7 @@ def releasing(flowers, terms, folder):
     for part in terms.owners:
         new = {} if (folder / part.name).exists() else {"lifetime": part.epsilon, "lifetime_delta": "1e-5"}
         owners.append(parley.Owner(part.name, parts(flowers)[part.name], ledger=Ledger(folder / part.name, **new)))
-        owners[-1].accept(terms)
+        owners[-1].accept(terms, other_books="compared")
     return owners
 
 

@@ -138,8 +138,15 @@ def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> I
     described = _Described(books)
     with described.notes.locked():
         found, settled = _others(books, described)
-        yield require_reason([each for each, _ in found], reason, anyway)
-        described.write(ledger, [note.ledger for _, note in found] + settled)
+        kept, known = require_reason([each for each, _ in found], reason, anyway), described.known(ledger)
+        # before the ledger accepts: a disk that is full then must leave no acceptance without its note
+        note = described.write(ledger, [note.ledger for _, note in found] + settled)
+        try:
+            yield kept
+        except BaseException:
+            if not known:
+                described.notes.remove(note, books.cells, books.place)
+            raise
 
 
 class _Described:
@@ -170,10 +177,11 @@ class _Described:
     def note(self, ledger: str, path: Path, settled: Iterable[str] = ()) -> Note:
         return Note(ledger, path, self.books.owner, self.digest, self.person, tuple(sorted({*settled})), self.sketch)
 
-    def write(self, ledger: Ledger, settled: Sequence[str]) -> None:
+    def write(self, ledger: Ledger, settled: Sequence[str]) -> Note:
         before = [each for note in self.notes.read() if note.ledger == ledger.identity for each in note.settled]
         note = self.note(ledger.identity, ledger.path.resolve(), [*settled, *before])
         self.notes.write(note, self.books.cells, self.books.place)
+        return note
 
     def shared(self, note: Note) -> float:
         """The share of keys in common with a noted table; below `SAME` where that is no evidence by itself."""

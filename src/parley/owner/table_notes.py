@@ -21,8 +21,17 @@ from typing import Any
 import numpy as np
 
 from parley.data.sketch import Keys, TableSketch
-from parley.durable import PRIVATE, Version, create_once, file_version, replace_bytes, replace_text, state_folder
-from parley.errors import LedgerError
+from parley.durable import (
+    PRIVATE,
+    Version,
+    create_once,
+    explained,
+    file_version,
+    replace_bytes,
+    replace_text,
+    state_folder,
+)
+from parley.errors import DiskError, LedgerError
 
 FORMAT = 1
 _FACTS = ("ledger", "path", "owner", "person", "settled")
@@ -55,7 +64,9 @@ class TableNotes:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else of this account accepts terms meanwhile."""
-        descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, PRIVATE)
+        file = self._folder / "lock"
+        with explained(file):
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -72,14 +83,24 @@ class TableNotes:
 
     def write(self, note: Note, cells: bytes, table: Path | None) -> None:
         """Keep a note, and one beside the table if that is possible."""
-        name = hashlib.sha256(f"{note.ledger} {note.digest}".encode()).hexdigest()[:32]
-        replace_bytes(self._folder / f"{name}.npz", _written(note))
-        if table is not None:
-            salt = secrets.token_hex(16)
-            entry = _facts(note) | {"salt": salt, "digest": _salted(salt, cells)}
-            others = [each for each in _entries(table) if each.get("ledger") != note.ledger or not _is(each, cells)]
-            with suppress(OSError):  # a folder that cannot be written to
-                replace_text(_beside(table), json.dumps({"format": FORMAT, "books": [*others, entry]}, indent=1) + "\n")
+        replace_bytes(self._file(note), _written(note))
+        salt = secrets.token_hex(16)
+        self._write_beside(note, cells, table, [_facts(note) | {"salt": salt, "digest": _salted(salt, cells)}])
+
+    def remove(self, note: Note, cells: bytes, table: Path | None) -> None:
+        """Forget a note: its ledger accepted nothing after all."""
+        self._file(note).unlink(missing_ok=True)
+        self._write_beside(note, cells, table, [])
+
+    def _file(self, note: Note) -> Path:
+        return self._folder / f"{hashlib.sha256(f'{note.ledger} {note.digest}'.encode()).hexdigest()[:32]}.npz"
+
+    def _write_beside(self, note: Note, cells: bytes, table: Path | None, new: list[dict[str, Any]]) -> None:
+        if table is None:
+            return
+        others = [each for each in _entries(table) if each.get("ledger") != note.ledger or not _is(each, cells)]
+        with suppress(OSError, DiskError):  # a folder that cannot be written to
+            replace_text(_beside(table), json.dumps({"format": FORMAT, "books": [*others, *new]}, indent=1) + "\n")
 
 
 def notes_beside(table: Path | None, cells: bytes) -> list[Note]:

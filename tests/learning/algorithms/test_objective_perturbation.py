@@ -103,7 +103,7 @@ def test_fresh_releases_differ_and_studies_repeat(tmp_path):
     terms, table, found = perturbed_terms(200), class_table(200), []
     for name in "xy":
         owner = parley.Owner("a", table, ledger=Ledger(tmp_path / name, lifetime=1.0))
-        owner.accept(terms)
+        owner.accept(terms, other_books="compared")
         found.append(parley.train(terms, [owner]).theta)
     assert (found[0] != found[1]).all()
     studies = [
@@ -121,7 +121,7 @@ def test_a_release_has_the_law_of_a_study(tmp_path):
     found = []
     for number in range(30):
         owner = parley.Owner("a", table, ledger=Ledger(tmp_path / str(number), lifetime=3.0))
-        owner.accept(terms)
+        owner.accept(terms, other_books="compared")
         found.append(parley.train(terms, [owner]).theta[0])
     release = np.array(found)
     error = study.std(axis=0) / np.sqrt(30)

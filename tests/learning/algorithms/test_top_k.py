@@ -54,7 +54,7 @@ def test_budgets_noise_and_books_are_those_without_it(tmp_path):
             for name, table in TABLES.items()
         ]
         for owner in owners:
-            owner.accept(terms)
+            owner.accept(terms, other_books="compared")
         result = parley.train(terms, owners)
         spent.append([(each.epsilon_spent, each.answers) for each in result.owners])
         parts = [resolve(terms).part(owner.name).training for owner in owners]

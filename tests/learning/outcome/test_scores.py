@@ -31,7 +31,7 @@ def books(tmp_path, terms, table=regression_table, delta=0.0):
     for place, part in enumerate(terms.owners):
         ledger = Ledger(tmp_path / f"{part.name}.ledger", lifetime=2.0, lifetime_delta=delta)
         owners.append(parley.Owner(part.name, table(part.records, seed=place), ledger=ledger))
-        owners[-1].accept(terms)
+        owners[-1].accept(terms, other_books="compared")
     return owners
 
 

@@ -177,13 +177,13 @@ def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
             return {"x509_pem_cert": [pem]}
 
         def peer(self):
-            return "ipv4:10.0.0.7:51000"
+            return "unix:/run/parley-door-x/7"
 
         def abort(self, code, sentence):
             raise PermissionError(sentence)
 
     revocations = types.SimpleNamespace(revokes=lambda certificate: False)
-    lines = types.SimpleNamespace(origin={("10.0.0.7", 51000): ("192.0.2.1", 7)}.get)
+    lines = types.SimpleNamespace(origin={"/run/parley-door-x/7": ("192.0.2.1", 7)}.get)
     caller = authenticate(Context(), revocations, None, lines)
     assert (caller.names, caller.peer) == (("brief",), "192.0.2.1:7")
     with pytest.raises(PermissionError, match="own port"):

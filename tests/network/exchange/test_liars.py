@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from forked import parley_process
 from rewriting_host import Host
 
 import parley
+from parley.durable import state_folder
 from parley.errors import ContradictionError, ExchangeError
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import learn, prepare_run
@@ -19,6 +21,8 @@ from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner, RemoteOwner
 from parley.network.identity.settings import load_owner
 from parley.network.serving.daemon import open_owner
+from parley.owner.ledger.chain import hash_at, head
+from parley.owner.ledger.noted_end import Memory
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 
@@ -160,10 +164,14 @@ def copy_ledger(source, target):
 
 
 def put_back(banks, name, copy):
-    """With everything that lay beside the ledger gone: its owner cannot know."""
+    """With all that its account remembers of it: its owner cannot know."""
     for file in banks.folder.glob(f"{name}.ledger*"):
         file.unlink()
-    os.replace(copy, banks.folder / f"{name}.ledger")  # noqa: PTH105
+    ledger = banks.folder / f"{name}.ledger"
+    os.replace(copy, ledger)  # noqa: PTH105
+    with closing(sqlite3.connect(ledger)) as db:
+        identity, end = hash_at(db, 1), head(db)
+    Memory(state_folder("ledgers"), identity, ledger, "ledger").replace(end)
 
 
 def wait_for_checkpoint(banks, after=3):

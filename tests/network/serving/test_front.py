@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 import urllib.request
@@ -243,8 +244,10 @@ def test_a_long_path_for_temporary_files_is_passed_over(tmp_path, monkeypatch):
     assert not folder.exists()
 
 
-def test_folders_of_killed_daemons_are_removed_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+def test_folders_of_killed_daemons_are_removed_and_no_others(monkeypatch):
+    short = tempfile.TemporaryDirectory(dir="/tmp")
+    tmp_path = Path(short.name)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", short.name)
     left, new, other = (tmp_path / name for name in ("parley-door-left", "parley-door-new", "parley-notes"))
     for folder in (left, new, other):
         folder.mkdir()
@@ -255,6 +258,7 @@ def test_folders_of_killed_daemons_are_removed_and_no_others(tmp_path, monkeypat
         with private_folder() as second:
             assert {path.name for path in tmp_path.iterdir()} == {running.name, second.name, new.name, other.name}
     assert {path.name for path in tmp_path.iterdir()} == {new.name, other.name}
+    short.cleanup()
 
 
 def _of(pid, *kinds):

@@ -153,7 +153,7 @@ def _release(folder, tables, terms):
     """A whole training run with durable ledgers; killed at any moment, it may be started again."""
     owners = [parley.Owner(name, table, ledger=Ledger(folder / name, lifetime=1.0)) for name, table in tables.items()]
     for owner in owners:
-        owner.accept(terms)
+        owner.accept(terms, other_books="one of many runs")
     result = parley.train(terms, owners)
     np.save(folder / "theta.npy", result.theta)
 

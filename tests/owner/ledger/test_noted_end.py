@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from fractions import Fraction
@@ -201,5 +202,7 @@ def test_a_ledger_without_a_version_is_not_upgraded_by_who_looks_and_has_no_stat
         patched.setenv("PARLEY_STATE", "/dev/null/state")
         with pytest.raises(StateFolderError):
             Ledger(path, writes=False)
-    assert path.read_bytes() == OLD.read_bytes()
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (0,)
+    db.close()
     Ledger(path).close()

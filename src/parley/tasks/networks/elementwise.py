@@ -162,7 +162,8 @@ class Elementwise(nn.Module):  # type: ignore[misc]
 class _Applied(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, x: Tensor, activation: Activation) -> Tensor:
-        made = [activation(some) for some in x.reshape(-1).split(AT_ONCE * torch.get_num_threads())]
+        size = AT_ONCE * torch.get_num_threads() if x.device.type == "cpu" else max(x.numel(), 1)
+        made = [activation(some) for some in x.reshape(-1).split(size)]
         said, slope = made[0] if len(made) == 1 else (torch.cat(each) for each in zip(*made, strict=True))
         ctx.save_for_backward(slope.view(x.shape))
         return said.view(x.shape)

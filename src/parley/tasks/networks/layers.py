@@ -27,7 +27,7 @@ def exact_network(module: Module) -> Module:
     """The same network with the same parameters, of layers that treat every record by itself; of others it is refused
     (GuaranteeError)."""
     with torch.random.fork_rng(devices=[]):  # fresh layers draw weights, which are overwritten
-        made = nn.Sequential(*_translated(module, "", set()))
+        made = nn.Sequential(*_translated(module, "", set())).float()
     with torch.no_grad():
         for new, old in zip(made.parameters(), module.parameters(), strict=True):
             new.copy_(old).requires_grad_(False)

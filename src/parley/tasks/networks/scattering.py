@@ -39,7 +39,7 @@ class Scattering(nn.Module):  # type: ignore[misc]
 
     def forward(self, images: Tensor) -> Tensor:
         coarse = self._halved(torch.cat([images, self._strengths(images)], 1))
-        return self._standard(self._halved(torch.cat([coarse, self._strengths(coarse)], 1)))
+        return self._standard.forward(self._halved(torch.cat([coarse, self._strengths(coarse)], 1)))
 
     def _strengths(self, images: Tensor) -> Tensor:
         """How strongly every wavelet swings around every pixel [n, 8 channels, h, w]."""
