@@ -4,8 +4,9 @@ Whenever a ledger accepts terms, the account notes which table that was for (`ta
 table which another one was noted with, or one with 90 % of its rows or people, is refused without a reason; the
 acceptance keeps that reason. A table that shares less is a question. Keys, digests and sketches never leave.
 
-Formal guarantee: within one account and state folder no ledger newly accepts terms for a table that another ledger was
-noted with, by its digest, unless somebody gave a reason. What else is noticed rests on sketches: it is help for honest
+Formal guarantee: within one account and state folder no ledger of an `Owner` newly accepts terms for a table that
+another one was noted with, by its digest, unless somebody gave a reason. `train_network` is no owner: its ledgers know
+their rows, and not each other. What else is noticed rests on sketches: it is help for honest
 owners. Another machine or account is out of sight, and so is what was noted before the state folder was removed, except
 for a table that still lies in its place.
 """
@@ -126,7 +127,7 @@ def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> I
     """While a ledger accepts terms: the reason to keep with them, or a refusal. The table is noted before they are
     accepted, so that nothing is promised that nobody notes. Ledgers of one account take turns: of two for one table the
     second one is refused."""
-    if reason == NOBODY or ledger.other_books(books.terms.hash) == NOBODY:
+    if reason is NOBODY or ledger.other_books(books.terms.hash) == NOBODY:
         yield NOBODY
         return
     if books.accepted:
@@ -139,13 +140,16 @@ def noted(books: BooksOf, ledger: Ledger, reason: str | None, anyway: bool) -> I
     described = _Described(books)
     with described.notes.locked():
         found, settled = _others(books, described)
-        kept, known = require_reason([each for each, _ in found], reason, anyway), described.known(ledger)
+        kept = require_reason([each for each, _ in found], reason, anyway)
+        noted = any(
+            (note.ledger, note.digest) == (ledger.identity, described.digest) for note in described.notes.read()
+        )
         # before the ledger accepts: a disk that is full then must leave no acceptance without its note
         note = described.write(ledger, [note.ledger for _, note in found] + settled)
         try:
             yield kept
         except BaseException:
-            if not known:
+            if not noted and not books.accepted:
                 described.notes.remove(note, books.cells, books.place)
             raise
 

@@ -247,6 +247,7 @@ class Ledger:
                 with self._reader.transaction() as db:
                     found = _look(db, query, spent_after)
                 if not isinstance(found, _Open):
+                    self._catch_up()
                     return found
             value = np.ascontiguousarray(draw(), dtype="<f8")
             with self._writer.transaction() as db:

@@ -264,9 +264,9 @@ class RecordGradients:
     def _measured(self, made: list[LayerGradients]) -> tuple[Tensor, Tensor]:
         """(norms [n] of records' gradients from above, what they would measure at most if no places cancelled [n])."""
         error = 4 * max(layer.error for layer in made) + 64 * UNIT
-        total = torch.stack([layer.size(self.norm) for layer in made]).sum(0)
+        total = _added([layer.size(self.norm) for layer in made])
         spreads = [layer.spread for layer in made if layer.spread is not None]
-        spread = torch.stack(spreads).sum(0) if spreads else torch.zeros_like(total)
+        spread = _added(spreads) if spreads else torch.zeros_like(total)
         total = (total + spread * error) * (1 + error)
         return (total, spread) if self.norm == "l1" else (total.sqrt() * (1 + error), spread.sqrt() * (1 + error))
 
@@ -299,3 +299,11 @@ def _trace(layer: Module, taken: Tensor, slope: Tensor) -> Trace:
         return Trace(patches.flatten(2 + axes).flatten(1, 1 + axes), slope.flatten(2), constant)
     a, d = (each.reshape(len(each), -1, each.shape[-1]).transpose(1, 2) for each in (taken, slope))
     return Trace(a, d, constant)
+
+
+def _added(numbers: list[Tensor]) -> Tensor:
+    """Their sum [n], one after another: PyTorch's own sum adds the last places in another order."""
+    total = numbers[0]
+    for each in numbers[1:]:
+        total = total + each
+    return total

@@ -46,6 +46,8 @@ def require_row_axes(network: Module, row: tuple[int, ...]) -> None:
             said = layer.forward(said) if fits else None
         except RuntimeError:
             fits = False
+        if said is None or len(said) != 2:  # the axis of records is nobody's
+            fits = False
         if not fits:
             raise SettingError(f"network: {kind} does not fit what comes to it of rows of shape {row}")
     if said.dim() != 2:
@@ -131,6 +133,36 @@ def _why(part: Module) -> str:
     return "is no layer whose records are known to be treated one by one"
 
 
+def _whole_numbers(setting: object, axes: int, least: int) -> None:
+    """Refuse a setting other than one whole number for each of these axes, or one for all."""
+    numbers = setting if isinstance(setting, tuple | list) else (setting,) * axes
+    if len(numbers) != axes or not all(type(each) is int and each >= least for each in numbers):
+        raise _UnlistedError(f"has a setting other than {axes} whole numbers from {least} on, and could mix records")
+
+
+def _numbers(*settings: object) -> None:
+    """Refuse settings other than plain numbers: a tensor could hold one for each record."""
+    if not all(type(each) in (int, float) for each in settings):
+        raise _UnlistedError("has a setting that is no plain number")
+
+
+def _pooled(layer: Module, axes: int, **more: bool) -> Made:
+    kernel = layer.kernel if isinstance(layer, Pooled) else layer.kernel_size
+    for setting, least in ((layer.stride, 1), (kernel, 1), (layer.padding, 0)):
+        _whole_numbers(setting, axes, least)
+    return [Pooled(layer.stride, kernel, layer.padding, axes=axes, **more)]
+
+
+def _padded(layer: Module) -> Made:
+    _whole_numbers(layer.padding, 4, 0)
+    return [nn.ZeroPad2d(tuple(layer.padding))]
+
+
+def _elementwise(activation: Callable[..., Any], **settings: object) -> Made:
+    _numbers(*settings.values())
+    return [Elementwise(activation, **settings)]
+
+
 def _linear(layer: Module) -> Made:
     return [nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)]
 
@@ -145,14 +177,13 @@ def _convolution(layer: Module) -> Made:
 def _largest(layer: Module) -> Made:
     if layer.ceil_mode or layer.return_indices or layer.dilation not in (1, (1,), (1, 1)):
         raise _UnlistedError("has ceil_mode, return_indices or a dilation")
-    return [Pooled(layer.stride, layer.kernel_size, layer.padding, axes=1 if type(layer) is nn.MaxPool1d else 2)]
+    return _pooled(layer, 1 if type(layer) is nn.MaxPool1d else 2)
 
 
 def _averaged(layer: Module) -> Made:
     if layer.ceil_mode or not layer.count_include_pad or getattr(layer, "divisor_override", None) is not None:
         raise _UnlistedError("has ceil_mode, a divisor_override or no count_include_pad")
-    axes = 1 if type(layer) is nn.AvgPool1d else 2
-    return [Pooled(layer.stride, layer.kernel_size, layer.padding, mean=True, axes=axes)]
+    return _pooled(layer, 1 if type(layer) is nn.AvgPool1d else 2, mean=True)
 
 
 def _whole(layer: Module) -> Made:
@@ -166,12 +197,16 @@ def _gelu(layer: Module) -> Made:
 
 
 def _group_norm(layer: Module) -> Made:
+    _whole_numbers(layer.num_groups, 1, 1)
+    _numbers(layer.eps)
     made = Normalised(layer.num_groups, layer.eps)
     return [made, Scaled((layer.num_channels,), last=False)] if layer.affine else [made]
 
 
 def _layer_norm(layer: Module) -> Made:
     shape = tuple(layer.normalized_shape)
+    _whole_numbers(shape, max(len(shape), 1), 1)  # of no axis it would be that of records
+    _numbers(layer.eps)
     made = Normalised(0, layer.eps, len(shape))
     return [made, Scaled(shape, True, layer.bias is not None)] if layer.elementwise_affine else [made]
 
@@ -199,20 +234,20 @@ _LISTED: dict[type, Callable[[Module], Made]] = {
     nn.AdaptiveAvgPool1d: _whole,
     nn.AdaptiveAvgPool2d: _whole,
     nn.ReLU: lambda layer: [nn.ReLU()],
-    nn.LeakyReLU: lambda layer: [Elementwise(elementwise.leaky_relu, below=layer.negative_slope)],
+    nn.LeakyReLU: lambda layer: _elementwise(elementwise.leaky_relu, below=layer.negative_slope),
     nn.Tanh: lambda layer: [Elementwise(elementwise.tanh)],
     nn.Sigmoid: lambda layer: [Elementwise(elementwise.sigmoid)],
     nn.SiLU: lambda layer: [Elementwise(elementwise.silu)],
-    nn.ELU: lambda layer: [Elementwise(elementwise.elu, alpha=layer.alpha)],
-    nn.Softplus: lambda layer: [Elementwise(elementwise.softplus, beta=layer.beta, threshold=layer.threshold)],
+    nn.ELU: lambda layer: _elementwise(elementwise.elu, alpha=layer.alpha),
+    nn.Softplus: lambda layer: _elementwise(elementwise.softplus, beta=layer.beta, threshold=layer.threshold),
     nn.GELU: _gelu,
     nn.GroupNorm: _group_norm,
     nn.LayerNorm: _layer_norm,
     nn.Flatten: _flatten,
     nn.Unflatten: _unflatten,
     nn.Identity: lambda layer: [nn.Identity()],
-    nn.ZeroPad2d: lambda layer: [nn.ZeroPad2d(layer.padding)],
-    Pooled: lambda layer: [Pooled(layer.stride, layer.kernel, layer.padding, layer.mean)],
+    nn.ZeroPad2d: _padded,
+    Pooled: lambda layer: _pooled(layer, len(layer.kernel), mean=layer.mean),
     Averaged: lambda layer: [Averaged()],
     Scattering: lambda layer: [Scattering()],
 }
