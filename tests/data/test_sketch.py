@@ -58,6 +58,14 @@ def test_a_table_is_recognised_in_another_format_order_and_set_of_columns(tmp_pa
         assert found.keys == 1
 
 
+def test_a_table_without_the_column_that_told_its_rows_apart_is_recognised_by_its_cells():
+    few = np.random.default_rng(0).integers(0, 50, 2000)
+    table = pd.DataFrame({"id": np.arange(2000), "ward": few % 4, "urgent": few % 2, "y": few})
+    assert shared(table, table.drop(columns="id").sample(frac=1, random_state=1)).keys == 1
+    flags = pd.DataFrame({"id": np.arange(200)} | {f"c{k}": np.arange(200) == k for k in range(6)})
+    assert shared(flags, flags.iloc[::-1].assign(id=np.arange(200))).keys < 0.1  # one of each is seen everywhere
+
+
 def test_a_share_of_rows_is_the_share_that_is_found():
     table, other = people(4000), people(4000, seed=1)
     for share in (0.3, 0.6, 0.95):
