@@ -14,6 +14,7 @@ the larger one do, and as many as agree by all columns except one, which may cou
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -155,13 +156,18 @@ def _comparable(narrow: TableSketch, wide: TableSketch) -> list[int]:
 
 
 def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
-    """Whether every column of a table is one of the other's, in some order, and not by chance: one column may count 1,
-    2, 3 everywhere."""
+    """Whether every column of a table is the other's of that name, or one of those with other names, and not by chance:
+    one column may count 1, 2, 3 everywhere, and columns of other names can be paired in many ways."""
     if narrow.rows != wide.rows:
         return False
-    chosen = _comparable(narrow, wide)
-    held, bits = np.isin(narrow.contents, wide.contents)[chosen], narrow.bits[chosen]
-    return bool((held | (bits == 0)).all()) and float(bits.sum() - bits.max(initial=0.0)) >= BITS
+    bits = [float(narrow.bits[k]) for k in _comparable(narrow, wide)]
+    here = {narrow.columns[k]: int(narrow.contents[k]) for k in _comparable(narrow, wide) if narrow.bits[k]}
+    there = dict(zip(wide.columns, wide.contents.tolist(), strict=True))
+    renamed = Counter(cells for name, cells in here.items() if name not in there)
+    others = Counter(cells for name, cells in there.items() if name not in narrow.columns)
+    same = all(there[name] == cells for name, cells in here.items() if name in there) and renamed <= others
+    ways = math.lgamma(renamed.total() + 1) / math.log(2)
+    return same and sum(bits) - max(bits, default=0.0) - ways >= BITS
 
 
 def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
