@@ -261,7 +261,7 @@ def test_a_full_disk_is_a_sentence_and_ends_no_job(client, folder, monkeypatch):
         patch.setattr("parley.durable.os.replace", full)
         answer = client.post("/play/save", data={"save_as": "kept"}, headers=PROOF)
         assert answer.status_code == 200
-        assert "No space left" in answer.text
+        assert "the disk is full" in answer.text
     with monkeypatch.context() as patch:
         patch.setattr("parley.studio.jobs.make_folder", full)
         answer = client.post("/audit/start", data={"file": "terms.toml"}, headers=PROOF)

@@ -29,8 +29,8 @@ READ = {
 # by their names, which say more than FILE
 READ_FILES = {"certificate", "points", "preparation", "public", "query_file", "table"}
 WRITTEN = {"agreement", "checkpoint", "out", "plot", "plot_owners", "report", "save", "save_own", "shapes", "write"}
-# DIR and FOLDER are made where they are missing, or looked into by the command; a FILE argument is that of
-# `owner backup`, which must not exist, of `owner restore` or of `certs show`, which are quick to look
+# The others: DIR and FOLDER are made where they are missing, TERMS|HASH may be a hash, and the FILE of `owner backup`
+# must not exist; `owner restore` and `certs show` look at theirs first.
 
 
 def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
