@@ -14,6 +14,7 @@ the larger one do, and as many as agree by all columns except one, which may cou
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -34,7 +35,7 @@ COLUMNS = 64  # of a wider table's columns so many are looked at one by one
 CHANCE = 0.5  # where unrelated tables share more keys than that, keys are no evidence
 UNIQUE = 0.05  # where they share less of a column's values, that tells rows apart by itself
 DOUBT = 1e-4  # the probability with which chance may explain what is called evidence
-BITS = 40.0  # columns whose cells agree by chance with probability 2^-BITS are the same
+BITS = 20.0  # columns whose cells agree by chance with probability 2^-BITS are the same
 DENSE = 0.5  # whole numbers that fill this share of their range count something: other tables count so, too
 DIGITS = 30  # bits of a fraction that count: files are written to so many digits at least
 _TOP = 2**64
@@ -125,7 +126,7 @@ def table_sketch(table: TableSource, key: bytes, person: str | None = None) -> T
         tuple(each.keys() for each in without),
         tuple(kept),
         contents,
-        np.array([_bits(rows, each.distinct) for each in kept]),
+        np.array([_bits(each) for each in kept]),
         np.array([each.without_gaps(one.distinct) for each, one in zip(numbers, kept, strict=True)], bool),
     )
 
@@ -155,13 +156,18 @@ def _comparable(narrow: TableSketch, wide: TableSketch) -> list[int]:
 
 
 def _same_cells(narrow: TableSketch, wide: TableSketch) -> bool:
-    """Whether every column of a table is one of the other's, in some order, and not by chance: one column may count 1,
-    2, 3 everywhere."""
+    """Whether every column of a table is the other's of that name, or one of those with other names, and not by chance:
+    one column may count 1, 2, 3 everywhere, and columns of other names can be paired in many ways."""
     if narrow.rows != wide.rows:
         return False
-    chosen = _comparable(narrow, wide)
-    held, bits = np.isin(narrow.contents, wide.contents)[chosen], narrow.bits[chosen]
-    return bool((held | (bits == 0)).all()) and float(bits.sum() - bits.max(initial=0.0)) >= BITS
+    bits = [float(narrow.bits[k]) for k in _comparable(narrow, wide)]
+    here = {narrow.columns[k]: int(narrow.contents[k]) for k in _comparable(narrow, wide) if narrow.bits[k]}
+    there = dict(zip(wide.columns, wide.contents.tolist(), strict=True))
+    renamed = Counter(cells for name, cells in here.items() if name not in there)
+    others = Counter(cells for name, cells in there.items() if name not in narrow.columns)
+    same = all(there[name] == cells for name, cells in here.items() if name in there) and renamed <= others
+    ways = math.lgamma(renamed.total() + 1) / math.log(2)
+    return same and sum(bits) - max(bits, default=0.0) - ways >= BITS
 
 
 def _of_rows(narrow: TableSketch, wide: TableSketch) -> Overlap:
@@ -225,9 +231,13 @@ def _alike(cells: Hashes) -> float:
     return max(float((counts * (counts - 1)).sum()) for counts in rest) / pairs
 
 
-def _bits(rows: int, distinct: float) -> float:
-    """-log2 of the chance that two columns of one law have the same counts of their values, about."""
-    return 0.5 * max(distinct - 1, 0.0) * math.log2(4 * math.pi * max(rows, 1) / max(distinct, 1.0))
+def _bits(keys: Keys) -> float:
+    """-log2 of the chance that two columns of one law have the same counts of their values, about: a value that occurs
+    c times in one table does so in another with probability 1 / sqrt(4 pi c), and the last one follows."""
+    if not len(keys.counts):
+        return 0.0
+    each = 0.5 * np.log2(4 * math.pi * keys.counts)
+    return float((each.sum() - each.max()) * keys.distinct / len(each))
 
 
 class _Smallest:

@@ -1,6 +1,6 @@
 """Terms offered to an owner: what they promise and cost, what looks wrong with them, and accepting them."""
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,16 +101,19 @@ def consider(
     if certificate is None and proposal is not None:
         key = proposer_key(asker, settings, proposal)
     owner = open_owner(settings, accepting=terms.hash)
-    warning = ledger_warning(settings.ledger)
-    agreement = owner.prepare(terms)
-    keys = {
-        name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None
-    }
-    summary = tuple(acceptance_summary(owner, agreement, key, relay, own))
-    mixed = unit_warnings(terms, Acceptances(settings.accepted))
-    found = tuple(owner.other_books(terms))
-    others = [TermsWarning("other books", each.sentence) for each in found]
-    warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed, *others)
+    with ExitStack() as refused:
+        refused.callback(require_ledger(owner).close)
+        warning = ledger_warning(settings.ledger)
+        agreement = owner.prepare(terms)
+        keys = {
+            name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None
+        }
+        summary = tuple(acceptance_summary(owner, agreement, key, relay, own))
+        mixed = unit_warnings(terms, Acceptances(settings.accepted))
+        found = tuple(owner.other_books(terms))
+        others = [TermsWarning("other books", each.sentence) for each in found]
+        warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"), *mixed, *others)
+        refused.pop_all()
     return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own, found, other_books)
 
 
