@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from typer.models import TyperPath
-
 from parley.durable import require_file, require_folder
 
 # by what help shows for them
@@ -42,11 +40,16 @@ def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
     return None
 
 
+def takes_path(param: Any) -> bool:
+    """Whether a parameter is a path, by the name that its type has in every version of Typer."""
+    return getattr(param.type, "name", None) in ("path", "file", "directory")
+
+
 def require_paths(ctx: Any) -> None:
     """Look at every path among the parameters of a command that is about to run."""
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
-        check = path_check(param.name, param.metavar or "") if isinstance(param.type, TyperPath) else None
+        check = path_check(param.name, param.metavar or "") if takes_path(param) else None
         for path in value if isinstance(value, tuple | list) else (value,):
             if check is not None and path is not None:
                 check(Path(path))

@@ -402,6 +402,31 @@ def test_every_listed_layer_is_searched_or_compared():
     assert set(_LISTED) - named <= tried | searched | {nn.Unflatten}
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.ZeroPad2d((0, 0, 0, 0, 0, 0, 1, -1)),
+        nn.ZeroPad2d((0, 0, 1, -1)),
+        nn.LayerNorm(()),
+        nn.LayerNorm(4, eps=torch.tensor(1e-5)),
+        nn.ELU(alpha=torch.ones(3)),
+        nn.MaxPool2d(2, padding=(0, 0, 0, 1)),
+    ],
+    ids=repr,
+)
+def test_settings_that_could_reach_the_axis_of_records_are_refused(layer):
+    """Padding by eight numbers moves records to their neighbours' targets; LayerNorm of no axis is one of the batch."""
+    with pytest.raises(GuaranteeError, match="trains as a study"):
+        exact_network(nn.Sequential(layer))
+
+
+def test_groups_that_were_taken_away_afterwards_are_refused():
+    layer = nn.GroupNorm(1, 4)
+    layer.num_groups = 0
+    with pytest.raises(GuaranteeError, match="whole numbers from 1 on"):
+        exact_network(nn.Sequential(layer))
+
+
 if __name__ == "__main__":
     wanted = int(sys.argv[1])
     bad = found_moves(wanted, int(sys.argv[2]) if sys.argv[2:] else 1, thetas=100)
