@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import PARTS, app
-from parley.cli.given_paths import path_check, takes_path
+from parley.cli.given_paths import path_check
 from parley.terms import write_terms
 
 
@@ -188,7 +188,7 @@ def test_it_is_known_of_every_path_whether_it_is_read_or_written():
         for name, part in getattr(command, "commands", {}).items():
             yield from unknown(f"{words} {name}", part)
         for param in command.params:
-            if takes_path(param) and path_check(param.name, param.metavar or "") is None:
+            if param.type.name in ("path", "file", "directory") and path_check(param.name, param.metavar or "") is None:
                 yield f"{words} {param.name}", param.metavar
 
     found = {words: shown for name, part in PARTS.items() for words, shown in unknown(name, part.load())}

@@ -40,16 +40,11 @@ def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
     return None
 
 
-def takes_path(param: Any) -> bool:
-    """Whether a parameter is a path, by the name that its type has in every version of Typer."""
-    return getattr(param.type, "name", None) in ("path", "file", "directory")
-
-
 def require_paths(ctx: Any) -> None:
     """Look at every path among the parameters of a command that is about to run."""
-    for param in ctx.command.params:
-        value = ctx.params.get(param.name)
-        check = path_check(param.name, param.metavar or "") if takes_path(param) else None
+    shown = {param.name: param.metavar or "" for param in ctx.command.params}
+    for name, value in ctx.params.items():
         for path in value if isinstance(value, tuple | list) else (value,):
-            if check is not None and path is not None:
-                check(Path(path))
+            check = path_check(name, shown.get(name, "")) if isinstance(path, Path) else None
+            if check is not None:
+                check(path)
