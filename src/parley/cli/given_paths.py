@@ -41,10 +41,12 @@ def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
 
 
 def require_paths(ctx: Any) -> None:
-    """Look at every path among the parameters of a command that is about to run."""
-    shown = {param.name: param.metavar or "" for param in ctx.command.params}
-    for name, value in ctx.params.items():
+    """Look at every path among the parameters of a command that is about to run; where a version of Typer does not say
+    which are paths, the command itself finds what is missing."""
+    for param in ctx.command.params:
+        kind = getattr(getattr(param, "type", None), "name", None)
+        check = path_check(param.name, param.metavar or "") if kind in ("path", "file", "directory") else None
+        value = ctx.params.get(param.name)
         for path in value if isinstance(value, tuple | list) else (value,):
-            check = path_check(name, shown.get(name, "")) if isinstance(path, Path) else None
-            if check is not None:
-                check(path)
+            if check is not None and path is not None:
+                check(Path(path))

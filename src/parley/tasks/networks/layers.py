@@ -158,7 +158,7 @@ def _padded(layer: Module) -> Made:
     return [nn.ZeroPad2d(tuple(layer.padding))]
 
 
-def _elementwise(activation: Callable[..., Any], **settings: object) -> Made:
+def _elementwise(activation: Callable[..., Any], **settings: float) -> Made:
     _numbers(*settings.values())
     return [Elementwise(activation, **settings)]
 
