@@ -30,7 +30,7 @@ def audit_command(
     runs: Annotated[
         int | None,
         typer.Option(
-            help="Runs by either of two tables: more of them prove more, in proportion to their time. Left out: "
+            help="Runs for each of the two tables: more runs prove more and take longer. Default: "
             "100,000, or as many as take a minute. Give it beside --seed."
         ),
     ] = None,

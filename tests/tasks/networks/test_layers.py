@@ -117,7 +117,7 @@ def any_numbers(count, seed=0):
 
 
 def same(found, wanted):
-    """Equal to the bit, but for signs of zeros and kinds of what is no number."""
+    """Equal to the bit, except for the signs of zeros and the kinds of NaN."""
     return bool(((found == wanted) | (found.isnan() & wanted.isnan())).all())
 
 

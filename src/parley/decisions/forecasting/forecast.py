@@ -288,7 +288,7 @@ def missed_forecast(
 ) -> Interval | None:
     """The forecast of relative fitness that a simulation by these terms lies far above; None where it does not.
 
-    The interval, which takes its time, is only found where the simulation is that far above the mean.
+    The interval is slow to compute, so it is computed only where the simulation is that far above the mean.
     """
     if worth.fitness is None or not simulated > FAR * worth.fitness:
         return None
