@@ -319,6 +319,6 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
             daemon.join()
         assert np.isfinite(told.answer.value).all()
         assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter) > steps + 2
-    monkeypatch.setattr(cluster, "JOINING", 0.5)
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 0.5)
     with pytest.raises(SettingError, match="no Dask scheduler answers"), cluster.joined("tcp://127.0.0.1:1"):
         raise AssertionError

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest import mock
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.request import Request, urlopen
 from xml.sax.saxutils import escape
 
-import pyarrow.fs as arrow_fs
 from consortium import free_port
 
 SECRET = "planted/secret+key"
@@ -78,10 +78,9 @@ class Store:
         if self.objects is not None:
             self.objects[path] = content
             return
-        there = arrow_fs.S3FileSystem(endpoint_override=self.endpoint, allow_bucket_creation=True)
-        there.create_dir(path.partition("/")[0])
-        with there.open_output_stream(path, compression=None) as file:
-            file.write(content)
+        for place, body in ((path.partition("/")[0], b""), (path, content)):
+            request = Request(f"{self.endpoint}/{quote(place)}", body or None, method="PUT")
+            urlopen(request, timeout=60).close()
 
     def put_folder(self, path, folder):
         for file in Path(folder).rglob("*"):
