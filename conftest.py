@@ -54,7 +54,7 @@ LONG = (
     "tests/test_notebooks.py",
     "tests/test_manual.py",
     "tests/papers/wu2019",
-    "tests/decisions/forecasting",
+    "tests/decisions",
     "tests/cli",
     "tests/network",
     "tests/learning",

@@ -33,8 +33,8 @@ from common.boosted import boosted_public, log_loss
 from joblib import Parallel, delayed
 
 import parley
-from parley.decisions.forecasting.known_columns import Wishes
-from parley.decisions.forecasting.terms_from_files import draft, planned
+from parley.decisions.from_files.known_columns import Wishes
+from parley.decisions.from_files.terms_from_files import draft, planned
 
 DELTA, ROWS, TESTED = 1e-6, 24_000, 12_000
 BOOKS = {"adult": books.adult, "SBA": books.sba, "loans": lambda: books.loans(all_years=True)}

@@ -73,8 +73,8 @@ from common.rivals import GradientDescent, ObjectivePerturbation, Privacy, Rival
 from common.splits import DELTA, Split
 
 import parley
-from parley.decisions.forecasting.known_columns import Wishes
-from parley.decisions.forecasting.terms_from_files import draft, planned
+from parley.decisions.from_files.known_columns import Wishes
+from parley.decisions.from_files.terms_from_files import draft, planned
 from parley.protocol.setup import resolve
 from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats

@@ -29,9 +29,9 @@ import parley
 from parley.data import split_consecutive, tree_growing
 from parley.data.forest import Forest
 from parley.data.remembered import Remembered
-from parley.decisions.forecasting import public_trees
-from parley.decisions.forecasting.forecast import Forecast, forecast
-from parley.decisions.forecasting.noise_kinds import compare_noise
+from parley.decisions.knowledge import public_trees
+from parley.decisions.outlook.forecast import Forecast, forecast
+from parley.decisions.outlook.noise_kinds import compare_noise
 from parley.learning.study_grid import with_settings
 from parley.papers.options import data_folder
 from parley.papers.wu2019.markets import PILOT, card_market, loan_market

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.knowledge.pilot import open_pilot
 from parley.papers.options import data_folder
 from parley.papers.wu2019.markets import loan_market
 from parley.report.terminal import console, progress_bar

@@ -38,8 +38,8 @@ from common.figures import Key, Work, made, written
 from joblib import Parallel, delayed
 
 import parley
-from parley.decisions.forecasting.inside_view import Outlook, outlook
-from parley.decisions.forecasting.terms_from_files import RADIUS, Draft, planned
+from parley.decisions.from_files.terms_from_files import RADIUS, Draft, planned
+from parley.decisions.outlook.inside_view import Outlook, outlook
 from parley.learning.outcome.correction import PersonalModel, said
 from parley.learning.outcome.personal import compared, own_model, plain_columns
 from parley.report.terminal import console, progress_bar, terminal_table

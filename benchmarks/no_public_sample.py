@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 import parley
-from parley.decisions.forecasting import plan
+from parley.decisions.planning.planner import plan
 from parley.tasks.column_statistics.run import ask_column_statistics
 
 OWNERS, EPSILON, DELTA, RUNS = 5, 1.0, 1e-6, 4

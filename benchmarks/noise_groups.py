@@ -19,7 +19,7 @@ import numpy as np
 
 import parley
 from parley.data import synthetic_lending
-from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.knowledge.pilot import open_pilot
 from parley.privacy.mechanisms import Bounded, FastNoise
 from parley.protocol.aggregation import noise_groups, weighted_mean
 from parley.protocol.queries import Answer

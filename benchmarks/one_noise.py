@@ -36,10 +36,10 @@ from sklearn.linear_model import RidgeCV
 
 import parley
 from parley.data import split_consecutive
-from parley.decisions.forecasting import Heterogeneity
-from parley.decisions.forecasting.expectation import expect
-from parley.decisions.forecasting.forecast import Forecast
-from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.expectation.expectation import expect
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
+from parley.decisions.knowledge.pilot import open_pilot
+from parley.decisions.outlook.forecast import Forecast
 from parley.learning.outcome import alone
 from parley.report.figures.colours import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
 from parley.report.figures.picture import save

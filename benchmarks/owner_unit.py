@@ -18,8 +18,8 @@ import numpy as np
 from one_noise import Market, errors, loans, ridge_errors, target_variance
 
 import parley
-from parley.decisions.forecasting.expectation import expect
-from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.expectation.expectation import expect
+from parley.decisions.knowledge.pilot import open_pilot
 from parley.errors import ParleyError
 
 KINDS = {"own noise": 0, "two hosts": 2, "three hosts": 3}

@@ -17,8 +17,8 @@ import numpy as np
 from one_noise import CLIPS, Market, errors, loans, ridge_errors, target_variance
 
 import parley
-from parley.decisions.forecasting.expectation import expect
-from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.expectation.expectation import expect
+from parley.decisions.knowledge.pilot import open_pilot
 
 KINDS = {"own noise": 0, "two hosts": 2, "three hosts": 3}
 ROWS = 500, 500  # to learn from, held out

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.decisions.forecasting.baselines import Baselines
+from parley.decisions.knowledge.baselines import Baselines
 from parley.numerals import counted, ends, number
 from parley.report.words import forecast
 

@@ -10,11 +10,12 @@ from parley.version import __version__
 
 if TYPE_CHECKING:
     from parley import data, report
-    from parley.decisions.forecasting import Forecast, Proposal, best_coalition, plan
-    from parley.decisions.forecasting.forecast import forecast
-    from parley.decisions.forecasting.terms_from_files import draft_terms
+    from parley.decisions.from_files.terms_from_files import draft_terms
     from parley.decisions.games import Negotiation
     from parley.decisions.games.negotiate import negotiate
+    from parley.decisions.outlook.coalition import best_coalition
+    from parley.decisions.outlook.forecast import Forecast, forecast
+    from parley.decisions.planning.planner import Proposal, plan
     from parley.learning.outcome import JointModel, Result, alone, load_model, refine, score
     from parley.learning.train import train
     from parley.owner.ledger import Ledger
@@ -47,8 +48,10 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "parley.decisions.forecasting": ("Forecast", "Proposal", "best_coalition", "forecast", "plan"),
-    "parley.decisions.forecasting.terms_from_files": ("draft_terms",),
+    "parley.decisions.outlook.coalition": ("best_coalition",),
+    "parley.decisions.outlook.forecast": ("Forecast", "forecast"),
+    "parley.decisions.planning.planner": ("Proposal", "plan"),
+    "parley.decisions.from_files.terms_from_files": ("draft_terms",),
     "parley.decisions.games": ("Negotiation", "negotiate"),
     "parley.learning.train": ("train",),
     "parley.learning.outcome": ("JointModel", "Result", "alone", "load_model", "refine", "score"),

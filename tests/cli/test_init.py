@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.cli.init import _drafted, _pinned
-from parley.decisions.forecasting.known_columns import Wishes
-from parley.decisions.forecasting.terms_from_files import Draft, draft
+from parley.decisions.from_files.known_columns import Wishes
+from parley.decisions.from_files.terms_from_files import Draft, draft
 from parley.errors import DataError, SettingError
 from parley.protocol.setup import resolve
 from parley.terms import write_terms

@@ -16,9 +16,10 @@ from samples import regression_table
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.decisions.forecasting import forecast, worth_spending
-from parley.decisions.forecasting.heterogeneity import ASSUMED
-from parley.decisions.forecasting.outlook import outlook
+from parley.decisions.knowledge.heterogeneity import ASSUMED
+from parley.decisions.outlook.forecast import forecast
+from parley.decisions.outlook.outlook import outlook
+from parley.decisions.outlook.worth import worth_spending
 from parley.errors import BelowBaselineError
 from parley.numerals import number
 from parley.owner.ledger import Ledger
@@ -46,7 +47,7 @@ scales = { x0 = 2, x1 = 2, x2 = 2, y = 4.5 }
 centres = { x0 = 0, x1 = 0, x2 = 0, y = 0 }
 """
 LARGE = 4000
-worth = import_module("parley.decisions.forecasting.worth")  # the package has a function of that name
+worth = import_module("parley.decisions.outlook.worth")  # the package has a function of that name
 
 
 def written(folder, name, model, owners, epsilon):
@@ -206,7 +207,7 @@ def test_nobody_is_asked_where_rows_are_like_the_public_sample_or_no_person_is_t
     def never(*given):
         raise AssertionError("private rows were looked at")
 
-    monkeypatch.setattr(import_module("parley.decisions.forecasting.inside_view"), "contradicted", never)
+    monkeypatch.setattr(import_module("parley.decisions.outlook.inside_view"), "contradicted", never)
     assert release(contrary, "--other-books", "asked above").exit_code == 0
 
 

@@ -9,8 +9,8 @@ from samples import make_terms
 import parley
 from parley.data.headers import read_header
 from parley.data.table import first_rows
-from parley.decisions.forecasting.known_columns import Wishes
-from parley.decisions.forecasting.terms_from_files import draft
+from parley.decisions.from_files.known_columns import Wishes
+from parley.decisions.from_files.terms_from_files import draft
 from parley.errors import DataError
 from parley.owner.acceptance_summary import acceptance_summary
 

@@ -13,5 +13,5 @@ def smaller_studies(request):
         if not request.module.__name__.endswith(WHOLE):
             patched.setattr("parley.learning.outcome.boosting.LEAVES", (4,))
             patched.setattr("parley.learning.start.FOLDS", 4)
-            patched.setattr("parley.decisions.forecasting.search.CHECK_REPLICATES", 24)
+            patched.setattr("parley.decisions.planning.search.CHECK_REPLICATES", 24)
         yield

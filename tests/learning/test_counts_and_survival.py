@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.decisions.forecasting.known_columns import Wishes
-from parley.decisions.forecasting.terms_from_files import draft
+from parley.decisions.from_files.known_columns import Wishes
+from parley.decisions.from_files.terms_from_files import draft
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.estimators import PrivatePoissonRegressor
 from parley.learning.outcome.predicted_table import predictions

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from samples import class_table, make_terms, regression_table
 
-from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.knowledge.pilot import open_pilot
 from parley.learning.start import public_fit, starting_point
 from parley.protocol.setup import resolve
 

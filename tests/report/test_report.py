@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from samples import make_terms
 
-from parley.decisions.forecasting import Choice, Proposal
-from parley.decisions.forecasting.baselines import Baselines
+from parley.decisions.knowledge.baselines import Baselines
+from parley.decisions.planning.planner import Choice, Proposal
 from parley.errors import SettingError
 from parley.numerals import number, percent
 from parley.report.figures import curves, game_figures, picture

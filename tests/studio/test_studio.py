@@ -19,8 +19,8 @@ from studio_client import PROOF, enter, stranger_at, studio_at
 from typer.testing import CliRunner
 
 from parley.cli.app import app as parley
-from parley.decisions.forecasting import forecast
-from parley.decisions.forecasting.what_if import what_if
+from parley.decisions.outlook.forecast import forecast
+from parley.decisions.outlook.what_if import what_if
 from parley.errors import SettingError
 from parley.report.words.negotiation import SHARED
 from parley.studio.claims import claimed, is_claimed, lock_of
@@ -123,7 +123,7 @@ def test_a_whole_forecast_that_nobody_waits_for_is_given_up(folder, monkeypatch)
         progress(1, 2)
         raise AssertionError("it went on")
 
-    monkeypatch.setattr("parley.decisions.forecasting.forecast", moved_meanwhile)
+    monkeypatch.setattr("parley.decisions.outlook.forecast", moved_meanwhile)
     assert play.whole(turn) is None
     assert len(began) == 1
 

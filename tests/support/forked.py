@@ -18,7 +18,7 @@ LOADED = [
     "parley.cli.learner",
     "parley.cli.owner",
     "parley.cli.peer",
-    "parley.decisions.forecasting",
+    "parley.decisions.outlook.forecast",
     "parley.learning.connections",
     "parley.learning.deployed",
     "parley.learning.peers",

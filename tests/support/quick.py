@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 SETTINGS = {
-    "decisions.forecasting.expectation.WORK": 2e8,
-    "decisions.forecasting.expectation.RESAMPLES": 10,
-    "decisions.forecasting.search.SEARCH_REPLICATES": 4,
-    "decisions.forecasting.search.CHECK_REPLICATES": 12,
+    "decisions.expectation.expectation.WORK": 2e8,
+    "decisions.expectation.expectation.RESAMPLES": 10,
+    "decisions.planning.search.SEARCH_REPLICATES": 4,
+    "decisions.planning.search.CHECK_REPLICATES": 12,
     "learning.start.FOLDS": 3,
     "learning.outcome.tree_study.ITERATIONS": (10, 30),
     "learning.outcome.boosting.LEAVES": (4,),

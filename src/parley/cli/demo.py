@@ -12,7 +12,7 @@ from parley.privacy.adjacency import Adjacency
 from parley.report.terminal import console, errors_console, progress_bar, terminal_table
 
 if TYPE_CHECKING:
-    from parley.decisions.forecasting import Forecast
+    from parley.decisions.outlook.forecast import Forecast
 
 SEED = 7
 

@@ -14,8 +14,10 @@ from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
 
 if TYPE_CHECKING:
-    from parley.decisions.forecasting import Forecast, Proposal, Source
-    from parley.decisions.forecasting.heterogeneity import Heterogeneity
+    from parley.decisions.knowledge.heterogeneity import Heterogeneity
+    from parley.decisions.knowledge.sources import Source
+    from parley.decisions.outlook.forecast import Forecast
+    from parley.decisions.planning.planner import Proposal
 
 
 def forecast_command(
@@ -92,11 +94,12 @@ def forecast_command(
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
-    from parley.decisions.forecasting import compare_noise, forecast
-    from parley.decisions.forecasting import plan as make_plan
-    from parley.decisions.forecasting.noise_kinds import kind_of
-    from parley.decisions.forecasting.planner import require_rounds
-    from parley.decisions.forecasting.remedies import remedies
+    from parley.decisions.outlook.forecast import forecast
+    from parley.decisions.outlook.noise_kinds import compare_noise
+    from parley.decisions.outlook.remedies import remedies
+    from parley.decisions.planning.noise_terms import kind_of
+    from parley.decisions.planning.planner import plan as make_plan
+    from parley.decisions.planning.planner import require_rounds
     from parley.report.words import forecast as said
     from parley.report.words import noise as kinds
     from parley.report.words.remedies import remedy_line
@@ -191,7 +194,7 @@ def forecast_command(
 
 
 def _heterogeneity(given: str | None) -> "Heterogeneity":
-    from parley.decisions.forecasting.heterogeneity import ASSUMED, Heterogeneity
+    from parley.decisions.knowledge.heterogeneity import ASSUMED, Heterogeneity
 
     if given is None:
         return ASSUMED
@@ -214,8 +217,8 @@ def _show_inside(
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.data.sources import held_table
-    from parley.decisions.forecasting.inside_view import inside_view
     from parley.decisions.games.price import joining_price, price_note
+    from parley.decisions.outlook.inside_view import inside_view
     from parley.learning.outcome.guarantee import INSIDE
     from parley.owner.owner import Owner
     from parley.report.words import forecast as said
@@ -243,7 +246,7 @@ def _show_inside(
 
 def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "str | Source | None":
     """What the options say is known."""
-    from parley.decisions.forecasting import ReleasedMoments, Stated
+    from parley.decisions.knowledge.sources import ReleasedMoments, Stated
 
     if sum(option is not None for option in (pilot, moments, assume)) > 1:
         raise SettingError("--pilot, --moments, --assume: expected at most one of them")

@@ -23,8 +23,8 @@ from parley.terms.notes import NOTES
 from parley.validate import printable
 
 if TYPE_CHECKING:
-    from parley.decisions.forecasting.known_columns import Wishes
-    from parley.decisions.forecasting.terms_from_files import Draft
+    from parley.decisions.from_files.known_columns import Wishes
+    from parley.decisions.from_files.terms_from_files import Draft
 
 
 def init_command(
@@ -163,9 +163,9 @@ def init_command(
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
     from parley.data.headers import read_header
-    from parley.decisions.forecasting.column_choice import wanted_columns
-    from parley.decisions.forecasting.known_columns import Wishes
-    from parley.decisions.forecasting.terms_from_files import planned, usual_delta
+    from parley.decisions.from_files.column_choice import wanted_columns
+    from parley.decisions.from_files.known_columns import Wishes
+    from parley.decisions.from_files.terms_from_files import planned, usual_delta
     from parley.owner.warnings import budget_warning
     from parley.report.words.columns import columns_line
     from parley.report.words.noise import plan_beside
@@ -279,7 +279,7 @@ def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
 
 def _drafted(files: Sequence[Path], wishes: "Wishes", quiet: bool, anyway: bool) -> "Draft":
     """A draft that `parley scales` will not refuse where it needs scales; whoever answers may say more until it is."""
-    from parley.decisions.forecasting.terms_from_files import draft
+    from parley.decisions.from_files.terms_from_files import draft
     from parley.tasks.column_statistics.learnable import UNASKED, require_learnable
 
     while True:

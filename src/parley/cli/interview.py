@@ -18,7 +18,7 @@ from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
 
 if TYPE_CHECKING:
-    from parley.decisions.forecasting.known_columns import Wishes
+    from parley.decisions.from_files.known_columns import Wishes
 
 
 def asked_kind(files: Sequence[Path], wishes: "Wishes") -> "Wishes":
@@ -65,7 +65,7 @@ def _kind(files: Sequence[Path], target: str) -> str:
 def columns_to_ask(files: Sequence[Path], wishes: "Wishes") -> list[str]:
     """The columns that would be learned from and of which nobody has said how they are spread."""
     from parley.data.headers import read_header
-    from parley.decisions.forecasting.known_columns import says_who
+    from parley.decisions.from_files.known_columns import says_who
 
     if wishes.public is not None:
         return []

@@ -47,7 +47,7 @@ def plan_command(
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
-    from parley.decisions.forecasting import plan
+    from parley.decisions.planning.planner import plan
     from parley.report.words import noise as kinds
     from parley.report.words.terms_comments import PSI, planned_line, without_plan
 

@@ -13,7 +13,7 @@ from parley.report.terminal import errors_console, progress_bar, warn
 from parley.terms import Terms
 
 if TYPE_CHECKING:
-    from parley.decisions.forecasting import Worth
+    from parley.decisions.outlook.worth import Worth
 
 ANYWAY = (
     "release even what is forecast to be worse than the zero model or the public sample's own, or to be of use to no "
@@ -23,7 +23,7 @@ ANYWAY = (
 
 def require_worth_spending(terms: Terms, speeds: Mapping[str, float] | None = None) -> "Worth | None":
     """Refuse what is forecast to be worth no budget; what cannot be forecast passes, with a line that says so."""
-    from parley.decisions.forecasting import require_worth, worth_spending
+    from parley.decisions.outlook.worth import require_worth, worth_spending
     from parley.report.words.released import unforeseen
 
     try:
@@ -45,7 +45,7 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path) -> None:
     terminal alone, who holds the tables of all these owners; it is never stored, logged or sent, and no program decides
     by it: where no person sits at a terminal the rows are not looked at.
     """
-    from parley.decisions.forecasting.inside_view import contradicted
+    from parley.decisions.outlook.inside_view import contradicted
     from parley.learning.owners import owner_table
     from parley.owner.owner import Owner
 

@@ -19,7 +19,7 @@ from parley.terms import Terms, load_terms
 from parley.terms.expected import require_expected
 
 if TYPE_CHECKING:
-    from parley.decisions.forecasting import Worth
+    from parley.decisions.outlook.worth import Worth
     from parley.learning.outcome import Result
 
 
@@ -98,7 +98,7 @@ def train_command(
     """
     from parley.data.cluster import joined
     from parley.data.fitting import dropped_rows
-    from parley.decisions.forecasting.coding import coding_cost
+    from parley.decisions.knowledge.coding import coding_cost
     from parley.learning.owners import require_ledgers, spent_so_far
     from parley.learning.run_options import RunOptions
     from parley.learning.train import train
@@ -218,7 +218,7 @@ def train_command(
 def _worth(terms: Terms, asks: bool, speeds: Mapping[str, float] | None) -> "Worth | None":
     """What the model is worth by the public sample. Terms that are worth no budget are refused before they spend, where
     that is asked; else it is only said."""
-    from parley.decisions.forecasting import worth
+    from parley.decisions.outlook.worth import worth
 
     if asks:
         found = require_worth_spending(terms, speeds)
@@ -237,7 +237,7 @@ def _worth(terms: Terms, asks: bool, speeds: Mapping[str, float] | None) -> "Wor
 def _missed(result: "Result", expected: "Worth | None", speeds: Mapping[str, float] | None) -> list[str]:
     """That a simulation came out far above its forecast; nothing where it did not, and of a release, which has no
     figures."""
-    from parley.decisions.forecasting.forecast import missed_forecast
+    from parley.decisions.outlook.forecast import missed_forecast
     from parley.report.words.training import missed_line
 
     fitness = result.relative_fitness

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.decisions.forecasting import Forecast, forecast
 from parley.decisions.games.price import joining_price
+from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.demo.unions import Union
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.correction import PersonalModel, said

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from parley.decisions.forecasting import Forecast
 from parley.decisions.games.negotiate import Negotiation
+from parley.decisions.outlook.forecast import Forecast
 from parley.errors import SettingError
 from parley.learning.outcome.result import Result
 from parley.learning.outcome.verdict import Verdict

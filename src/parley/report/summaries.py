@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from parley.decisions.forecasting import Forecast, Proposal
-from parley.decisions.forecasting.terms_from_files import Draft
+from parley.decisions.from_files.terms_from_files import Draft
 from parley.decisions.games.negotiate import Negotiation
+from parley.decisions.outlook.forecast import Forecast
+from parley.decisions.planning.planner import Proposal
 from parley.errors import SettingError
 from parley.learning.outcome.guarantee import INSIDE, guarantee, kind_of_run
 from parley.learning.outcome.result import Result

@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parley.decisions.forecasting import Forecast, Worth
+from parley.decisions.outlook.forecast import Forecast
+from parley.decisions.outlook.worth import Worth
 from parley.learning.outcome import Result
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.owner.ledger.account import Head

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 NEEDED = (
     "data.headers",
     "data.sources",
-    "decisions.forecasting.known_columns",
-    "decisions.forecasting.what_if",
+    "decisions.from_files.known_columns",
+    "decisions.outlook.what_if",
     "decisions.games.break_even",
     "decisions.games.negotiate",
     "learning.owners",

@@ -12,10 +12,10 @@ from parley.errors import ParleyError, SettingError
 from parley.terms import Terms, load_terms, write_terms
 
 if TYPE_CHECKING:  # libraries that take their time, loaded when something is forecast
-    from parley.decisions.forecasting import Forecast
-    from parley.decisions.forecasting.what_if import WhatIf
     from parley.decisions.games.break_even import BreakEven
     from parley.decisions.games.negotiate import Negotiation
+    from parley.decisions.outlook.forecast import Forecast
+    from parley.decisions.outlook.what_if import WhatIf
 
 PAGE = 20  # owners on a page
 
@@ -95,7 +95,7 @@ class Playground:
 
     def at_once(self) -> "WhatIf":
         """The last whole forecast, carried over to what the sliders say; the first time, a whole one."""
-        from parley.decisions.forecasting.what_if import what_if
+        from parley.decisions.outlook.what_if import what_if
 
         played = self.require()
         return what_if(self._base or self._whole(played), played.terms, played.personal)
@@ -171,7 +171,7 @@ class Playground:
             raise SettingError("another page changed these terms since this one was loaded; load it again")
 
     def _whole(self, played: Played) -> "Forecast":
-        from parley.decisions.forecasting import forecast
+        from parley.decisions.outlook.forecast import forecast
         from parley.protocol.task import task_of
 
         if task_of(played.terms).command("forecast") is not None:
@@ -218,7 +218,7 @@ def _alike(one: Terms, other: Terms) -> bool:
 
 def _of_kind(terms: Terms, noise: str | None) -> Terms:
     """The same agreement with each owner's own noise, or with one for all."""
-    from parley.decisions.forecasting.noise_kinds import each_owner_terms, kind_of, shared_terms
+    from parley.decisions.planning.noise_terms import each_owner_terms, kind_of, shared_terms
 
     if noise is None or noise == kind_of(terms):
         return terms

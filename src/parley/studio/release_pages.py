@@ -107,7 +107,7 @@ def _seen(terms: Terms) -> str:
 def foreseen(request: Request) -> Response:
     """Whether anybody is expected to gain by a release, which takes seconds to say; where nobody is, a box with which
     somebody releases anyway."""
-    from parley.decisions.forecasting import require_worth, worth_spending  # with libraries that take their time
+    from parley.decisions.outlook.worth import require_worth, worth_spending  # with libraries that take their time
     from parley.learning.owners import spent_so_far
     from parley.report.words.released import gaining_words, unforeseen
 

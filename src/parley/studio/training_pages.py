@@ -95,7 +95,7 @@ def score(request: Request) -> Response:
 
 def _drawn(job: Job) -> dict[str, Any] | None:
     """Relative fitness by rounds: the forecast's, its interval at the end, and the outcome's."""
-    from parley.decisions.forecasting import forecast
+    from parley.decisions.outlook.forecast import forecast
 
     fitness = job.result.get("relative_fitness")
     try:

@@ -10,8 +10,8 @@ import parley
 from parley.data.digest import digested_table
 from parley.data.sources import find_source, open_table, same_table
 from parley.data.table import numbers
-from parley.decisions.forecasting.known_columns import Wishes
-from parley.decisions.forecasting.terms_from_files import draft
+from parley.decisions.from_files.known_columns import Wishes
+from parley.decisions.from_files.terms_from_files import draft
 from parley.errors import DataError, SettingError
 from parley.network.serving.opening import open_ledger
 from parley.owner.ledger import Ledger

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from samples import make_terms, regression_table
 
-from parley.decisions.forecasting import forecast
-from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.games.stakes import noise_law, stakes
+from parley.decisions.knowledge.pilot import open_pilot
+from parley.decisions.outlook.forecast import forecast
 
 PILOT = regression_table(3000, seed=9)
 

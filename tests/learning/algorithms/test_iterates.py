@@ -5,7 +5,7 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.decisions.forecasting.error_moments import error_moments
+from parley.decisions.expectation.error_moments import error_moments
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import State
 from parley.learning.algorithms.averaged_subgradient import AveragedSubgradient

@@ -8,7 +8,7 @@ import pytest
 from samples import SPECIES, class_table, iris_table
 
 import parley
-from parley.decisions.forecasting.coordinate_search import _kinds
+from parley.decisions.planning.coordinate_search import _kinds
 from parley.errors import BudgetExhausted, GuaranteeError, Malformed, SettingError
 from parley.losses.objective_perturbation import PerturbedCost
 from parley.owner.ledger import Ledger

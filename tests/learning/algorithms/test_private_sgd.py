@@ -11,7 +11,7 @@ from flowers import PURE, releasing, sgd_terms, studied
 from samples import SPECIES, iris_table
 
 import parley
-from parley.decisions.forecasting import forecast
+from parley.decisions.outlook.forecast import forecast
 from parley.errors import AbortedRound, LedgerError
 from parley.learning.algorithms.algorithm import Asker, run
 from parley.learning.algorithms.catalogue import make_algorithm

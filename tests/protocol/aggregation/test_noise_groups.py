@@ -6,8 +6,8 @@ from samples import regression_table
 from scipy import stats
 
 import parley
-from parley.decisions.forecasting.pilot import open_pilot
-from parley.decisions.forecasting.pilot_runs import PilotExchange
+from parley.decisions.expectation.pilot_runs import PilotExchange
+from parley.decisions.knowledge.pilot import open_pilot
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.privacy.mechanisms import Bounded, FastNoise
 from parley.protocol.aggregation import EachOwner, noise_groups, weighted_mean

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from samples import make_terms, regression_table
 
 import parley
-from parley.decisions.forecasting import forecast, plan
+from parley.decisions.outlook.forecast import forecast
+from parley.decisions.planning.planner import plan
 from parley.errors import ParleyError, TermsError
 from parley.learning.outcome.guarantee import guarantee
 from parley.owner.acceptance_summary import acceptance_summary

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.decisions.forecasting import Heterogeneity, forecast
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
+from parley.decisions.outlook.forecast import forecast
 from parley.errors import DataError, LedgerError, TermsError
 from parley.protocol.setup import resolve
 from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data.sources import Table
-from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.games.stakes import known_cost
+from parley.decisions.knowledge.pilot import open_pilot
 from parley.terms import Terms
 
 

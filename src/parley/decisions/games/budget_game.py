@@ -18,10 +18,10 @@ from functools import cached_property
 
 import numpy as np
 
-from parley.decisions.forecasting.coalition import CoalitionCost, prefix
 from parley.decisions.games.best_response import maximise
 from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import CommonStakes, Stakes
+from parley.decisions.outlook.coalition import CoalitionCost, prefix
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 

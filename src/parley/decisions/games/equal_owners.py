@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parley.data.sources import Table
-from parley.decisions.forecasting.noise_kinds import each_owner_terms, shared_terms
 from parley.decisions.games.budget_game import BudgetGame
 from parley.decisions.games.negotiate import budget_game, budgets, common_game
 from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import common_stakes, stakes
 from parley.decisions.games.weakest_link import WeakestLink
+from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
 from parley.learning.algorithms.algorithm import Progress
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.terms import Terms

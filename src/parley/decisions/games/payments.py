@@ -19,9 +19,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.decisions.forecasting.coalition import prefix
 from parley.decisions.games.best_response import GOLDEN
 from parley.decisions.games.budget_game import BudgetGame, stable_coalition
+from parley.decisions.outlook.coalition import prefix
 from parley.errors import NoEquilibriumError, SettingError
 from parley.protocol.aggregation import Members
 from parley.validate import Floats, positive

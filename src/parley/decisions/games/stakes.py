@@ -9,11 +9,11 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from parley.data.sources import Table
-from parley.decisions.forecasting.coalition import CoalitionCost
-from parley.decisions.forecasting.expectation import expect
-from parley.decisions.forecasting.owner_forecast import coalition_cost
-from parley.decisions.forecasting.pilot import Pilot, open_pilot
-from parley.decisions.forecasting.sources import Source
+from parley.decisions.expectation.expectation import expect
+from parley.decisions.knowledge.pilot import Pilot, open_pilot
+from parley.decisions.knowledge.sources import Source
+from parley.decisions.outlook.coalition import CoalitionCost
+from parley.decisions.outlook.owner_forecast import coalition_cost
 from parley.errors import SettingError, TermsError
 from parley.privacy.accounting import exact, make_series
 from parley.protocol.aggregation import EachOwnerNoise

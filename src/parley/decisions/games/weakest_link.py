@@ -19,11 +19,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from parley.decisions.forecasting.coalition import prefix
 from parley.decisions.games.budget_game import OwnersGame, price_of_privacy
 from parley.decisions.games.local_maxima import LocalMaxima, Thresholds
 from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import CommonStakes
+from parley.decisions.outlook.coalition import prefix
 from parley.protocol.aggregation import Members, OneNoise
 from parley.validate import Floats
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from parley.data import split_consecutive
-from parley.decisions.forecasting.expectation import expect
-from parley.decisions.forecasting.pilot import open_pilot
+from parley.decisions.expectation.expectation import expect
+from parley.decisions.knowledge.pilot import open_pilot
 from parley.learning.study_grid import Cell, study, vary, with_settings
 from parley.learning.train import train
 from parley.owner.owner import Owner

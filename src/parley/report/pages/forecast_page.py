@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parley.decisions.forecasting import Forecast, Proposal
-from parley.decisions.forecasting.noise_kinds import kind_of
+from parley.decisions.outlook.forecast import Forecast
+from parley.decisions.planning.noise_terms import kind_of
+from parley.decisions.planning.planner import Proposal
 from parley.learning.outcome.guarantee import INSIDE
 from parley.report.figures import curves, picture
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
@@ -18,7 +19,7 @@ from parley.report.words import noise as kinds
 from parley.terms import Terms
 
 if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
-    from parley.decisions.forecasting.inside_view import InsideView
+    from parley.decisions.outlook.inside_view import InsideView
 
 PUBLIC = "Computed from public knowledge, the terms and a pilot sample: no private record was looked at."
 

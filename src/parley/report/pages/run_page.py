@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parley.decisions.forecasting import Worth
+from parley.decisions.outlook.worth import Worth
 from parley.learning.outcome import Result
 from parley.learning.outcome.guarantee import SIMULATION, guarantee, kind_of_run
 from parley.report.figures import curves, picture

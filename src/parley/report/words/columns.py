@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from parley.decisions.forecasting.column_choice import Tried
+from parley.decisions.from_files.column_choice import Tried
 
 
 def columns_line(tried: Sequence[Tried], taken: str | None) -> str:

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.decisions.forecasting import ConsortiumVerdict, Forecast, Interval, Proposal, Worth
+from parley.decisions.outlook.consortium_verdict import ConsortiumVerdict
+from parley.decisions.outlook.forecast import Forecast
+from parley.decisions.outlook.joining import Interval
+from parley.decisions.outlook.worth import Worth
+from parley.decisions.planning.planner import Proposal
 from parley.numerals import ends, number
 from parley.owner.acceptance_summary import DECIDING
 from parley.privacy.adjacency import Adjacency
 
 if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
-    from parley.decisions.forecasting.inside_view import InsideView
+    from parley.decisions.outlook.inside_view import InsideView
 
 METHODS = {
     "curvature-moments": "moments of the algorithm by curvature alone, which a clip, a box or a corner may upset",
@@ -278,7 +282,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
 
 def inside_sentences(view: "InsideView") -> list[str]:
     """The advice, what it rests on, and whether own rows are like the public sample's."""
-    from parley.decisions.forecasting.inside_view import LEVEL
+    from parley.decisions.outlook.inside_view import LEVEL
 
     gain, reach = view.gain, f"90 %: {ends(view.gain.low, view.gain.high)}"
     asks = (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.decisions.forecasting import Forecast
-from parley.decisions.forecasting.joining import Interval
 from parley.decisions.games.negotiate import CommonNegotiation, Negotiation
+from parley.decisions.outlook.forecast import Forecast
+from parley.decisions.outlook.joining import Interval
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.verdict import Estimate
 from parley.numerals import number

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from parley.decisions.forecasting import Worth
+from parley.decisions.outlook.worth import Worth
 from parley.errors import ParleyError
 from parley.learning.outcome import Result
 from parley.numerals import number

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from parley.decisions.forecasting.consortium_verdict import ConsortiumVerdict
-from parley.decisions.forecasting.remedies import LARGEST, Remedies, Remedy
+from parley.decisions.outlook.consortium_verdict import ConsortiumVerdict
+from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy
 from parley.numerals import number
 from parley.report.words.forecast import listed_names
 

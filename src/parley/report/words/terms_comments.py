@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from parley.decisions.forecasting.planner import Proposal
-from parley.decisions.forecasting.terms_from_files import Draft
+from parley.decisions.from_files.terms_from_files import Draft
+from parley.decisions.planning.planner import Proposal
 from parley.numerals import number
 from parley.report.words.forecast import unjudged_lines
 from parley.terms.catalogue import PREDICTION

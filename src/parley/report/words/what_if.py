@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from parley.decisions.forecasting.joining import Verdict
-from parley.decisions.forecasting.what_if import OwnerGain, WhatIf
+from parley.decisions.outlook.joining import Verdict
+from parley.decisions.outlook.what_if import OwnerGain, WhatIf
 from parley.numerals import counted, ends, number, percent
 from parley.privacy.accounting.explanation import explanation
 from parley.privacy.accounting.meaning import WIDER

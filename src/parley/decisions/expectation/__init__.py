@@ -1,0 +1,1 @@
+"""What training by terms gives on average, by moments or by runs on a pilot."""

@@ -1,0 +1,91 @@
+"""What ways of descending make of a start and of noise, whatever the data: functions of step times curvature alone.
+
+A linear recursion sees a direction of curvature h and a step s only as s h; noise enters times s. So one table for each
+way of descending and each number of rounds says what any step does in any direction, and thousands of candidates cost
+no more than looking them up.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from parley.decisions.expectation.error_moments import end_moments
+from parley.learning.algorithms.algorithm import Descent
+from parley.learning.algorithms.averaged_subgradient import AveragedSubgradient
+from parley.learning.algorithms.gradient_descent import GradientDescent
+from parley.learning.algorithms.iterates import Average
+from parley.losses import LinearRegression
+from parley.validate import Floats
+
+POINTS = np.geomspace(1e-6, 4.0, 121)  # step times curvature
+MOMENTUM = 0.9
+
+
+@dataclass(frozen=True)
+class DescentWay:
+    """A way of descending: what it is called, the keys of `[learning]` that choose it, and the longest step times
+    curvature it bears."""
+
+    name: str
+    algorithm: str
+    average: str | None = None
+    decay: float | None = None
+    momentum: float | None = None
+    longest: float = 1.2
+
+    @property
+    def learning(self) -> Mapping[str, Any]:
+        """The keys of `[learning]` that terms need for it."""
+        return {
+            "algorithm": self.algorithm,
+            "average": self.average,
+            "decay": self.decay,
+            "momentum": self.momentum,
+            "local_steps": None,
+            "step": "auto",
+        }
+
+    def make(self, horizon: int) -> Descent:
+        """The algorithm with a step of 1."""
+        if self.algorithm == "averaged-subgradient":
+            return AveragedSubgradient(LinearRegression(), horizon, None, 1.0)
+        which: Average = "tail" if self.average == "tail" else "last"
+        return GradientDescent(LinearRegression(), horizon, None, 1.0, self.decay, self.momentum or 0.0, which)
+
+
+DESCENTS = (
+    DescentWay("falling steps, all averaged", "averaged-subgradient"),
+    DescentWay("equal steps", "gradient-descent", None, 0.0),
+    DescentWay("equal steps, last half averaged", "gradient-descent", "tail", 0.0),
+    DescentWay("momentum, last half averaged", "gradient-descent", "tail", 0.0, MOMENTUM, 0.6),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """What T rounds keep of the start's error, and how much of one round's variance they leave, at `POINTS`, for a step
+    of 1."""
+
+    kept: Floats
+    gain: Floats
+
+    def at(self, curvature: Floats, steps: Floats) -> tuple[Floats, Floats]:
+        """(kept, gain) [steps, directions]."""
+        x = np.clip(np.multiply.outer(steps, curvature), POINTS[0], POINTS[-1])
+        place = np.log(x / POINTS[0]) * ((len(POINTS) - 1) / np.log(POINTS[-1] / POINTS[0]))
+        left = np.minimum(place.astype(np.intp), len(POINTS) - 2)
+        share = place - left
+        kept, gain = (f[left] * (1 - share) + f[left + 1] * share for f in (self.kept, self.gain))
+        return kept, gain * steps[:, None] ** 2
+
+
+@lru_cache(maxsize=256)
+def response(way: DescentWay, horizon: int) -> Response:
+    """The table of one way of descending for so many rounds; infinite where it runs away."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        kept, gain = end_moments(way.make(horizon), POINTS)
+    gain = np.nan_to_num(gain, nan=np.inf)
+    return Response(np.nan_to_num(np.clip(kept, -1e30, 1e30), nan=1e30), np.minimum(gain, 1e30))

@@ -1,0 +1,1 @@
+"""Terms proposed from files."""

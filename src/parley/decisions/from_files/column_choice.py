@@ -1,0 +1,121 @@
+"""Straight lines, bins or trees: what columns shall become, judged on public rows at the same budgets.
+
+Each is a public map, so the choice costs no privacy. Lines are simplest to read, and taken where nothing else is
+clearly better. What the public sample alone gives in each is measured on rows held back; what owners add is forecast,
+and of a small sample with many columns too much of it: so that half counts half.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from parley.decisions.planning.planner import Proposal
+from parley.errors import DataError, SettingError, TermsError
+from parley.learning.algorithms.algorithm import Progress
+from parley.terms import Terms
+from parley.terms.model import GROWN
+
+Wanted = Literal["lines", "bins", "hinges", "trees", "best"]
+
+CLEARLY = 0.99  # of a simpler way's cost: what is not below is no reason to bend
+FEWEST_ROWS = 200  # of a public sample, to cut or grow anything on
+BENT = ("number", "two classes")  # what trees predict; leaves of several classes are too many to plan
+
+
+@dataclass(frozen=True)
+class ColumnWay:
+    """What columns become: how people call it, and the keys of `[model]` that ask for it."""
+
+    label: str
+    wanted: Wanted
+    model: Mapping[str, Any] = field(default_factory=dict)
+
+
+WAYS = (
+    ColumnWay("straight lines", "lines"),
+    ColumnWay("bins", "bins", {"columns": "bins"}),
+    ColumnWay("bins joined by lines", "hinges", {"columns": "hinges"}),
+    ColumnWay("public trees", "trees", {"columns": "trees"}),
+)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A way, and the best plan for it; None, and why, where there is none."""
+
+    way: ColumnWay
+    proposal: Proposal | None
+    why: str | None = None
+
+    @property
+    def cost(self) -> float:
+        """Of the joint model on new rows, as forecast; infinite where nobody can tell."""
+        known = None if self.proposal is None else self.proposal.expected_cost
+        return math.inf if known is None else known
+
+    @property
+    def compared(self) -> float:
+        """The cost by which ways are compared: half of what is forecast to be gained over the public sample alone."""
+        alone = None if self.proposal is None else self.proposal.public_fit
+        return self.cost if alone is None else (alone + self.cost) / 2
+
+    def to_json(self) -> dict[str, Any]:
+        """The object for it under `columns` in `parley init --json`."""
+        alone = None if self.proposal is None else self.proposal.public_fit
+        cost, compared = (None if math.isinf(each) else each for each in (self.cost, self.compared))
+        costs = {"expected_cost": cost, "public_fit": alone, "compared": compared}
+        return {"columns": self.way.label, **costs, "unjudged": self.why}
+
+
+def wanted_columns(text: str) -> Wanted:
+    """What somebody asked columns to become; refused where that is nothing known."""
+    known: tuple[Wanted, ...] = get_args(Wanted)
+    for each in known:
+        if text == each:
+            return each
+    raise SettingError(f"--columns {text}: expected one of {', '.join(known)}")
+
+
+def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterator[ColumnWay]:
+    """The ways that these terms leave open; `rows` are those of their public sample, None without one."""
+    model = terms.model
+    chosen = (model.columns, model.components, model.whitening, model.basis)
+    if any(each is not None for each in chosen):
+        yield ColumnWay("as the terms say", "best")
+        return
+    for way in WAYS:
+        if wanted not in (way.wanted, "best") or (way.wanted == "hinges" and wanted == "best"):  # planned on demand
+            continue
+        if way.wanted != "lines" and wanted == "best" and (rows or 0) < FEWEST_ROWS:
+            continue
+        if way.wanted == "trees" and (model.predicts not in BENT or model.kind not in GROWN or rows is None):
+            continue
+        if way.wanted in ("bins", "hinges") and model.predicts not in (*BENT, "classes"):
+            continue
+        yield way
+
+
+def choose_columns(
+    terms: Terms, ways: Sequence[ColumnWay], plan: Callable[[Terms, Progress], Proposal], progress: Progress
+) -> tuple[Tried, tuple[Tried, ...]]:
+    """(the way to take, all that were tried): the first, which is the simplest, if no other is clearly better."""
+    if not ways:
+        raise SettingError(
+            "--columns: bins and hinges expect a number or classes to predict; trees a number or two classes, and a "
+            "public sample"
+        )
+    tried = list[Tried]()
+    for place, way in enumerate(ways):
+
+        def report(done: int, total: int, place: int = place) -> None:
+            progress(place * total + done, len(ways) * total)
+
+        try:
+            tried.append(Tried(way, plan(terms.changed(model=dict(way.model)) if way.model else terms, report)))
+        except (DataError, SettingError, TermsError) as error:
+            if len(ways) == 1 or not way.model:  # what the terms ask for has to be possible
+                raise
+            tried.append(Tried(way, None, str(error)))
+    first, best = tried[0], min(tried, key=lambda each: each.compared)
+    return (first if first.compared * CLEARLY <= best.compared else best), tuple(tried)

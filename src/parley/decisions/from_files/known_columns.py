@@ -1,0 +1,393 @@
+"""What people say of their columns, and what is publicly known of each: which are numbers and which are names, what is
+learned from, and how the model's section of terms says it.
+
+Formal guarantee: as of `terms_from_files`; of private files only names of columns are known here, and, where neither a
+public sample nor a declaration says so, whether a column holds numbers or names.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from parley.data.headers import Header, Kind, column_kinds
+from parley.data.sources import find_source, read_table
+from parley.data.table import codes, names, numbers, require_columns
+from parley.data.targets import dropped_words, with_target
+from parley.decisions.from_files.column_choice import Wanted
+from parley.decisions.from_files.odd_columns import odd_columns
+from parley.errors import DataError, SettingError
+from parley.numerals import counted
+from parley.terms import Terms
+from parley.terms.catalogue import MODELS, kinds_from_files
+from parley.validate import printable
+
+NUMBER: Kind = "number"
+NAMES: Kind = "names"
+MOST_NAMES = 50  # that a column of names may have: with more it tells people apart rather than kinds of them
+# who somebody is
+WHO = re.compile(r"(^|[^a-z])(id|ids|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$")
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
+SERIAL = 1e9  # whole numbers from here on, no two alike: numbers of people, accounts, telephones
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What people say. None: not said."""
+
+    target: str
+    public: Path | None = None
+    epsilon: float = 1.0
+    delta: float | None = None
+    kind: str | None = None
+    exposure: str | None = None
+    event: str | None = None
+    periods: tuple[float, ...] = ()
+    features: tuple[str, ...] | None = None
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # without names: those of the public sample
+    positive: str | None = None
+    person: str | None = None
+    records_per_person: int = 1
+    hosts: tuple[str, ...] = ()
+    holdout: float = 0.2
+    score_epsilon: float | None = None
+    columns: Wanted = "best"
+    missing: str = "fill"  # or "refuse": no cell is missing, and no column says so
+    title: str = ""
+    target_read: bool = False  # whether private files were looked at for whether the target holds numbers or names
+
+    @property
+    def outcome(self) -> tuple[str, ...]:
+        """The target's column, and those that belong to it."""
+        return tuple(column for column in (self.target, self.exposure, self.event) if column is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownColumns:
+    """Names of columns that all files have, and what is publicly known of each."""
+
+    wishes: Wishes
+    columns: tuple[str, ...]  # in all files, and in the public sample if there is one
+    elsewhere: tuple[str, ...]  # in some files only
+    public: pd.DataFrame | None
+    kinds: Mapping[str, Kind]
+    read: tuple[str, ...]  # columns whose kind was read from private files
+    dropped: str | None = None  # of the public sample's rows without a target, in words
+
+    @classmethod
+    def of(cls, files: Sequence[Path], headers: Sequence[Header], wishes: Wishes) -> "KnownColumns":
+        public, dropped = _open_public(files, wishes)
+        for file, header in zip(files, headers, strict=True):
+            require_columns(pd.DataFrame(columns=list(header.columns)), wishes.outcome, str(file))
+        everywhere = [set(header.columns) for header in headers] + (
+            [] if public is None else [set(map(str, public.columns))]
+        )
+        columns = [column for column in headers[0].columns if all(column in each for each in everywhere)]
+        others = {column for header in headers for column in header.columns} - set(columns)
+        _require_known(wishes, columns)
+        declared: dict[str, Kind] = {**dict.fromkeys(wishes.bounds, NUMBER), **dict.fromkeys(wishes.categories, NAMES)}
+        wanted = [column for column in columns if column not in declared and column != wishes.person]
+        if public is not None:
+            kinds = column_kinds(public, wanted, "public sample") | declared
+            return cls(wishes, tuple(columns), tuple(sorted(others)), public, kinds, (), dropped)
+        wanted = [column for column in wanted if column not in wishes.outcome and not says_who(column)]
+        wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
+        found = [column_kinds(file, wanted, str(file)) for file in files]
+        kinds = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
+        read = (*wanted, wishes.target) if wishes.target_read else tuple(wanted)
+        return cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, read)
+
+    def task(self) -> tuple[str, str | None]:
+        """The model's kind and, of two classes with names, the one that counts as 1."""
+        wishes, target = self.wishes, self.wishes.target
+        if wishes.kind is not None and wishes.kind not in kinds_from_files():
+            known = wishes.kind in MODELS
+            beside = (
+                "; terms for it are written by hand, docs/terms.md says where each kind is explained" if known else ""
+            )
+            raise SettingError(f"--kind {wishes.kind}: expected one of {', '.join(kinds_from_files())}{beside}")
+        listed = wishes.categories.get(target) or (
+            () if self.public is None else tuple(names(self.public, target, "public sample"))
+        )
+        numeric = self.kinds.get(target) == "number"
+        if wishes.kind is not None:
+            kind = wishes.kind
+        elif wishes.positive is not None or len(listed) == 2:
+            kind = "logistic-regression"
+        elif target in wishes.bounds or (listed and numeric and target not in wishes.categories):
+            kind = "linear-regression"
+        elif listed:
+            kind = "softmax-regression"
+        else:
+            raise SettingError(
+                f"--kind: without a public sample nobody looks what {target!r} is: --kind linear-regression for a "
+                "number, --positive NAME for the one of two classes that counts as 1, --kind softmax-regression for "
+                "several classes; without --yes you are asked"
+            )
+        if MODELS[kind].predicts in ("number", "count", "survival") and listed and not numeric:
+            raise SettingError(
+                f"--kind {kind}: the target {target!r} holds names; expected logistic-regression or softmax-regression"
+            )
+        return kind, self._positive(kind, listed) if MODELS[kind].predicts == "two classes" else None
+
+    def _positive(self, kind: str, listed: Sequence[str]) -> str | None:
+        if self.wishes.positive is not None or {*listed} <= {"0", "1", "-1"} or {*listed} <= {"True", "False"}:
+            return self.wishes.positive
+        if len(listed) != 2:
+            raise SettingError(
+                f"--positive: expected the name of the class that counts as 1: the target {self.wishes.target!r} has "
+                f"{len(listed)} of them; or --kind softmax-regression"
+            )
+        if self.public is None:
+            return listed[1]
+        coded = codes(self.public, self.wishes.target, listed, "public sample")
+        # the rarer one: what people look for
+        return listed[int(np.argmin(np.bincount(coded.astype(int), minlength=2)[:2]))]
+
+    def features(self) -> tuple[str, ...]:
+        """The columns to learn from: those that were named, else all but the target, people, and names without end."""
+        if self.wishes.features is not None:
+            untold = [column for column in self.wishes.features if self._cannot_be_told(column)]
+            if untold:
+                raise SettingError(
+                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C: with one noise for "
+                    "all no names can be asked for"
+                )
+            return self.wishes.features
+        found = tuple(
+            c for c in self.columns if c not in (*self.wishes.outcome, self.wishes.person) and self._useless(c) is None
+        )
+        if not found:
+            raise DataError(
+                "no column is left to learn from; give --features, or files that share columns with each other"
+            )
+        return found
+
+    def _useless(self, column: str) -> str | None:
+        """Why a column is not learned from, if it is not."""
+        if column in self.wishes.bounds or column in self.wishes.categories:
+            return None
+        if says_who(column) or self._numbers_people(column):
+            return "tells people apart"
+        if self._cannot_be_told(column):
+            return "names, which cannot be asked for with one noise for all (--categories COLUMN=A,B,C)"
+        if self.public is None:
+            return None
+        many = len(names(self.public, column, "public sample", gaps=True))
+        if self.kinds[column] == "names" and many > MOST_NAMES:
+            return f"more than {MOST_NAMES} names"
+        return None if many > 1 else "never changes"
+
+    def _numbers_people(self, column: str) -> bool:
+        """Whether the public sample has nothing but long whole numbers there, no two alike."""
+        if self.public is None or self.kinds[column] != "number":
+            return False
+        known = numbers(self.public, column, "public sample", gaps=True)
+        known = known[~np.isnan(known)]
+        return known.size > 1 and bool(
+            (known >= SERIAL).all() and (known % 1 == 0).all() and np.unique(known).size == known.size
+        )
+
+    def _cannot_be_told(self, column: str) -> bool:
+        """Whether a column holds names that nobody said, and owners could not release."""
+        return bool(self.wishes.hosts) and not self.describes(column) and self.kinds.get(column) == NAMES
+
+    def describes(self, column: str) -> bool:
+        """Whether public knowledge says how a column is spread, or which names it has."""
+        wishes = self.wishes
+        return self.public is not None or column in wishes.bounds or bool(wishes.categories.get(column))
+
+    def model(self, kind: str, positive: str | None, features: tuple[str, ...], scales: bool) -> dict[str, Any]:
+        """The section `[model]` of the terms."""
+        if MODELS[kind].task == "trees":
+            return self._trees(kind, positive, features)
+        wishes, used = self.wishes, {*features, *self.wishes.outcome}
+        content: dict[str, Any] = {
+            "kind": kind,
+            "target": wishes.target,
+            "features": features,
+            "coding": "one-hot",
+            "missing": wishes.missing,
+        }
+        content |= {} if positive is None else {"positive": positive}
+        beside = {"exposure": wishes.exposure, "event": wishes.event, "periods": wishes.periods or None}
+        content |= {key: given for key, given in beside.items() if given is not None}
+        bounds = {column: ends for column, ends in wishes.bounds.items() if column in used}
+        bounds |= self._counted(bounds) if MODELS[kind].predicts == "count" else {}
+        content |= {"bounds": bounds} if bounds else {}
+        lists = {column: self._listed(column) for column in wishes.categories if column in used}
+        # both names, so that predictions have them; of several, all but this one are the other class
+        if positive is not None:
+            lists[wishes.target] = both if len(both := self._listed(wishes.target)) == 2 and positive in both else ()
+        lists = {column: each for column, each in lists.items() if each}
+        content |= {"categories": lists} if lists else {}
+        if wishes.public is not None:
+            digest = hashlib.sha256(wishes.public.read_bytes()).hexdigest()
+            content |= {"public": str(wishes.public.resolve()), "public_sha256": digest}
+        elif not scales:
+            scaled = {c: ends for c, ends in bounds.items() if c in features or kind == "linear-regression"}
+            content |= {"centres": {c: (low + high) / 2 for c, (low, high) in scaled.items()}}
+            content |= {"scales": {c: float(f"{(high - low) / 4:.6g}") for c, (low, high) in scaled.items()}}
+        content |= {"intercept": True} if kind == "linear-regression" else {}
+        return content | {"holdout": wishes.holdout}
+
+    def _trees(self, kind: str, positive: str | None, features: tuple[str, ...]) -> dict[str, Any]:
+        """The section `[model]` for boosted trees, which split within ranges and names that somebody said."""
+        wishes = self.wishes
+        used = features if MODELS[kind].predicts == "two classes" else (*features, wishes.target)
+        unsaid = [column for column in used if not self.describes(column)]
+        if unsaid:
+            raise SettingError(
+                f"--bounds COLUMN=LOW,HIGH or --categories COLUMN=A,B,C: expected for {_list(unsaid)}: boosted trees "
+                "split within what somebody said, and ask nobody for it; or leave columns out with --features"
+            )
+        lists = {column: self._names_of(column) for column in used if column not in wishes.bounds}
+        lists = {column: listed for column, listed in lists.items() if listed}
+        if positive is not None and len(both := self._listed(wishes.target)) == 2:
+            lists[wishes.target] = both
+        bounds = {column: self._range_of(column) for column in used if column not in lists}
+        content: dict[str, Any] = {
+            "kind": kind,
+            "target": wishes.target,
+            "features": features,
+            "missing": wishes.missing,
+        }
+        content |= {} if positive is None else {"positive": positive}
+        content |= {"bounds": bounds} if bounds else {}
+        return content | ({"categories": lists} if lists else {}) | {"holdout": wishes.holdout}
+
+    def _names_of(self, column: str) -> tuple[str, ...]:
+        """The names of a column that holds names: as listed, else the public sample's."""
+        if column in self.wishes.categories:
+            return self._listed(column)
+        if self.public is None or self.kinds[column] != NAMES:
+            return ()
+        return tuple(names(self.public, column, "public sample", gaps=True))
+
+    def _range_of(self, column: str) -> tuple[float, float]:
+        """The range of a column of numbers: as declared, else the public sample's."""
+        if self.public is None or column in self.wishes.bounds:
+            return self.wishes.bounds[column]
+        known = numbers(self.public, column, "public sample", gaps=True)
+        return float(np.nanmin(known)), float(np.nanmax(known))
+
+    def _counted(self, declared: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+        """The bounds of counts and exposures that nobody declared: from 0 to the largest count of the public sample,
+        and its exposures' own."""
+        found: dict[str, tuple[float, float]] = {}
+        for column in (column for column in self.wishes.outcome if column not in declared):
+            if self.public is None:
+                raise SettingError(f"--bounds {column}=LOW,HIGH: expected beside poisson-regression without --public")
+            known = numbers(self.public, column, "public sample")
+            found[column] = (0.0 if column == self.wishes.target else float(known.min()), float(known.max()))
+        return found
+
+    def _listed(self, column: str) -> tuple[str, ...]:
+        """The names of a column that was said to hold names: as listed, else the public sample's."""
+        given = self.wishes.categories.get(column, ())
+        if given or self.public is None:
+            return given
+        return tuple(names(self.public, column, "public sample", gaps=True))
+
+    def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
+        """What was read, where the rest comes from, and what was left out."""
+        files = f"{counted(len(terms.owners), 'private file')}"
+        said, rows = (
+            [f"Of {files} the names of columns and the number of rows were read, nothing else."],
+            "the number of rows",
+        )
+        person, most = self.wishes.person, self.wishes.records_per_person
+        if person is not None:
+            rows = f"how many rows count (by the cells of {printable(person, 60)!r}: {_first(most)} of everybody)"
+            said = [f"Of {files} the names of columns and {rows} were read, nothing else."]
+        if self.read:
+            said = [
+                f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns "
+                f"hold numbers or names were read: {_list(self.read)}. That much becomes public with the terms; "
+                "--bounds and --categories spare it."
+            ]
+        if person is not None:
+            said.append(
+                "`records` becomes public with the terms. Whoever is replaced by somebody with as many rows, and no "
+                "others in the table, leaves it as it is; how many people there are, and how many rows each has, is "
+                "not protected."
+            )
+        said.append(
+            f"A private row without a target ({printable(self.wishes.target, 60)}) counts among them, and "
+            "contributes nothing; its owner is told how many there are, and nobody else."
+        )
+        if self.public is not None:
+            said.append(
+                f"Ranges, scales and names of categories come from {self.wishes.public}, which all parties will see."
+            )
+            said += [] if self.dropped is None else [self.dropped]
+        elif missing:
+            said.append(
+                f"How {_list(missing)} are spread nobody has said: owners will be asked with noise, for "
+                f"{terms.privacy.scale_epsilon} of every epsilon. Each column makes all of them noisier: --features "
+                "names those that matter."
+            )
+        else:
+            said.append("Ranges and names of categories are those that were declared.")
+        unused = [c for c in self.columns if c not in (*features, *self.wishes.outcome, self.wishes.person)]
+        if unused and self.wishes.features is None:
+            why = {column: self._useless(column) or "" for column in unused}
+            groups = [[column for column in unused if why[column] == each] for each in dict.fromkeys(why.values())]
+            listed = "; ".join(f"{_list(group)} ({why[group[0]]})" for group in groups)
+            said.append(f"Not learned from, short of --features: {listed}.")
+        if self.public is not None:
+            said += odd_columns(
+                self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
+            )
+        if self.elsewhere and self.wishes.features is None:
+            said.append(f"Not learned from, since not everybody has them: {_list(self.elsewhere)}.")
+        return said
+
+
+def says_who(column: str) -> bool:
+    """Whether a column says by its name who somebody is."""
+    return WHO.search(HUMP.sub("_", column).lower()) is not None
+
+
+def _first(most: int) -> str:
+    return "the first row" if most == 1 else f"the first {most:,} rows"
+
+
+def _list(columns: Sequence[str], most: int = 12) -> str:
+    shown = ", ".join(printable(column, 60) for column in columns[:most])
+    return shown if len(columns) <= most else f"{shown} and {len(columns) - most} more"
+
+
+def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | None, str | None]:
+    """The public sample's rows that have a target, and what is to be said of the others."""
+    if wishes.public is None:
+        return None, None
+    for file in files:
+        if find_source(file).holds(wishes.public):
+            raise DataError(
+                f"{wishes.public}: is the private table {file}, part of it or a copy; a public sample holds nobody's "
+                f"private rows"
+            )
+    public = read_table(wishes.public)
+    require_columns(public, wishes.outcome, "public sample")
+    listed = {*wishes.categories.get(wishes.target, ()), *(() if wishes.positive is None else (wishes.positive,))}
+    return with_target(public, wishes.outcome, listed, "public sample"), dropped_words(
+        public, wishes.outcome, listed, "public sample"
+    )
+
+
+def _require_known(wishes: Wishes, columns: Sequence[str]) -> None:
+    """Refuse flags about columns that not everybody has."""
+    frame = pd.DataFrame(columns=list(columns))
+    for option, named in (
+        ("--bounds", wishes.bounds),
+        ("--categories", wishes.categories),
+        ("--features", wishes.features or ()),
+    ):
+        require_columns(frame, list(named), option)

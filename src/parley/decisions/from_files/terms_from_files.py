@@ -1,0 +1,231 @@
+"""From files as they are to terms: what public knowledge and people's answers decide, and the planner does the rest.
+
+Formal guarantee: of the private files the terms hold the names of columns and how many rows count; besides, where
+neither a public sample nor a declaration says so, whether a column holds numbers or names, and then `Draft.said` tells
+it. How many rows count depends, where people have several, on the cells of the column that tells them apart: `records`
+is read off it, and `Draft.said` tells that, too. Replacing one person by somebody who has no other row changes nothing
+of it (`data.headers`). No range, no name of a category and no class of a private row is looked at.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parley.data.fitting import read_public
+from parley.data.headers import read_header
+from parley.decisions.from_files.column_choice import Tried, Wanted, choose_columns, open_ways
+from parley.decisions.from_files.known_columns import KnownColumns, Wishes
+from parley.decisions.knowledge.cross_fit import with_best_growth
+from parley.decisions.knowledge.one_thread import one_thread
+from parley.decisions.knowledge.pilot import open_pilot
+from parley.decisions.planning.planner import Proposal, plan
+from parley.durable import store_address
+from parley.errors import DataError, SettingError
+from parley.learning.algorithms.algorithm import Progress
+from parley.privacy.accounting import mechanism_norm
+from parley.terms import Terms
+from parley.terms.catalogue import MODELS, PREDICTION
+from parley.validate import LARGEST, printable
+
+RADIUS = 20.0  # of a box, where it takes one
+SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """Terms, and what there is to say about how they came about."""
+
+    terms: Terms
+    said: tuple[str, ...]
+    proposal: Proposal | None = None  # None: they wait for scales
+    columns: Wanted = "best"  # what they shall become
+    tried: tuple[Tried, ...] = ()  # ways for columns, with what each would give
+
+
+def owner_names(files: Sequence[Path]) -> list[str]:
+    """One name a file, after the file: letters, digits, '-', '_' and '.', no two alike."""
+    found: list[str] = []
+    for file in files:
+        letters = unicodedata.normalize("NFKD", file.stem)  # an ü is a u with two dots, which are left out
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", re.sub(r"[\u0300-\u036f]", "", letters)).strip("-")[:90] or "owner"
+        name, count = plain, 1
+        while name in found:
+            count += 1
+            name = f"{plain}-{count}"
+        found.append(name)
+    return found
+
+
+def usual_delta(rows: int) -> float:
+    """A delta well below one over the number of rows, 1e-6 at most.
+
+    >>> usual_delta(500), usual_delta(3_000_000)
+    (1e-06, 1e-08)
+    """
+    return float(f"1e{min(-6, int(np.floor(np.log10(0.1 / rows) + 1e-9)))}")
+
+
+def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
+    """Terms for the owners of these files, before anything is planned."""
+    if not files:
+        raise SettingError("files: expected at least one private table")
+    if not 0 < wishes.epsilon < np.inf:
+        raise SettingError(f"--epsilon {wishes.epsilon:g}: expected a number above 0, such as 1")
+    if wishes.delta is not None and not 0 <= wishes.delta < 1:
+        raise SettingError(f"--delta {wishes.delta:g}: expected a number from 0 up to, not including, 1, such as 1e-6")
+    if wishes.person is None and wishes.records_per_person != 1:
+        raise SettingError("--records-per-person: expected --person beside it, the column that tells people apart")
+    if wishes.hosts and (len(wishes.hosts) not in (2, 3) or len({*wishes.hosts}) < len(wishes.hosts)):
+        raise SettingError(
+            f"--hosts {','.join(wishes.hosts)}: expected three different names, or two; owners may be among them, and "
+            f"the learner"
+        )
+    headers = [read_header(file, wishes.person, wishes.records_per_person) for file in files]
+    known = KnownColumns.of(files, headers, wishes)
+    kind, positive = known.task()
+    features = known.features()
+    predicts = MODELS[kind].task == PREDICTION  # else trees, which refuse columns that nobody described
+    missing = [column for column in features if predicts and not known.describes(column)]
+    if kind == "linear-regression" and not known.describes(wishes.target):
+        missing.append(wishes.target)
+    delta = usual_delta(max(header.rows for header in headers)) if wishes.delta is None else wishes.delta
+    if missing and not delta > 0:
+        raise SettingError(
+            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} "
+            "are spread, and scales are released with one; or give --public, --bounds or --categories"
+        )
+    content: dict[str, Any] = {
+        "title": wishes.title or _title(wishes.target, owner_names(files)),
+        "model": known.model(kind, positive, features, bool(missing)),
+        "learning": {"algorithm": "averaged-subgradient", "horizon": 100} if predicts else {},
+        "privacy": _privacy(wishes, delta, bool(missing), predicts),
+        "owners": [
+            {
+                "name": name,
+                "records": header.rows,
+                "epsilon": wishes.epsilon,
+                "data": store_address(file) or str(file.resolve()),
+            }
+            for name, header, file in zip(owner_names(files), headers, files, strict=True)
+        ],
+        **({"hosts": [{"name": name} for name in wishes.hosts]} if wishes.hosts else {}),
+    }
+    terms = Terms.from_dict(content, "init")
+    return Draft(terms, tuple(known.sentences(terms, features, missing)), columns=wishes.columns)
+
+
+@one_thread
+def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total: None) -> Draft:
+    """The draft with the planner's choice; as it is where scales have to be asked first."""
+    terms = made.terms
+    if terms.task != PREDICTION:
+        return replace(made, said=(*made.said, "Boosted trees are not planned, and need no plan: docs/trees.md."))
+    if terms.privacy.scale_epsilon is not None:
+        later = "What columns become is not chosen before scales are known: write model.columns into the terms then."
+        return made if made.columns in ("best", "lines") else replace(made, said=(*made.said, later))
+    rows = None if terms.model.public is None else len(read_public(terms.model))
+    ways = list(open_ways(terms, rows, made.columns))
+    best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), progress)
+    if best.proposal is None:
+        raise SettingError(f"--columns: nothing could be planned: {best.why}")
+    said = made.said
+    if terms.model.public is None:
+        said = (
+            *said,
+            "Planned on invented rows within the declared ranges: a public sample would tell what the model will be "
+            "worth.",
+        )
+    return replace(made, terms=best.proposal.terms, said=said, proposal=best.proposal, tried=tried)
+
+
+def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishes: Any) -> Draft:
+    """Terms for the owners of these files, planned: what `parley init` writes.
+
+    Of the private files the names of columns and the number of rows are read, and nothing else (the module's docstring
+    has the exceptions, which `said` tells).
+
+    Parameters
+    ----------
+    files
+        The owners' private tables, one each; an owner is called after its file.
+    target
+        The column to predict.
+    seed
+        Of the planner's runs on public rows.
+    wishes
+        What people say, by the names of the options of `parley init`: `public`, `epsilon`, `delta`, `kind`, `features`,
+        `bounds`, `categories`, `positive`, `person`, `records_per_person`, `hosts`, `holdout`, `score_epsilon`,
+        `columns`, `exposure`, `event`, `periods`, `title`.
+
+    Returns
+    -------
+    Draft
+        The `terms`, what there is to say about them (`said`), and what the planner tried (`proposal`).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import parley
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("north", "south"):
+    ...         parley.data.synthetic_lending(200).to_csv(f"{folder}/{name}.csv", index=False)
+    ...     bounds = {"fico": (600, 850), "dti": (0, 45), "int_rate": (5, 31)}
+    ...     files = [f"{folder}/north.csv", f"{folder}/south.csv"]
+    ...     draft_terms(files, "int_rate", features=("fico", "dti"), bounds=bounds, delta=0.0).terms.model.kind
+    'linear-regression'
+    """
+    unknown = sorted({*wishes} - {each.name for each in fields(Wishes)})
+    if unknown:
+        raise SettingError(f"{unknown[0]}: expected an option of parley init, such as epsilon or public")
+    public = wishes.pop("public", None)
+    said = Wishes(target, public=None if public is None else Path(public), **wishes)
+    return planned(draft([Path(file) for file in files], said), seed)
+
+
+def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
+    """The best plan for terms whose columns are settled, from a clip that fits."""
+    if terms.model.columns == "trees":  # gradients at public leaf values say where to clip
+        return plan(with_best_growth(terms), None, None, seed, progress)
+    try:
+        clip = _fitting_clip(terms)
+    except (DataError, SettingError):  # its rows have no optimum without a box: classes that separate
+        terms = terms.changed(model={"radius": RADIUS})
+        clip = _fitting_clip(terms)
+    return plan(terms.changed(privacy={"clip": clip}), None, None, seed, progress)
+
+
+def _fitting_clip(terms: Terms) -> float:
+    """A clip that one record in a hundred of the pilot reaches at its best model: where the planner begins."""
+    known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
+    sizes = known.objective.record_norms(
+        known.design, known.landscape().optimum, mechanism_norm(terms.privacy.mechanism)
+    )
+    usual = float(np.quantile(sizes, 0.99))
+    return float(f"{usual:.3g}") if usual > 0 else 1.0
+
+
+def _title(target: str, owners: Sequence[str]) -> str:
+    """What terms are called where nobody gave them a title.
+
+    >>> _title("wfood", ["villages", "cities"])
+    'wfood, learned by villages and cities'
+    """
+    who = f"{', '.join(owners[:-1])} and {owners[-1]}" if 1 < len(owners) <= 3 else f"{len(owners)} owners"
+    return f"{printable(target, 60)}, learned by {owners[0] if len(owners) == 1 else who}"
+
+
+def _privacy(wishes: Wishes, delta: float, scales: bool, clips: bool) -> dict[str, Any]:
+    content: dict[str, Any] = {"mechanism": "gaussian" if delta > 0 else "laplace"} | ({"clip": 1.0} if clips else {})
+    content |= {"delta": delta} if delta > 0 else {}
+    content |= (
+        {} if wishes.person is None else {"person": wishes.person, "records_per_person": wishes.records_per_person}
+    )
+    content |= {} if wishes.score_epsilon is None else {"score_epsilon": wishes.score_epsilon}
+    content |= {"scale_epsilon": float(f"{SCALE_SHARE * wishes.epsilon:.6g}")} if scales else {}
+    return content | ({"noise": "shared"} if wishes.hosts else {})

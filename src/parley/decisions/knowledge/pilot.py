@@ -1,0 +1,341 @@
+"""The setup and what is known of the data, put together: how the owners' answers will look before anybody asked
+them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from parley.data import Design, read_table
+from parley.data.sources import Table
+from parley.decisions.knowledge.cross_fit import CrossFit, cross_fit
+from parley.decisions.knowledge.grown_sample import GrownSample
+from parley.decisions.knowledge.known_rows import known_rows
+from parley.decisions.knowledge.sources import Landscape, Source
+from parley.errors import DataError, SettingError
+from parley.learning.algorithms.algorithm import Algorithm
+from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_speeds
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
+from parley.losses import EmpiricalRisk, RecordBound
+from parley.privacy.mechanisms import Bounded, FastNoise, Mechanism
+from parley.privacy.mechanisms.shared_noise import SharedNoise
+from parley.protocol.aggregation import (
+    CoalitionNoise,
+    DistributedNoise,
+    EachOwnerNoise,
+    Robust,
+    noise_groups,
+)
+from parley.protocol.queries import Question, Tables
+from parley.protocol.setup import Setup, resolve
+from parley.protocol.task import require_prediction
+from parley.terms import Terms
+from parley.terms.study_noise import UNFORECAST
+from parley.validate import Floats
+
+DRAWN_FITS = 16  # public fits as they may come out
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """Public knowledge, prepared as the owners' tables will be, and what the terms make of it."""
+
+    setup: Setup
+    source: Source
+    algorithm: Algorithm
+    apart: bool = False  # whether the rows are others than those of the terms' public sample
+    # of owners whose answers are used as they come; None: all give their last at once
+    speeds: Mapping[str, float] | None = None
+    silent: tuple[str, ...] = ()  # owners of the terms that never answer: they are left out
+    drawn: Floats | None = None  # how far theta[1] lies from the optimum [B, P], where that was found before
+
+    @property
+    def terms(self) -> Terms:
+        return self.setup.terms
+
+    @property
+    def objective(self) -> EmpiricalRisk:
+        return self.setup.risk
+
+    @property
+    def design(self) -> Design:
+        """The pilot's rows; only a sample has any."""
+        if self.source.rows is None:
+            raise DataError(
+                "this forecast has to run the algorithm on rows, so it needs a public sample; give one as the pilot"
+            )
+        return self.source.rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are rows on which the algorithm can run."""
+        return self.source.rows is not None
+
+    @property
+    def tables(self) -> Tables:
+        """The pilot's rows in the place of an owner's."""
+        return Tables(self.design, self.design)
+
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """What each owner is asked in training; they differ in sizes alone."""
+        return tuple(part.training.question for part in self.setup.parts.values())
+
+    @property
+    def question(self) -> Question:
+        """The training question that any of the owners is asked."""
+        return self.questions[0]
+
+    @property
+    def bound(self) -> RecordBound:
+        """On one record's share in training."""
+        if self.question.bound is None:
+            raise ValueError("training questions bound records")
+        return self.question.bound
+
+    @cached_property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Each owner's noise in training."""
+        return tuple(part.training.series.mechanism for part in self.setup.parts.values())
+
+    @cached_property
+    def noise(self) -> CoalitionNoise:
+        """What noise coalitions of the owners carry."""
+        noise = self.setup.aggregation.noise(self.setup)
+        return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
+
+    @cached_property
+    def spread(self) -> Floats:
+        """By what each owner's noise counts beside that of others [N]: who gives fewer answers than another, each used
+        as it comes, has fewer noises to be averaged. 1 where rounds wait."""
+        schedule = self.setup.schedule
+        if schedule.own is None:
+            return np.ones(len(schedule.names))
+        return np.array([schedule.horizon / answers for answers in schedule.own])
+
+    @property
+    def rows(self) -> Floats:
+        """The number of training rows of every owner, n_l [N]."""
+        return self.noise.records
+
+    @cached_property
+    def variances(self) -> Floats:
+        """v_k: the variance of one coordinate of the combined answer in each round [T]."""
+        return self.variances_of(self.noise)
+
+    def variances_of(self, noise: CoalitionNoise | DistributedNoise) -> Floats:
+        """The same if this were the owners' noise."""
+        schedule = self.setup.schedule
+        if schedule.everybody or schedule.own is not None:  # answers that come one by one are averaged in the end, too
+            return np.full(self.algorithm.horizon, noise.all_together)
+        turns = [schedule.at(k) for k in range(1, self.algorithm.horizon + 1)]
+        members = np.array([[name in turn for name in schedule.names] for turn in map(frozenset, turns)])
+        return noise.variance(members)
+
+    @property
+    def draws(self) -> int:
+        """How many noises go into a model where everybody is asked in every round."""
+        return self.algorithm.horizon * (1 if self.terms.noise.summed else len(self.mechanisms))
+
+    def drawn_together(self, shape: tuple[int, ...], seed: int) -> Floats:
+        """Noise of everybody's combined answer, drawn as in a study."""
+        first = self.mechanisms[0]
+        if isinstance(first, SharedNoise):
+            return first.over(int(self.rows.sum())).decode(first.drawn(shape, np.random.default_rng(seed)))
+        noise, rows, nothing = FastNoise(seed), float(self.rows.sum()), np.zeros(shape)
+        rule = self.setup.aggregation
+        if isinstance(rule, Robust):
+            own = [law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in self.mechanisms]
+            return rule.ruled(np.stack(own, axis=-2), self.rows.astype(np.int64))
+        asked = noise_groups({name: part.training for name, part in self.setup.parts.items()})
+        return np.asarray(
+            sum(group.records / rows * group.release(nothing, noise.combined(group.weights)) for group in asked)
+        )
+
+    def combined_variance(self) -> float:
+        """The mean of v_k over the rounds."""
+        return float(self.variances.mean())
+
+    def landscape(self) -> Landscape:
+        """The cost around its optimum, as the pilot shows it."""
+        return self.source.landscape(self.objective, self.setup.limits.radius, self.starts)
+
+    @cached_property
+    def starts(self) -> Floats:
+        """theta[1] as it may come out [B, P]. The terms' public fit was made for these very rows: to judge by them how
+        far it lies from the best model, it is fitted anew to rows drawn from them with replacement, as they were drawn
+        from the population."""
+        if self.drawn is not None:
+            return self.source.landscape(self.objective, self.setup.limits.radius).optimum + self.drawn
+        if self.grown is not None:
+            return self.design.derived(("leaf values", self.objective), partial(_drawn_leaves, self, self.grown))
+        if self.terms.learning.start != "public" or self.apart:
+            return starting_point(self.setup)[None]
+        if not self.has_rows:
+            raise SettingError(
+                "learning.start: how far a public fit lies from the best model takes a public sample to tell"
+            )
+        return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
+
+    @property
+    def starts_publicly(self) -> bool:
+        """Whether training begins at what public rows teach: their best fit, or the trees that were grown on them."""
+        return self.terms.learning.start == "public" or self.terms.model.trees is not None
+
+    @cached_property
+    def own_fit(self) -> PublicFit | None:
+        """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is
+        none."""
+        if not self.has_rows:
+            return None
+        if self.grown is not None:
+            return PublicFit(starting_point(self.setup), 0.0, self.grown.cost, self.grown.spread)
+        return public_fit(
+            self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation)
+        )
+
+    @cached_property
+    def grown(self) -> CrossFit | None:
+        """What the public sample says of trees that were grown without it; None where terms have none, or no rows."""
+        public = self.setup.public
+        if self.terms.model.trees is None or not self.has_rows or public is None:
+            return None
+        grow = partial(cross_fit, replace(self.setup, objective=replace(self.setup.risk, regularisation=0.0)))
+        return public.derived(("cross-fit", type(self.objective)), grow)  # once, however the pilot's rows are drawn
+
+    def leaning(self) -> "Pilot":
+        """The same with its rows' cost tilted, so that its minimum lies where their best fit with a ridge does.
+
+        A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much:
+        seen from there, a start at the public fit would look worse than it is. Only gradients can be tilted: algorithms
+        that ask for other things stay.
+        """
+        if self.own_fit is None or (self.grown is None and self.terms.learning.rules.asks != "gradient"):
+            return self
+        return replace(self, source=self.source.leaning(self.own_fit.theta))
+
+    def under(self, terms: Terms) -> "Pilot":
+        """The same knowledge under other terms for the same columns."""
+        setup, source, drawn = self.setup.under(terms), self.source, self.drawn
+        if terms.learning.start != self.terms.learning.start:
+            return _with(setup, source, self.apart)
+        if terms.learning.rules.asks != "gradient" and self.grown is None:
+            source = source.leaning(None)
+        return Pilot(setup, source, make_algorithm(setup).foretold(), self.apart, drawn=drawn)
+
+    def others(self, rng: np.random.Generator, count: int, run: bool = True) -> "list[Pilot]":
+        """The pilot as it might have come out; a start at its public fit too, once for each. `run`: whether an
+        algorithm shall run on its rows."""
+        if isinstance(self.source, GrownSample) and not run:
+            drawn = self.source.redrawn(self.objective, self.landscape(), rng, count)
+            return [replace(self, source=source, drawn=start) for source, start in drawn]
+        others = self.source.others(rng, count)
+        if not self.starts_publicly or self.apart:
+            return [replace(self, source=source) for source in others]
+        away = self.starts - self.landscape().optimum
+        pilots = [replace(self, source=source, drawn=away[[b % len(away)]]) for b, source in enumerate(others)]
+        return [pilot.towards_ridge(self.own_fit) for pilot in pilots]
+
+    def towards_ridge(self, fit: PublicFit | None) -> "Pilot":
+        """These rows leaning towards their best fit with another fit's ridge."""
+        if fit is None or not self.has_rows:
+            return self
+        if self.grown is not None:
+            return replace(self, source=self.source.leaning(fit.theta))
+        best = ridge_fit(self.objective, self.design, fit.ridge, self.setup.limits.radius, fit.theta)
+        return self if best is None else replace(self, source=self.source.leaning(best))
+
+
+def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
+    """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source;
+    `speeds` (asynchronous terms) as `train` takes them."""
+    check_speeds(terms, speeds)
+    require_prediction(terms)
+    if terms.studied:
+        raise SettingError(UNFORECAST)
+    example = read_table(known) if isinstance(known, Table) else None
+    setup = resolve(terms, example)
+    given = None if known is None or isinstance(known, Table) else known
+    if given is not None and given.width != setup.parameters:
+        raise DataError(
+            f"the pilot describes {given.width} parameters, the terms have {setup.parameters} (with the constant, if "
+            f"any)"
+        )
+    pilot = _with(setup, known_rows(setup, example) if given is None else given, apart=example is not None)
+    return pilot if speeds is None else _at_speeds(pilot, speeds)
+
+
+def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
+    """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they
+    were there."""
+    never = {name for name, speed in speeds.items() if speed == 0}
+    heard = {name: speed for name, speed in speeds.items() if name not in never}
+    if not never:
+        return replace(pilot, speeds=heard)
+    terms, algorithm = pilot.terms, pilot.algorithm
+    names = [part.name for part in terms.owners if part.name not in never]
+    if not isinstance(algorithm, AsynchronousDescent) or len(names) < terms.privacy.shared_records:
+        raise SettingError(
+            f"speeds: expected at least {terms.privacy.shared_records} owners that answer, with speeds above 0"
+        )
+    fewer = pilot.under(terms.changed(only=names, learning={"quorum": None, "straggler": "wait"}))
+    silent = tuple(name for name in pilot.setup.schedule.names if name in never)
+    return replace(fewer, algorithm=algorithm.without(never), speeds=heard, silent=silent)
+
+
+def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
+    pilot = Pilot(setup, source.leaning(None), make_algorithm(setup).foretold(), apart)
+    if not pilot.questions:
+        raise DataError("owners: expected at least one")
+    if pilot.grown is not None:
+        return _seen_from_outside(pilot.leaning(), pilot.grown)
+    return pilot.leaning() if setup.terms.learning.start == "public" and not apart else pilot
+
+
+def _seen_from_outside(pilot: Pilot, grown: CrossFit) -> Pilot:
+    """The same with costs as rows have them that no tree was grown on."""
+    if pilot.apart or not isinstance(pilot.source, GrownSample):
+        return pilot
+    source = replace(pilot.source, flatness=grown.curvature)
+    here, own = (
+        replace(pilot, source=source).landscape(),
+        pilot.objective.cost(pilot.design, starting_point(pilot.setup)),
+    )
+    above = here.start_cost - here.least_cost
+    return replace(pilot, source=replace(source, optimism=grown.cost - above - float(own)))
+
+
+def _drawn_leaves(pilot: Pilot, grown: CrossFit) -> Floats:
+    """Leaf values [B, P] as they may come out around the best, which the pilot's rows lean towards."""
+    here = pilot.source.landscape(pilot.objective, pilot.setup.limits.radius)
+    if here.directions is None:
+        raise SettingError("model.columns: too many leaves for a forecast; take fewer trees")
+    public = len(pilot.design) if pilot.setup.public is None else len(pilot.setup.public)
+    return here.optimum + grown.draws(here.curvature, here.directions, public)
+
+
+def _drawn_fits(pilot: Pilot) -> Floats:
+    """Public fits [B, P] to as many rows, drawn with replacement, with the ridge of the public fit itself.
+
+    The rows lean towards that fit (`leaning`), and so would those drawn; a ridge pulls them from there by r (H + r)^-1
+    theta.
+    """
+    fit, objective, design, radius = pilot.own_fit, pilot.objective, pilot.design, pilot.setup.limits.radius
+    if fit is None:
+        raise SettingError("learning.start: the public sample has no best fit to start from (classes that separate?)")
+    rng, fits = np.random.default_rng(0), []
+    for _ in range(DRAWN_FITS):
+        drawn = ridge_fit(
+            objective, design.where(rng.integers(len(design), size=len(design))), fit.ridge, radius, fit.theta
+        )
+        fits += [] if drawn is None else [drawn]
+    if not fits:
+        raise SettingError(
+            "learning.start: rows drawn from the public sample have no best fit (classes that separate?)"
+        )
+    hessian = objective.hessian(design, fit.theta)
+    if hessian is None or not fit.ridge > 0:
+        return np.array(fits)
+    return np.array(fits) - fit.ridge * np.linalg.solve(hessian + fit.ridge * np.eye(len(hessian)), fit.theta)

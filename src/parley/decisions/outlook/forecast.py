@@ -1,0 +1,361 @@
+"""The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from parley.data.fitting import grown_here
+from parley.data.sources import Table
+from parley.decisions.expectation.expectation import REPLICATES, Expectation, Method
+from parley.decisions.expectation.published import PublishedBounds, published_bounds
+from parley.decisions.knowledge.baselines import best_cost
+from parley.decisions.knowledge.coding import CodingCost, coding_cost
+from parley.decisions.knowledge.heterogeneity import ASSUMED, Heterogeneity
+from parley.decisions.knowledge.one_thread import one_thread
+from parley.decisions.knowledge.pilot import Pilot
+from parley.decisions.knowledge.sources import Source
+from parley.decisions.outlook.coalition import CoalitionCost
+from parley.decisions.outlook.consortium_verdict import ConsortiumVerdict, consortium_verdict
+from parley.decisions.outlook.invented_laws import Law, owner_ranges
+from parley.decisions.outlook.joining import Interval, Joining, joining
+from parley.decisions.outlook.outlook import NO_OPTIMUM, outlook
+from parley.decisions.outlook.owner_forecast import (
+    OwnerForecast,
+    OwnerRanges,
+    coalition_cost,
+    owner_forecasts,
+    ranges,
+)
+from parley.decisions.outlook.owners_needed import needed_words, owners_needed
+from parley.decisions.outlook.worth import BetterPlan, Worth, better_plan, joint_cost, worth_of
+from parley.errors import DataError, SettingError
+from parley.learning.algorithms.algorithm import Progress
+from parley.learning.outcome.metrics import Metrics, task_metrics
+from parley.owner.warnings import budget_warning, noise_choice
+from parley.privacy.adjacency import Adjacency
+from parley.protocol.aggregation import CoalitionNoise
+from parley.terms import Terms
+from parley.terms.sections import OWNER
+from parley.validate import Floats, whole
+
+SCORED = 24  # models for the task's metrics
+FAR = 2.0  # times the upper end of the forecast's interval: beyond it a simulation contradicts its forecast
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What training by these terms is expected to give; what follows from it is worked out when somebody asks."""
+
+    terms: Terms
+    expected: Expectation = field(repr=False)  # what it rests on: to go on from there
+    seed: int
+    relative_fitness: Interval
+    path: Floats  # expected relative fitness after each round [T]
+    models: Floats  # as they may come out [., P]
+    differences: Heterogeneity  # how much owners differ
+    laws: tuple[Law, ...] = field(default=(), repr=False)  # that were invented, where there is no public sample
+    interval_warnings: tuple[str, ...] = ()
+
+    @property
+    def method(self) -> Method:
+        """The method by which the forecast was found."""
+        return self.expected.method
+
+    @property
+    def coverage(self) -> str:
+        """A few words on what the intervals cover."""
+        return self.expected.pilot.source.coverage
+
+    @property
+    def excess_cost(self) -> Interval:
+        """Above the least training cost, in the target's own units."""
+        unit, fitness = self.expected.pilot.setup.preparation.target_scale**2, self.relative_fitness
+        mean, *ends = (unit * self.expected.unit * end for end in (fitness.mean, fitness.low, fitness.high))
+        return _hull(mean, [unit * law.expected.unit * law.fitness for law in self.laws] or ends)
+
+    @property
+    def by_method(self) -> dict[str, float]:
+        """Mean relative fitness by every method that applies."""
+        return self.expected.by_method(float(self.path[-1]))
+
+    @cached_property
+    def run_quartiles(self) -> tuple[float, float, float] | None:
+        """Of a single run's relative fitness, where the moments are exact."""
+        return self.expected.run_quartiles(self.seed)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The task's own, expected of the joint model; empty without a sample."""
+        return _metrics(self.expected.pilot, self.models[:SCORED])
+
+    @cached_property
+    def coding(self) -> CodingCost | None:
+        """What names in one column cost, where the terms put them there."""
+        return coding_cost(self.terms)
+
+    @property
+    def published_bounds(self) -> PublishedBounds:
+        """W's own bounds, under that name."""
+        expected = self.expected
+        return published_bounds(expected.pilot, expected.here, float(self.path[-1]) * expected.unit)
+
+    @cached_property
+    def best_cost(self) -> float:
+        """What the best model costs on new rows, prepared."""
+        return best_cost(self.expected.pilot)
+
+    @cached_property
+    def coalitions(self) -> tuple[CoalitionCost, CoalitionNoise]:
+        """What any coalition costs, beside the noise of the terms' own budgets."""
+        return coalition_cost(self.expected, float(self.path[-1]))
+
+    @cached_property
+    def joining(self) -> Joining:
+        """What the owners' gains follow from."""
+        cost, _ = self.coalitions
+        return joining(self.expected, cost, self.expected.pilot.combined_variance(), self.models, self.differences)
+
+    @cached_property
+    def owners(self) -> tuple[OwnerForecast, ...]:
+        """What joining means for each of them."""
+        return owner_forecasts(self.expected, *self.coalitions, self.joining, self._ranges)
+
+    @property
+    def _ranges(self) -> OwnerRanges:
+        if self.laws:
+            return owner_ranges(self.laws, self.differences)
+        unit = self.expected.pilot.setup.preparation.target_scale**2
+        return ranges(self.joining, self.relative_fitness, unit, self.best_cost)
+
+    @cached_property
+    def verdict(self) -> ConsortiumVerdict:
+        """Should these owners learn together by these terms?"""
+        return consortium_verdict(self.owners, self.joining.counting(), self.worth)
+
+    @property
+    def expected_cost(self) -> Interval:
+        """The joint model's expected test cost, in the target's own units."""
+        fitness = self.relative_fitness
+        ends = [joint_cost(self.expected, end) for end in (fitness.low, fitness.high)]
+        return _hull(self.worth.together, [joint_cost(law.expected, law.fitness) for law in self.laws] or ends)
+
+    @cached_property
+    def best_coalition(self) -> tuple[str, ...]:
+        """The names of the owners whom it is best to ask."""
+        cost, noise = self.coalitions
+        names = self.expected.pilot.terms.owners
+        return tuple(names[place].name for place in np.flatnonzero(cost.best_coalition(noise)))
+
+    @cached_property
+    def worth(self) -> Worth:
+        """The joint model beside what nobody has to be asked for."""
+        return worth_of(self.expected, float(self.path[-1]), self.models)
+
+    @cached_property
+    def better_plan(self) -> BetterPlan | None:
+        """A plan that comes twice as near to the best model, or nearer; None: none found quickly."""
+        return better_plan(self.expected, float(self.path[-1]), self.seed)
+
+    @property
+    def plan_gain(self) -> float | None:
+        """How many times nearer to the best model that plan would come."""
+        return None if self.better_plan is None else self.better_plan.times
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences that a reader should know beside the figures."""
+        known, mean = self.expected.pilot, float(self.path[-1])
+        found = (*_other_trees(known), *_worse_than_nothing(self.expected, mean), *_noise_choice(known), *_loud(known))
+        if self.terms.privacy.unit == OWNER:
+            found = (needed_words(self.owners_needed, len(self.terms.owners)), *found)
+        return (*self.expected.warnings, *self.interval_warnings, *found)
+
+    @cached_property
+    def owners_needed(self) -> int | None:
+        """How many owners like these it takes until one is expected to gain by joining; None: no number of them."""
+        known, noise = self.expected.pilot, self.coalitions[1]
+        return owners_needed(self.joining, noise, known.combined_variance(), lambda law, _: bool(law.counting().any()))
+
+    @property
+    def target_words(self) -> str | None:
+        """Which targets count as 1 and which as 0, where there are two classes."""
+        return self.expected.pilot.setup.preparation.target_words
+
+    @one_thread
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley forecast --json` prints."""
+        return {
+            "title": self.terms.title,
+            "relative_fitness": vars(self.relative_fitness),
+            "excess_cost": vars(self.excess_cost),
+            "interval_covers": self.coverage,
+            "method": self.method,
+            "by_method": self.by_method,
+            "run_quartiles": self.run_quartiles,
+            "metrics": self.metrics,
+            "published_bounds": vars(self.published_bounds),
+            "owners": [owner.to_json() for owner in self.owners],
+            "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
+            "owners_needed": self.owners_needed,
+            "differences": self.joining.differences.to_json(),
+            "best_coalition": list(self.best_coalition),
+            "baselines": self.worth.to_json(),
+            "public_alone_model": self.worth.baselines.public_model,
+            "expected_cost": self.worth.together,
+            "expected_cost_interval": vars(self.expected_cost),
+            "plan_gain": self.plan_gain,
+            "warnings": list(self.warnings),
+            "target_words": self.target_words,
+            "coding": None if self.coding is None else vars(self.coding),
+            "verdict": self.verdict.to_json(),
+            "terms_hash": self.terms.hash,
+        }
+
+
+@one_thread
+def forecast(
+    terms: Terms,
+    pilot: Table | Source | None = None,
+    seed: int = 0,
+    resamples: int | None = None,
+    differences: Heterogeneity = ASSUMED,
+    progress: Progress = lambda done, total: None,
+    doing: Callable[[str], None] = lambda what: None,
+    speeds: Mapping[str, float] | None = None,
+) -> Forecast:
+    """Forecast the joint model of these terms from public knowledge. No private record is looked at.
+
+    For a squared loss whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the
+    algorithm itself is run on the pilot with the noise of the real owners.
+
+    Parameters
+    ----------
+    terms
+        What owners would agree on.
+    pilot
+        A public table, released moments or stated assumptions; left out: the terms' own public sample.
+    seed
+        Of the pilot's resamples and runs.
+    resamples
+        How often the pilot is drawn again for the interval; left out: as often as its way of computing has it.
+    differences
+        How much owners differ, on which hangs what joining adds for each.
+    progress
+        Is told how far the work is: (done, of).
+    doing
+        Is told what is worked at.
+    speeds
+        For asynchronous terms, as `train` takes them; who has speed 0 never answers, and the forecast is of the others.
+
+    Returns
+    -------
+    Forecast
+        Relative fitness with its interval; costs, gain and verdict of each owner; the best coalition.
+
+    Examples
+    --------
+    >>> import parley
+    >>> public = parley.data.synthetic_lending(400, seed=1)
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "intercept": True,
+    ...               "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]}, "radius": 30.0},
+    ...     "learning": {"horizon": 20, "step": 1e-6},
+    ...     "privacy": {"clip": 2e4},
+    ...     "owners": [{"name": "a", "records": 4000, "epsilon": 1.0}, {"name": "b", "records": 900, "epsilon": 1.0}],
+    ... })
+    >>> [owner.name for owner in forecast(terms, public, resamples=4).owners]
+    ['a', 'b']
+    """
+    whole(seed, "seed", least=0)
+    doing("calibrating noise, running the pilot")
+    some = None if resamples is None else whole(resamples, "resamples")
+    seen = outlook(terms, pilot, seed, speeds, some, progress)
+    if seen.laws:
+        interval, failed = _hull(seen.fitness, [law.fitness for law in seen.laws]), seen.failed
+    else:
+        doing("resampling the pilot")
+        interval, failed = _interval(seen.expected, seen.fitness, seed, some or seen.expected.resamples, progress)
+    words = [f"{failed} versions of the pilot have no finite optimum: the forecast rests on little"] if failed else []
+    beside = seen.laws, tuple(words)
+    return Forecast(terms, seen.expected, seed, interval, seen.path, seen.models, differences, *beside)
+
+
+def missed_forecast(
+    terms: Terms, worth: Worth, simulated: float, speeds: Mapping[str, float] | None
+) -> Interval | None:
+    """The forecast of relative fitness that a simulation by these terms lies far above; None where it does not.
+
+    The interval is slow to compute, so it is computed only where the simulation is that far above the mean.
+    """
+    if worth.fitness is None or not simulated > FAR * worth.fitness:
+        return None
+    interval = forecast(terms, speeds=speeds).relative_fitness
+    return interval if simulated > FAR * interval.high else None
+
+
+def _hull(mean: float, values: Sequence[float]) -> Interval:
+    return Interval(mean, min(mean, *values), max(mean, *values))
+
+
+def _metrics(known: Pilot, models: Floats) -> Metrics:
+    """The task's own metrics of models [R, P] on the pilot's rows; none without rows."""
+    if not known.has_rows or known.source.invented:  # whose relation to the target is made up
+        return {}
+    return task_metrics(known.objective, known.setup.preparation, known.design, models)
+
+
+def _interval(
+    expected: Expectation, mean: float, seed: int, resamples: int, progress: Progress
+) -> tuple[Interval, int]:
+    """The forecast's interval from the pilot's other versions, and how many of them allow none."""
+    others = expected.pilot.others(np.random.default_rng(seed), resamples, run=expected.simulated)
+    values = []
+    for draw, other in enumerate(others):
+        progress(draw, len(others))
+        try:
+            values.append(expected.at(other).fitness(seed + draw + 1, REPLICATES // 4))
+        except SettingError:
+            continue  # its rows have no optimum
+    failed = len(others) - len(values)
+    if failed > len(others) // 2:
+        raise DataError(NO_OPTIMUM)
+    here, n = expected.here, float(expected.pilot.rows.sum())
+    as_if_true = mean * expected.unit / max(here.least_cost - here.estimation / n, 0.5 * here.least_cost)
+    low, high = expected.pilot.source.interval(mean, mean if here.records is None else as_if_true, np.array(values), n)
+    return Interval(mean, low, high), failed
+
+
+def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:
+    nothing = (expected.here.start_cost - expected.here.least_cost) / expected.unit
+    if not mean > nothing:
+        return []
+    return [
+        f"the model that asks nobody (ψ = {nothing:.3g}) would be better: budgets or records are too small for these "
+        f"terms"
+    ]
+
+
+def _noise_choice(known: Pilot) -> list[str]:
+    """Which noise is cheaper for the terms' clip, where that is a question."""
+    said = noise_choice(known.setup, known.terms.owners[0].name)
+    return [] if said is None else [said[0].lower() + said[1:].rstrip(".")]
+
+
+def _loud(known: Pilot) -> list[str]:
+    """Budgets that promise next to nothing."""
+    warning = budget_warning(known.terms, [part.name for part in known.terms.owners])
+    return [] if warning is None else [warning.sentence[0].lower() + warning.sentence[1:].rstrip(".")]
+
+
+def _other_trees(known: Pilot) -> list[str]:
+    """Trees of a file that this machine does not grow on the public sample."""
+    if grown_here(known.setup.preparation) is not False:
+        return []
+    return [
+        "the forecast is of trees that are grown on the public sample, and the pinned file holds others: another "
+        "processor may choose splits of equal worth, or somebody changed them; they may be wrong about rows unlike "
+        "the public ones, so pin them anew (parley pin) or ask who wrote the terms"
+    ]

@@ -1,0 +1,93 @@
+"""How leaf values that public rows taught are best fitted again: rounds, steps and noise, by moments alone.
+
+Leaf values err by about the same in every direction that is not flat (`public_trees`), and training starts there. In a
+direction of curvature h and error e, a way of descending keeps a share of e, and takes over noise and the owners' own
+sampling error instead; each is looked up (`responses`), so all candidates are weighed at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley.decisions.expectation.responses import DESCENTS, response
+from parley.decisions.knowledge.pilot import Pilot
+from parley.decisions.planning.coordinate_search import Found, Unjudged, mechanisms_for, with_mechanism
+from parley.decisions.planning.sweep import FINE, STEPS, WORTH_MORE_ROUNDS, ClipNoise, horizons
+from parley.errors import SettingError, TermsError
+from parley.privacy.accounting import mechanism_norm
+from parley.terms import Terms
+from parley.terms.participation import fewest_rounds
+
+MOST_ROUNDS = 256  # more gain next to nothing: noise hangs on how far the steps lead, not on how many they are
+# of public rows whose gradients a clip leaves as they are. A clip turns a squared loss into Huber's, which leads to the
+# same model where errors are even on both sides; chances would come out wrong
+RARELY, RARELY_SQUARED = 0.99, 0.9
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A candidate's keys of `[learning]`, and the expected excess cost."""
+
+    learning: dict[str, object]
+    excess: float
+
+
+def refits(known: Pilot, delta: float) -> list[Found | Unjudged]:
+    """The best way to fit the leaves again, for each mechanism."""
+    found: list[Found | Unjudged] = []
+    for mechanism in mechanisms_for(delta):
+        label = f"{mechanism}, leaves of public trees fitted again"
+        try:
+            terms = with_mechanism(known.terms, mechanism, delta)
+            begun = known.under(terms.changed(learning=_plain(terms), privacy={"clip": _clip(known, terms)}))
+            best = _best(begun)
+            found.append(Found(label, begun.under(begun.terms.changed(learning=best.learning)), best.excess))
+        except (SettingError, TermsError) as error:
+            found.append(Unjudged(label, str(error)))
+    return found
+
+
+def _plain(terms: Terms) -> dict[str, object]:
+    return {**DESCENTS[0].learning, "horizon": max(16, fewest_rounds(terms)), "start": None}
+
+
+def _clip(known: Pilot, terms: Terms) -> float:
+    """A clip that rarely binds: gradients of rows that trees were grown on are too small by what they fit too well."""
+    norm = mechanism_norm(terms.privacy.mechanism)
+    sizes = known.objective.record_norms(known.design, known.landscape().begin, norm)
+    implied = known.objective.record_bound(known.setup.preparation, replace(known.setup.limits, clip=None), norm)
+    usual = float(np.quantile(sizes, RARELY_SQUARED if known.objective.quadratic else RARELY))
+    return float(f"{usual if implied is None else min(usual, implied.value):.3g}")
+
+
+def _best(pilot: Pilot) -> _Weighed:
+    """Of all ways, rounds and steps the one of least cost; of those as good, the fewest rounds."""
+    ranked = list(_weighed(pilot))
+    if not ranked:
+        raise SettingError("learning.horizon: these owners cannot be asked in so few rounds that are looked at")
+    least = min(each.excess for each in ranked)
+    return next(each for each in ranked if each.excess <= least / WORTH_MORE_ROUNDS)
+
+
+def _weighed(pilot: Pilot) -> Iterator[_Weighed]:
+    """For every number of rounds the best way and step."""
+    here, noise, grown = pilot.landscape(), ClipNoise.of(pilot), pilot.grown
+    if grown is None:
+        raise SettingError("model.columns: expected trees")
+    ridge = pilot.objective.regularisation
+    curvature, start = here.curvature + ridge, here.start**2
+    sampled = grown.noise * (start > 0) / float(pilot.rows.sum())
+    least = fewest_rounds(pilot.terms)
+    for horizon in (each for each in horizons() if least <= each <= max(MOST_ROUNDS, least)):
+        if horizon > FINE and horizon & (horizon - 1):
+            continue
+        variance, rows = noise.variance(horizon, pilot.bound.value), list[_Weighed]()
+        for way in DESCENTS:
+            steps = STEPS * way.longest / float(curvature.max())
+            kept, gain = response(way, horizon).at(curvature, steps)
+            excess = 0.5 * (kept**2 @ (start * curvature) + (1 - kept) ** 2 @ sampled + variance * gain @ curvature)
+            best = int(np.argmin(excess))
+            learning = {**way.learning, "horizon": horizon, "step": float(f"{steps[best]:.4g}")}
+            rows.append(_Weighed(learning, float(excess[best])))
+        yield min(rows, key=lambda each: each.excess)

@@ -1,0 +1,170 @@
+"""A first look at every candidate: ways of descending, rounds, steps, clips and starts, by moments alone.
+
+Near its goal any cost is quadratic, and a clip that binds makes it another one (`clipped`); what rounds and steps make
+of that is looked up (`responses`). So tens of thousands of candidates cost a second, and horizons are raised for as
+long as that helps. What comes out is where to look closer; the figures that decide come from the forecast itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from parley.decisions.expectation.binding import RARELY, on_the_way
+from parley.decisions.expectation.clipped import ClippedLandscape, clipped_landscape
+from parley.decisions.expectation.responses import DESCENTS, DescentWay, response
+from parley.decisions.knowledge.pilot import Pilot
+from parley.decisions.knowledge.sources import Landscape
+from parley.terms import Terms
+from parley.terms.participation import fewest_rounds
+from parley.validate import Floats
+
+# of the records' gradient norms: clips to look at, beside some that hardly bind
+QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)
+STEPS = 2.0 ** -np.arange(0, 13, 0.5)  # as shares of the longest that a way of descending bears
+MOST_PARAMETERS = 200  # above, curvatures under clips are dear
+WORTH_MORE_ROUNDS = 0.97  # what counts as a gain by more rounds
+# times the best horizon, and up to here the search goes on without: weak directions come late
+PATIENCE, PLATEAU = 2, 256
+FINE = 64  # horizons beyond which only powers of two are looked at: the climb goes between them
+MOST_ROUNDS = 4096  # tables of longer runs take seconds, and each round is a message to every owner
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Terms worth a closer look, and what the moments say: the excess cost, and whether the clip binds."""
+
+    terms: Terms
+    excess: float
+    binds: bool
+
+
+def horizons() -> Iterator[int]:
+    """1, 2, 3, 4, 6, 8, 12, ...: as far as anybody asks."""
+    yield 1
+    power = 2
+    while power <= MOST_ROUNDS:
+        yield power
+        yield power + power // 2
+        power *= 2
+
+
+def survey(pilot: Pilot) -> list[Candidate]:
+    """For the pilot's own mechanism and start the best candidate under clips that do not bind, then those under each
+    clip that does, the most promising first. None where there are too many parameters."""
+    if pilot.setup.parameters > MOST_PARAMETERS:
+        return []
+    here = pilot.landscape()
+    if here.directions is None:
+        return []
+    seen = [clipped_landscape(pilot.objective, pilot.design, here, bound) for bound in _bounds(pilot, here)]
+    known = [each for each in seen if each is not None]
+    noise, sizes = (
+        ClipNoise.of(pilot),
+        [pilot.objective.record_norms(pilot.design, t, pilot.bound.norm) for t in on_the_way(here)],
+    )
+    # at the goal, or before
+    binds = [max(float(np.mean(size > each.bound.value)) for size in sizes) > RARELY for each in known]
+    free = [each for each, does in zip(known, binds, strict=True) if not (does and each.bound.clips)]
+    binding = [
+        _best([each], here, pilot, noise) for each, does in zip(known, binds, strict=True) if does and each.bound.clips
+    ]
+    best = _best(free, here, pilot, noise)
+    ranked = sorted((each for each in binding if each is not None), key=lambda each: each.excess)
+    return ([] if best is None else [best]) + [replace(each, binds=True) for each in ranked]
+
+
+@dataclass(frozen=True)
+class ClipNoise:
+    """v(T, clip) = at * T^power * clip^2: exactly so for each owner's noise, nearly for one noise of all."""
+
+    at: float
+    power: float
+
+    @classmethod
+    def of(cls, pilot: Pilot) -> "ClipNoise":
+        least = max(16, fewest_rounds(pilot.terms))
+        few, many = (
+            pilot.under(pilot.terms.changed(learning={**DESCENTS[0].learning, "horizon": T}))
+            for T in (least, 4 * least)
+        )
+        power = float(np.log(many.combined_variance() / few.combined_variance()) / np.log(4))
+        return cls(few.combined_variance() / few.bound.value**2 / least**power, power)
+
+    def variance(self, horizon: int, clip: float) -> float:
+        return float(self.at * horizon**self.power * clip**2)
+
+
+def _bounds(pilot: Pilot, here: Landscape) -> list[Any]:
+    """Clips to look at: common sizes of gradients at the optimum, the largest on the way, and the terms' own."""
+    norm, implied = (
+        pilot.bound.norm,
+        pilot.objective.record_bound(pilot.setup.preparation, replace(pilot.setup.limits, clip=None), pilot.bound.norm),
+    )
+    at_goal = pilot.objective.record_norms(pilot.design, here.optimum, norm)
+    largest = max(
+        float(np.quantile(pilot.objective.record_norms(pilot.design, t, norm), 1 - RARELY / 2))
+        for t in on_the_way(here)
+    )
+    sizes = [*np.quantile(at_goal, QUANTILES), largest, float(at_goal.max())]
+    clips = sorted({float(f"{size:.3g}") for size in sizes if size > 0} | {pilot.bound.value})
+    return [replace(pilot.bound, value=c, clips=True) for c in clips if implied is None or c < implied.value] + (
+        [] if implied is None else [implied]
+    )
+
+
+def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: ClipNoise) -> Candidate | None:
+    """Horizons are raised until nothing gains by it; of those that are as good as the best, the fewest rounds."""
+    if not seen:
+        return None
+    places = [
+        _Place.of(each, (here.optimum + here.outward(here.starts) - each.goal) @ each.directions) for each in seen
+    ]
+    rows: list[tuple[float, int, DescentWay, float, ClippedLandscape]] = []
+    best, since, least = np.inf, 1, fewest_rounds(pilot.terms)
+    for horizon in (each for each in horizons() if least <= each and (each <= FINE or each & (each - 1) == 0)):
+        at = min((_look(place, way, horizon, noise) for place in places for way in DESCENTS), key=lambda row: row[0])
+        rows.append(at)
+        since = horizon if at[0] < WORTH_MORE_ROUNDS * best else since
+        best = min(best, at[0])
+        if horizon >= max(PATIENCE * since, min(16 * since, PLATEAU)):
+            break
+    if not rows:  # a stride longer than any run that is looked at
+        return None
+    excess, horizon, way, step, each = next(row for row in rows if row[0] <= best / WORTH_MORE_ROUNDS)
+    learning = {**way.learning, "horizon": horizon, "step": float(f"{step:.4g}")}
+    clip = each.bound.value if each.bound.clips else pilot.terms.privacy.clip
+    return Candidate(pilot.terms.changed(learning=learning, privacy={"clip": clip}), excess, binds=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A clip's landscape seen from where training starts: the excess cost of a mean error that keeps a share k [p] of
+    the start's is bias + k.linear + k.quadratic k/2."""
+
+    under: ClippedLandscape
+    linear: Floats
+    quadratic: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, under: ClippedLandscape, starts: Floats) -> "_Place":
+        linear, quadratic = (
+            (under.metric @ under.shift) * starts.mean(axis=0),
+            under.metric * (starts.T @ starts / len(starts)),
+        )
+        return cls(under, linear, quadratic, np.diag(under.metric))
+
+
+def _look(
+    place: _Place, way: DescentWay, horizon: int, noise: ClipNoise
+) -> tuple[float, int, DescentWay, float, ClippedLandscape]:
+    """The best step of a way of descending for so many rounds under one clip."""
+    each = place.under
+    steps = STEPS * way.longest / max(float(each.curvature.max()), 1e-300)
+    kept, gain = response(way, horizon).at(each.curvature, steps)
+    mean = each.bias + kept @ place.linear + 0.5 * np.einsum("si,si->s", kept @ place.quadratic, kept)
+    excess = mean + 0.5 * noise.variance(horizon, each.bound.value) * gain @ place.weight
+    best = int(np.argmin(excess))
+    return float(excess[best]), horizon, way, float(steps[best]), each

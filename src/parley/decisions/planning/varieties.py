@@ -1,0 +1,83 @@
+"""The kinds of terms that a planner looks at, each on its own: mechanism, start, and the coordinates of the columns.
+
+Whitening is a public linear map: it leaves the model the same and changes which directions clip and noise fall on. A
+penalty would mean something else in other coordinates, and a box would if it limited the model: then there is none.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from parley.decisions.expectation.responses import DESCENTS
+from parley.decisions.knowledge.pilot import Pilot
+from parley.decisions.knowledge.sources import Sample
+from parley.decisions.planning.coordinate_search import free_to_step, mechanisms_for, with_mechanism
+from parley.decisions.planning.search import same_clip
+from parley.errors import DataError, SettingError, TermsError
+from parley.protocol.setup import Setup, resolve
+from parley.terms import Terms
+from parley.terms.participation import fewest_rounds
+
+MOMENTS, CURVATURE = "public", "public-curvature"  # by what columns are whitened
+WORDS: Mapping[str | None, tuple[str, ...]] = {
+    None: (),
+    MOMENTS: ("whitened",),
+    CURVATURE: ("whitened by the curvature",),
+}
+
+
+def varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
+    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind, or why there is
+    none."""
+    for mechanism in mechanisms_for(delta):
+        base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
+            learning={**DESCENTS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
+        )
+        base = base.changed(privacy={"clip": same_clip(known, base)})
+        for start, whitening in _coordinates(known):
+            label = ", ".join((mechanism, *WORDS[whitening], *(["from the public fit"] * (start == "public"))))
+            there = base.changed(learning={"start": start}, model={"whitening": whitening} if whitening else None)
+            try:
+                pilot = known.under(there) if whitening is None else whitened(known, there, 0)
+                if whitening is not None:
+                    _require_room(known, pilot)
+                yield label, pilot.leaning()
+            except (SettingError, TermsError, DataError) as error:
+                yield label, str(error)
+
+
+def _coordinates(known: Pilot) -> Sequence[tuple[str, str | None]]:
+    """(start, whitening): by moments where coordinates are free, and by the curvature where training begins at the
+    public fit, at which that is taken, and rows bend the cost differently."""
+    model = known.terms.model
+    chosen = any(each is not None for each in (model.components, model.whitening, model.columns))
+    free: list[str | None] = [None] if model.public is None or chosen or model.penalty > 0 else [None, MOMENTS]
+    pairs = [("zero", whitening) for whitening in free]
+    if model.public is None or known.own_fit is None:
+        return pairs
+    bends = len(free) > 1 and model.smooth and not known.objective.quadratic
+    return [*pairs, *(("public", whitening) for whitening in (*free, *([CURVATURE] * bends)))]
+
+
+def whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
+    """The pilot under whitening as it may come out: fitted to other rows than those that judge it."""
+    if known.apart:
+        raise SettingError("model.whitening: a pilot apart from the public sample is prepared by whoever opens it")
+    key = terms.model.whitening, redraw
+    setup: Setup = known.design.derived(("whitened", *key), partial(resolve, terms, redraw=redraw))
+    if setup.public is None:
+        raise DataError("model.whitening: expected a public sample")
+    design = known.design.derived(("whitened rows", *key), setup.public.for_studies)
+    return replace(known, setup=setup.under(terms), source=Sample(design), drawn=None).under(terms)
+
+
+def _require_room(*pilots: Pilot) -> None:
+    """Refuse other coordinates where the box limits the best public model in any of them."""
+    radius = pilots[0].terms.model.radius
+    if radius is None:
+        return
+    fits = [pilot.own_fit for pilot in pilots]
+    if not all(fit is not None and np.abs(fit.theta).max() < radius for fit in fits):
+        raise SettingError("model.radius: the box limits the public fit, and in other coordinates it is another box")

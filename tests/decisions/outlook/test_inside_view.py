@@ -1,0 +1,281 @@
+"""An owner's inside view."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import make_terms, real_data, regression_table
+from scipy.stats import f as f_law
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.data import Design
+from parley.decisions.games.price import price_note
+from parley.decisions.outlook.inside_view import LEVEL, NORMAL, _above_zero, inside_view, law_test, outlook
+from parley.errors import DataError, SettingError, UnknownTerms
+from parley.learning.outcome.correction import said
+from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.verdict import Estimate
+from parley.losses import LinearRegression, LogisticRegression
+from parley.protocol.setup import resolve
+from parley.terms import load_terms
+
+SETTINGS = {"learning__horizon": 30, "learning__step": 0.7, "privacy__clip": 8.0}
+
+
+def terms_for(*sizes: int, tmp_path, epsilon: float = 20.0):
+    regression_table(600, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    return make_terms(*sizes, epsilon=epsilon, model__public=str(tmp_path / "public.csv"), **SETTINGS)
+
+
+def test_owners_of_the_same_law_are_said_to_differ_as_often_as_the_level_says():
+    """In 1,500 pairs of samples; a mutant that takes the public optimum for the truth says so far more often."""
+    rng, differs, naive = np.random.default_rng(0), [], []
+    for _ in range(1500):
+        X = rng.normal(size=(500, 3))
+        y = X @ [1.0, -0.5, 0.2] + rng.normal(size=500)
+        own, public = (Design(X[part], y[part], np.ones(len(y[part]))) for part in (slice(200), slice(200, None)))
+        optimum = LinearRegression().optimum([public])
+        test = law_test(LinearRegression(), public, optimum, own)
+        differs.append(test.differs)
+        naive.append(f_law.sf(test.statistic * (1 + 200 / 300), 3, 297) < LEVEL)
+    error = 3.5 * np.sqrt(LEVEL * (1 - LEVEL) / 1500)
+    assert abs(np.mean(differs) - LEVEL) < error
+    assert np.mean(naive) - LEVEL > error
+
+
+def test_owners_of_the_same_law_are_not_said_to_differ_for_a_name_that_few_public_rows_have():
+    """Of two classes, where 1 row of 100 has a name that matters. At the public optimum, which fits its few rows with
+    that name too well, a third of the owners would be said to differ."""
+    rng, differs, naive = np.random.default_rng(1), [], []
+    objective = LogisticRegression()
+    for _ in range(300):
+        X = np.c_[rng.normal(size=(600, 2)), rng.random(600) < 0.01, np.ones(600)]
+        y = np.where(rng.logistic(size=600) < X @ [1.0, -0.5, 1.0, 0.2], 1.0, -1.0)
+        public, own = Design(X[:300], y[:300], np.ones(300)), Design(X[300:], y[300:], np.ones(300))
+        optimum = replace(objective, regularisation=1e-3).optimum([public], None, 1e-5)
+        differs.append(law_test(objective, public, optimum, own).differs)
+        gradients = objective.record_gradients(public, optimum)
+        apart = objective.mean_gradient(own, optimum) - gradients.mean(axis=0)
+        statistic = apart @ np.linalg.solve(np.cov(gradients.T) + 1e-12 * np.eye(4), apart) * 150 / 4
+        naive.append(f_law.sf(statistic, 4, 296) < LEVEL)
+    error = np.sqrt(LEVEL * (1 - LEVEL) / 300)
+    assert np.mean(differs) < LEVEL + 3 * error
+    assert np.mean(naive) > LEVEL + 6 * error
+
+
+def test_columns_that_say_nothing_change_no_view(tmp_path):
+    """Flags of cells that are never missing have no curvature, and neither has the sum of a category's columns beside a
+    constant: moments say the same without them."""
+    plain = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    flagged = plain.changed(model={"missing": "fill"})
+    assert resolve(flagged).parameters > resolve(plain).parameters
+    table = regression_table(40, seed=4)
+    views = [inside_view(terms, parley.Owner("c", table), draws=64) for terms in (plain, flagged)]
+    assert views[0].gain_of_moments.mean > 0
+    assert views[1].gain_of_moments.mean == pytest.approx(views[0].gain_of_moments.mean, rel=0.2)
+    assert [view.verdict for view in views] == ["join", "join"]
+
+
+def twelve_branches(folder) -> Path:
+    """Terms of twelve branches of 150 to 400 married women by region, with 400 public rows, as `init` writes them."""
+    rows = real_data("hi.parquet").drop(columns=["wght"])
+    places = np.random.default_rng(7).permutation(len(rows))
+    rows.iloc[places[:400]].drop(columns=["region"]).to_csv(folder / "public.csv", index=False)
+    left = [group.drop(columns=["region"]) for _, group in rows.iloc[places[400:]].groupby("region", observed=True)]
+    files = []
+    for branch, size in enumerate(np.linspace(150, 400, 12).astype(int)):
+        files.append(folder / f"branch_{branch + 1}.csv")
+        left[branch % 4].iloc[:size].to_csv(files[-1], index=False)
+        left[branch % 4] = left[branch % 4].iloc[size:]
+    words = ["--target", "whi", "--public", str(folder / "public.csv"), "--columns", "lines", "--yes"]
+    done = CliRunner().invoke(app, ["init", *map(str, files), *words, "--write", str(folder / "terms.toml")])
+    assert done.exit_code == 0, done.output
+    return folder / "terms.toml"
+
+
+def test_twelve_branches_that_gain_are_told_to_join(tmp_path):
+    """Truth: held-out costs of the personal model beside the model alone, in two trainings by the terms, each with a
+    split of its own. Half of the columns of these terms are flat."""
+    terms = load_terms(twelve_branches(tmp_path))
+    setup, seen = resolve(terms), outlook(terms, draws=3)
+    tables = {part.name: pd.read_csv(part.data) for part in terms.owners}
+    told = Counter(seen.inside(parley.Owner(name, table)).verdict for name, table in tables.items())
+    gains = []
+    for split in range(2):
+        rng = np.random.default_rng(split)
+        owners = [parley.Owner(name, table.iloc[rng.permutation(len(table))]) for name, table in tables.items()]
+        theta = parley.train(terms, owners, seed=split, measure=False).theta
+        for owner in owners:
+            agreement = owner.prepare(setup)
+            columns, new_columns = plain_columns(owner, agreement)
+            alone, (personal,) = compared(agreement, theta, columns)
+            held_out = agreement.tables.held_out.in_memory()
+            costs = [
+                setup.risk.record_losses(*said(setup.risk, held_out, each.theta, each.trees, new_columns)).mean()
+                for each in (alone, personal)
+            ]
+            gains.append(costs[0] - costs[1])
+    assert np.mean(gains) > 3 * np.std(gains) / np.sqrt(len(gains))
+    assert told["join"] >= 8
+    assert told["stay"] <= 2
+
+
+def test_a_small_owner_among_large_ones_is_told_to_join_and_nothing_is_spent(tmp_path):
+    terms = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    owner = parley.Owner("c", regression_table(40, seed=4))
+    view = inside_view(terms, owner)
+    assert view.verdict == "join"
+    assert view.personal.mean < view.alone.mean
+    assert not view.law.differs
+    assert view.gain.low < view.gain.mean < view.gain.high
+    with pytest.raises(UnknownTerms):
+        owner.ledger.account(terms.hash)
+
+
+def test_without_a_public_sample_own_rows_stand_for_everybody():
+    """Terms that only declare ranges; what the joint model costs is what training gives, if the others are alike. The
+    rows that are invented for the public forecast know nothing of that."""
+    columns = ("x0", "x1", "x2", "y")
+    terms = make_terms(
+        4000, 4000, 60, epsilon=5.0, model__intercept=True, model__bounds=dict.fromkeys(columns, (-4.0, 4.0)),
+        model__centres=dict.fromkeys(columns, 0.0), model__scales=dict.fromkeys(columns, 2.0), **SETTINGS,
+    )  # fmt: skip
+    view = inside_view(terms, parley.Owner("c", regression_table(60, seed=4)))
+    assert (view.law, view.gain_of_rows) == (None, None)
+    assert view.verdict == "join"
+    owners = [
+        parley.Owner(name, regression_table(rows, seed=9)) for name, rows in zip("abc", (4000, 4000, 60), strict=True)
+    ]
+    theta = parley.train(terms, owners, replicates=20, seed=1, whole_path=False).theta
+    setup = resolve(terms)
+    fresh = setup.risk.record_losses(setup.preparation.design(regression_table(4000, seed=77), "rows"), theta)
+    assert view.together.low < 4 * float(fresh.mean()) < view.together.high
+    assert view.together.high < 2 * view.together.low
+
+
+def test_an_owner_whose_customers_run_the_other_way_is_seen_to_differ_and_is_not_promised_the_same(tmp_path):
+    terms = terms_for(4000, 4000, 400, tmp_path=tmp_path)
+    usual = inside_view(terms, parley.Owner("c", regression_table(400, seed=4)))
+    contrary = inside_view(terms, parley.Owner("c", regression_table(400, seed=4).assign(y=lambda t: -t["y"])))
+    assert contrary.law.differs
+    assert contrary.law.p_value < 1e-6
+    assert contrary.together.mean > 5 * contrary.alone.mean
+    assert contrary.gain.mean < usual.gain.mean
+    assert contrary.gain == contrary.gain_of_rows  # moments are about the public law, which these rows contradict
+    assert contrary.verdict != "join"
+    assert not usual.law.differs
+    assert usual.gain != usual.gain_of_rows
+
+
+def test_advice_takes_half_a_standard_error_and_is_about_what_joining_is_worth(tmp_path):
+    view = inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)))
+
+    def told(gain: float, worth: float = 0.0) -> str:
+        error = 1.0
+        estimate = Estimate(gain, gain - NORMAL * error, gain + NORMAL * error)
+        return replace(view, gain=estimate, alone=Estimate(100.0, 90.0, 110.0)).advice(worth)
+
+    assert [told(gain) for gain in (-0.6, -0.4, 0.0, 0.4, 0.6)] == ["stay", "unknown", "unknown", "unknown", "join"]
+    assert [told(gain, 0.02) for gain in (0.6, 1.9, 2.6)] == ["stay", "unknown", "join"]
+    share = view.gain.mean / view.alone.mean
+    assert view.advice(0.0) == "join"
+    assert view.advice(min(0.99, 3 * share)) == "stay"
+    priced = replace(view, price=0.5 * view.gain.mean)
+    assert priced.least == 0.5 * view.gain.mean
+    assert replace(view, price=3 * view.gain.mean).verdict == "stay"
+    with pytest.raises(SettingError, match="price"):
+        inside_view(
+            terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), price=np.nan
+        )
+    with pytest.raises(SettingError, match="worth"):
+        inside_view(
+            terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), worth=1.5
+        )
+
+
+def test_a_difference_is_averaged_over_what_it_may_be_above_zero():
+    """The mean of a normal value cut off at zero; a mutant that takes the estimate, or zero, is far off."""
+    for mean, error in ((0.0, 1.0), (-2.0, 1.0), (3.0, 0.5), (-1e3, 1.0)):
+        away = max(mean / error, -30.0)
+        expected = error * (away + np.exp(norm.logpdf(away) - norm.logcdf(away)))
+        values = _above_zero(mean, error, 999)
+        assert (values >= 0).all()
+        assert values.mean() == pytest.approx(expected, rel=0.02)
+    assert _above_zero(-1.0, 0.0).max() == 0
+    assert abs(_above_zero(-2.0, 1.0).mean() - 0.37) < 0.05
+
+
+def test_too_few_rows_and_no_public_sample_are_said(tmp_path):
+    with pytest.raises(DataError, match="too few for a view"):
+        inside_view(terms_for(4000, 5, tmp_path=tmp_path), parley.Owner("b", regression_table(5)))
+    with pytest.raises((DataError, SettingError)):
+        inside_view(make_terms(100, 100), parley.Owner("a", regression_table(100)))
+
+
+def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
+    terms = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    parley.terms.write_terms(terms, tmp_path / "terms.toml")
+    pd.DataFrame(regression_table(40, seed=4)).to_csv(tmp_path / "c.csv", index=False)
+    arguments = ["forecast", str(tmp_path / "terms.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c"]
+    content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert content["verdict"] == "join"
+    assert content["gain"]["low"] <= content["gain"]["mean"] <= content["gain"]["high"]
+    shown = " ".join(CliRunner().invoke(app, arguments).output.split())
+    sure = content["gain"]["low"] > 0
+    assert f"{'Join' if sure else 'Join, though no sure gain'}: the personal model is expected to save" in shown
+    assert "keep it inside" in shown
+    assert "expected --inside" in str(CliRunner().invoke(app, [*arguments[:2], "--worth", "0.1"]).exception)
+    assert json.loads(CliRunner().invoke(app, [*arguments, "--json", "--worth", "0.9"]).stdout)["verdict"] == "stay"
+    assert "less than the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
+    assert "expected both or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
+
+
+def test_the_terms_own_price_decides_unless_worth_says_otherwise(tmp_path):
+    """An owner that gains is told to stay where its privacy costs it more than that; another owner's price is not its
+    own."""
+    plain = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    pd.DataFrame(regression_table(40, seed=4)).to_csv(tmp_path / "c.csv", index=False)
+
+    def asked(priced: str, weight: float, *more: str) -> tuple[dict, str]:
+        terms = plain.changed(owners={priced: {"value": 10.0, "privacy_cost": {"kind": "linear", "weight": weight}}})
+        parley.terms.write_terms(terms, tmp_path / "terms.toml")
+        arguments = [
+            "forecast",
+            str(tmp_path / "terms.toml"),
+            "--inside",
+            str(tmp_path / "c.csv"),
+            "--owner",
+            "c",
+            *more,
+        ]
+        content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+        return content, " ".join(CliRunner().invoke(app, arguments).output.split())
+
+    dear, page = asked("c", 50.0)
+    assert dear["gain"]["mean"] > 0
+    assert dear["price"] == dear["least"] == pytest.approx(20.0 * 50 / 10)
+    assert dear["verdict"] == "stay"
+    assert "less than the 100 units of test cost that its privacy costs it (privacy_cost / value)" in page
+    cheap, page = asked("c", 1e-6)
+    assert cheap["verdict"] == "join"
+    assert "more than the 2e-06 units of test cost that its privacy costs it (privacy_cost / value)" in page
+    free, _ = asked("c", 50.0, "--worth", "0")
+    assert (free["price"], free["verdict"]) == (0.0, "join")
+    terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})
+    assert "owners.c.value: missing; its privacy_cost counts for nothing" in (price_note(terms, "c") or "")
+    parley.terms.write_terms(terms, tmp_path / "half.toml")
+    half = CliRunner().invoke(
+        app, ["forecast", str(tmp_path / "half.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c"]
+    )
+    assert "Note: owners.c.value: missing" in " ".join(half.output.split())
+    assert price_note(plain, "c") is None
+    assert "value = 0" in (price_note(terms.changed(owners={"c": {"value": 0.0}}), "c") or "")
+    others, _ = asked("a", 50.0)
+    assert (others["price"], others["verdict"]) == (0.0, "join")
