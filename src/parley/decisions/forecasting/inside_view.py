@@ -226,26 +226,33 @@ def _by_own_law(outlook: Outlook, owner: Owner, agreement: Agreement, rows: Desi
     )
 
 
-def law_test(objective: EmpiricalRisk, public: Design, optimum: Floats, rows: Design) -> LawTest:
-    """Whether the mean gradient of own rows at the public optimum is further from zero than chance has it.
+def law_test(
+    objective: EmpiricalRisk, public: Design, optimum: Floats, rows: Design, radius: float | None = None
+) -> LawTest:
+    """Whether own rows and public ones pull their common optimum apart by more than chance.
 
-    Under one law it is about normal with mean 0 and covariance G (1/n + 1/m): its own rows scatter, and so does the
-    optimum that was found on m public ones (H Cov H = G/m). G is estimated from the public rows' gradients, so the sum
-    of squares follows Hotelling's law.
+    Under one law the difference of their mean gradients there is about normal with mean 0 and covariance G (1/n + 1/m).
+    G is estimated from the gradients of both, so the sum of squares follows Hotelling's law. At the public optimum
+    (`optimum`, where the search for the common one begins) the test would err: a name that few public rows have is
+    fitted too well there, and own rows that have it too would seem to follow another law.
     """
-    gradients = objective.record_gradients(public, optimum)
-    centred = gradients - gradients.mean(axis=0)
-    parameters = len(optimum)
-    values, directions = np.linalg.eigh(centred.T @ centred / max(len(public) - parameters, 1))
+    rows = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(np.int64))
+    few = replace(objective, regularisation=objective.regularisation + 1 / (len(rows) + len(public)))
+    common = few.optimum([public, rows], radius, precision=1e-5, start=optimum)  # finite, whatever separates
+    mine, theirs = (objective.record_gradients(each, optimum if common is None else common) for each in (rows, public))
+    apart = mine.mean(axis=0) - theirs.mean(axis=0)
+    centred = np.concatenate([each - each.mean(axis=0) for each in (mine, theirs)])
+    values, directions = np.linalg.eigh(centred.T @ centred)
     seen = values > 1e-9 * max(float(values[-1]), 1e-300)
-    away = (objective.mean_gradient(rows, optimum) - gradients.mean(axis=0)) @ directions[:, seen]
     count = int(seen.sum())
-    statistic = float(np.sum(away**2 / values[seen])) / (1 / len(rows) + 1 / len(public)) / count
-    return LawTest(float(fdtrc(count, max(len(public) - count, 1), statistic)), statistic, count)
+    free = max(len(centred) - count - 1, 1)
+    squares = float(np.sum((apart @ directions[:, seen]) ** 2 / values[seen])) * free
+    statistic = squares / (1 / len(mine) + 1 / len(theirs)) / count
+    return LawTest(float(fdtrc(count, free, statistic)), statistic, count)
 
 
 def _law(known: Pilot, rows: Design) -> LawTest:
-    return law_test(known.objective, known.design, known.landscape().optimum, rows)
+    return law_test(known.objective, known.design, known.landscape().optimum, rows, known.setup.limits.radius)
 
 
 def _estimate(losses: Floats) -> Estimate:
@@ -265,22 +272,20 @@ def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estima
     are not squares, of scatter that is not the public sample's, or of a weight that has to be found.
     """
     here, m = known.landscape(), len(known.design)
-    curvature = np.maximum(here.curvature, 1e-9 * float(here.curvature.max()))
+    curvature = here.curvature[here.bent]
     scatter = 2 * here.estimation / (len(curvature) * curvature)  # of one record, alike in all directions' costs
     step = here.inward(
         known.objective.mean_gradient(rows, here.optimum) - known.objective.mean_gradient(known.design, here.optimum)
-    )
+    )[here.bent]
     chance = scatter * (1 / len(rows) + 1 / m)
     excess = float(0.5 * curvature @ ((step / curvature) ** 2 - chance))
     error = float(np.sqrt(0.5 * np.sum((curvature * chance) ** 2)))
     place = [part.name for part in known.terms.owners].index(name)
     records = known.rows.copy()
     records[place] = len(rows)
-    joint = np.mean(here.inward(models - here.optimum) ** 2, axis=0)
-    owners, unit = (
-        Owners(curvature, records, scatter, joint, here.inward(here.optimum)),
-        known.setup.preparation.target_scale**2,
-    )
+    joint = np.mean(here.inward(models - here.optimum) ** 2, axis=0)[here.bent]
+    owners = Owners(curvature, records, scatter, joint, here.inward(here.optimum)[here.bent])
+    unit = known.setup.preparation.target_scale**2
 
     def gain(difference: float) -> float:
         tau2 = 2 * difference / (len(curvature) * curvature)

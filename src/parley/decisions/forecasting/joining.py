@@ -20,6 +20,7 @@ from parley.decisions.forecasting.expectation import Expectation
 from parley.decisions.forecasting.heterogeneity import Heterogeneity
 from parley.decisions.forecasting.learning_curve import LearningCurve
 from parley.decisions.forecasting.personal_gain import Owners
+from parley.decisions.forecasting.sources import bent
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
@@ -150,16 +151,16 @@ def joining(
     """The owners' gains by a forecast: what its coalitions cost, the combined answer's variance, and models as they may
     come out."""
     here, penalty = expected.here, expected.pilot.objective.regularisation
-    curvature = here.curvature + penalty
-    curvature = np.maximum(curvature, 1e-9 * float(curvature.max()))
-    still, loud = expected.squared_errors(models)
+    curved = bent(here.curvature + penalty)
+    curvature = (here.curvature + penalty)[curved]
+    still, loud = (shape[curved] for shape in expected.squared_errors(models))
     bias, price = (_costing(shape, curvature, total) for shape, total in ((still, cost.bias), (loud, cost.noise_price)))
     owners = Owners(
         curvature=curvature,
         records=expected.pilot.rows,
         scatter=2 * here.estimation / (len(curvature) * curvature),
         error=bias + variance * price,
-        optimum=here.inward(_but_intercepts(expected)),
+        optimum=here.inward(_but_intercepts(expected))[curved],
         moved=math.sqrt(expected.moved()),
     )
     return Joining(owners, bias, price, differences, cost.trees)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.decisions.forecasting.bootstrap import bootstrap_interval
@@ -56,6 +57,12 @@ class Landscape:
         return max(self.test_cost - self.estimation / records, 0.5 * self.least_cost)
 
     @property
+    def bent(self) -> NDArray[np.bool_]:
+        """The directions in which the cost is curved [p]. The others change no prediction, as the sum of a category's
+        columns does beside a constant: nothing is estimated along them, and no model errs there."""
+        return bent(self.curvature)
+
+    @property
     def optimum(self) -> Floats:
         """The parameter of least cost, theta* [P]."""
         return -self.outward(self.starts[0]) if self.best is None else self.best
@@ -72,6 +79,12 @@ class Landscape:
     def outward(self, error: Floats) -> Floats:
         """An error in directions of the curvature, turned back into parameters."""
         return error if self.directions is None else np.asarray(error @ self.directions.T)
+
+
+def bent(curvature: Floats) -> NDArray[np.bool_]:
+    """Which of these curvatures [p] are more than rounding."""
+    size = np.abs(curvature)
+    return np.asarray(size > 2.0**-52 * len(size) * size.max())
 
 
 class Source(ABC):
@@ -209,7 +222,7 @@ class Sample(Source):
     def _estimation(self, spread: Floats, curvature: Floats, penalty: float) -> float:
         """c = tr(H^-1 G)/2 from what G and the data's part of H are in each direction of the latter [p]."""
         total = curvature + penalty
-        told = np.abs(total) > 2.0**-52 * len(total) * np.abs(total).max()  # what is less may be rounding
+        told = bent(total)
         return float((spread[told] / total[told]).sum()) / 2
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
