@@ -25,6 +25,7 @@ from scipy.special import fdtrc, ndtr, ndtri
 
 from parley.data import Design
 from parley.data.sources import Table
+from parley.decisions.forecasting.baselines import fit_errors
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
@@ -284,7 +285,10 @@ def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estima
     records = known.rows.copy()
     records[place] = len(rows)
     joint = np.mean(here.inward(models - here.optimum) ** 2, axis=0)[here.bent]
-    owners = Owners(curvature, records, scatter, joint, here.inward(here.optimum)[here.bent])
+    fits = fit_errors(known)
+    fit = None if fits is None else np.sqrt(np.mean(fits**2, axis=0))[here.bent]
+    none = np.zeros_like(joint)
+    owners = Owners(curvature, records, scatter, none, joint, here.inward(here.optimum)[here.bent], fit)
     unit = known.setup.preparation.target_scale**2
 
     def gain(difference: float) -> float:

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
+from parley.decisions.forecasting.baselines import fit_errors
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import Expectation
 from parley.decisions.forecasting.heterogeneity import Heterogeneity
@@ -28,6 +29,8 @@ Verdict = Literal["join", "stay", "unknown"]
 
 # of the estimation error of own rows: what a gain must exceed to count as one, since its weight has to be found
 COUNTS = 0.05
+# of what the joint model saves a linear model: what it still saves where trees of own rows stand on top of both
+BESIDE_TREES = 0.5
 BREAK_EVEN = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
 HALVINGS = 40  # of logarithms of variances
 
@@ -43,11 +46,10 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Joining:
-    """What the owners' three models cost above the best, in the cost's own units. `bias` and `price` [P] are the joint
-    model's squared error in each direction without noise, and by one unit of the combined answer's variance."""
+    """What the owners' three models cost above the best, in the cost's own units. `price` [P] is the joint model's
+    squared error in each direction by one unit of the combined answer's variance."""
 
     owners: Owners  # at the variance of the terms' own budgets
-    bias: Floats
     price: Floats
     differences: Heterogeneity
     trees: LearningCurve | None = None  # what boosted trees of own rows cost above the best linear model
@@ -69,14 +71,14 @@ class Joining:
         known = self.differences
         ends = np.array(
             [
-                replace(self.owners, error=self.owners.error * times).together(self._between(differ))
+                self.owners.erring(times).together(self._between(differ))
                 for differ, times in ((known.mean, 1.0), (known.low, better), (known.high, worse))
             ]
         )
         return np.array([ends[0], ends.min(axis=0), ends.max(axis=0)])
 
     def personal(self) -> Floats:
-        return self.owners.personal(self._between(self.differences.mean))
+        return self._alone(self.owners, self._between(self.differences.mean)) - self._gain(self.differences.mean, 1.0)
 
     @property
     def least(self) -> Floats:
@@ -122,7 +124,7 @@ class Joining:
 
     def at(self, variance: Floats | float) -> "Joining":
         """The same if the combined answer had this variance, one or for each owner its own [N, 1]."""
-        return replace(self, owners=replace(self.owners, error=np.minimum(self.bias + variance * self.price, 1e250)))
+        return replace(self, owners=replace(self.owners, noise=np.minimum(variance * self.price, 1e250)))
 
     def among(self, copies: float) -> "Joining":
         """The same if there were so many owners like each of these, at the same variance."""
@@ -132,9 +134,15 @@ class Joining:
         return np.asarray(self._gain(self.differences.mean, 1.0) > self.least)
 
     def _gain(self, difference: float, times: float, side: int = 0, personal: bool = True) -> Floats:
-        between, owners = self._between(difference), replace(self.owners, error=self.owners.error * times)
-        joined = owners.personal(between) if personal else owners.together(between)
-        return self._alone(owners, between, side) - joined
+        between, owners = self._between(difference), self.owners.erring(times)
+        if not personal:
+            return self._alone(owners, between, side) - owners.together(between)
+        linear = owners.alone(between), owners.personal(between)
+        if self.trees is None:
+            return linear[0] - linear[1]
+        alone = self.trees.best(owners.records, linear[0], side)
+        on_top = np.where(alone < linear[0], alone - BESIDE_TREES * (linear[0] - linear[1]), np.inf)
+        return np.asarray(alone - np.minimum(linear[1], on_top))
 
     def _alone(self, owners: Owners, between: Floats, side: int = 0) -> Floats:
         """The cost of the better model alone; `side` as in `LearningCurve.best`."""
@@ -154,16 +162,20 @@ def joining(
     curved = bent(here.curvature + penalty)
     curvature = (here.curvature + penalty)[curved]
     still, loud = (shape[curved] for shape in expected.squared_errors(models))
+    fits = fit_errors(expected.pilot)
     bias, price = (_costing(shape, curvature, total) for shape, total in ((still, cost.bias), (loud, cost.noise_price)))
     owners = Owners(
         curvature=curvature,
         records=expected.pilot.rows,
         scatter=2 * here.estimation / (len(curvature) * curvature),
-        error=bias + variance * price,
+        bias=bias,
+        noise=variance * price,
         optimum=here.inward(_but_intercepts(expected))[curved],
+        fit=None if fits is None else np.sqrt(np.mean(fits**2, axis=0))[curved],
+        starts_publicly=expected.pilot.starts_publicly,
         moved=math.sqrt(expected.moved()),
     )
-    return Joining(owners, bias, price, differences, cost.trees)
+    return Joining(owners, price, differences, cost.trees)
 
 
 def verdict(gain: Interval, least: float) -> Verdict:
