@@ -1,10 +1,16 @@
 """A release that nobody is expected to gain by asks first, and spends nothing; repeated, it is free and says so."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from contextlib import closing
 from importlib import import_module
 
 import numpy as np
+import pandas as pd
 import pytest
 from samples import regression_table
 from typer.testing import CliRunner
@@ -14,6 +20,7 @@ from parley.decisions.forecasting import forecast, worth_spending
 from parley.decisions.forecasting.heterogeneity import ASSUMED
 from parley.decisions.forecasting.outlook import outlook
 from parley.errors import BelowBaselineError
+from parley.numerals import number
 from parley.owner.ledger import Ledger
 from parley.terms import load_terms
 
@@ -145,3 +152,77 @@ def test_without_a_public_sample_an_owner_counts_by_how_many_invented_laws_it_ga
     for most, gaining in ((small, 1), (small + 0.01, 0)):
         monkeypatch.setattr(worth, "MOST", most)
         assert worth_spending(terms).gaining == gaining
+
+
+def at_a_terminal(answer, *words):
+    """(exit code, what was on the screen) of a command typed at a terminal by somebody who answers its question so."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "parley", *map(str, words)]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of what is shown
+            while piece := os.read(ours, 4096):
+                shown += piece
+                if answer is not None and b"[y/N]" in shown:
+                    os.write(ours, answer)
+                    answer = None
+    os.close(ours)
+    return process.returncode, " ".join(shown.decode().split())
+
+
+@pytest.fixture
+def contrary(folder):
+    """A large owner and a small one that gains; rows of the small one run the other way than the public sample's."""
+    for seed, name in enumerate(("like", "b")):
+        table = regression_table(60, seed=seed)
+        table.assign(y=-table.y if name == "b" else table.y).to_csv(folder / f"{name}.csv", index=False)
+    return written(folder, "contrary.toml", 'public = "public.csv"', {"a": LARGE, "b": 60}, 4.0)
+
+
+def test_a_release_asks_the_person_at_the_terminal_where_own_rows_contradict_the_public_sample(contrary):
+    folder = contrary.parent
+    words = ("train", contrary, "--ledgers", folder / "books", "--lifetime", 9)
+    code, shown = at_a_terminal(b"n\n", *words)
+    assert code == 1
+    assert "b (p = " in shown
+    assert "a (p = " not in shown
+    assert "Nothing was released, nothing was spent." in shown
+    assert not (folder / "books").exists()
+    code, shown = at_a_terminal(b"y\n", *words)
+    assert code == 0, shown
+    assert "the model is released" in shown
+    stored = b"".join(path.read_bytes() for path in folder.glob("books/*"))
+    assert b"contradict" not in stored
+    assert b"p_value" not in stored
+
+
+def test_nobody_is_asked_where_rows_are_like_the_public_sample_or_no_person_is_there(contrary, monkeypatch):
+    like = written(contrary.parent, "like.toml", 'public = "public.csv"', {"a": LARGE, "like": 60}, 4.0)
+    code, shown = at_a_terminal(None, "train", like, "--ledgers", contrary.parent / "others", "--lifetime", 9)
+    assert code == 0, shown
+    assert "[y/N]" not in shown
+
+    def never(*given):
+        raise AssertionError("private rows were looked at")
+
+    monkeypatch.setattr(import_module("parley.decisions.forecasting.inside_view"), "contradicted", never)
+    assert release(contrary).exit_code == 0
+
+
+def test_a_simulation_far_above_its_forecast_says_so(folder):
+    public = pd.read_csv(folder / "a.csv").head(200)
+    public.assign(y=-public.y).to_csv(folder / "public.csv", index=False)
+    one_round = TERMS.replace("horizon = 12", 'horizon = 1\nstart = "public"')
+    parts = "".join(OWNER.format(name=each, rows=LARGE, epsilon=4.0) for each in "ab")
+    (folder / "far.toml").write_text(one_round.format(model='public = "public.csv"') + parts)
+    simulated = ("train", folder / "far.toml", "--seed", 1, "--replicates", 8)
+    page = folder / "run.html"
+    said = json.loads(invoke(*simulated, "--json", "--report", page).stdout)["said"]
+    assert any("Far above its forecast: " in line for line in said)
+    assert "Far above its forecast: " in page.read_text(encoding="utf-8")
+    foreseen = forecast(load_terms(folder / "far.toml")).relative_fitness
+    shown = " ".join(invoke(*simulated).output.split())
+    assert f"({number(foreseen.low)} to {number(foreseen.high)})" in shown
+    public.to_csv(folder / "public.csv", index=False)
+    assert "Far above" not in invoke(*simulated).output

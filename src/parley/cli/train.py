@@ -8,7 +8,7 @@ import typer
 
 from parley.cli.acceptance import warn_of
 from parley.cli.speeds import Speeds, read_paces
-from parley.cli.spending import ANYWAY, require_worth_spending
+from parley.cli.spending import ANYWAY, ask_where_rows_contradict, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.durable import require_folder
 from parley.errors import SettingError
@@ -141,14 +141,18 @@ def train_command(
     if ledgers is not None:
         require_ledgers(terms, ledgers, lifetime, lifetime_delta)
         before = spent_so_far(terms, ledgers)
-    with progress_bar("what is foreseen of it") as progress, joined(cluster) as begin:
-        asks = before is not None and not before and not anyway  # a run that began goes on: its answers are stored
-        expected = _worth(terms, asks, paces)
-        begin()
-        progress.says("reading tables")
-        owners = owners_here(terms, RunOptions(ledgers, lifetime, lifetime_delta))
-        progress.says("training")
-        result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
+    asks = before is not None and not before and not anyway  # a run that began goes on: its answers are stored
+    with joined(cluster) as begin:
+        with progress_bar("what is foreseen of it"):
+            expected = _worth(terms, asks, paces)
+        if asks:
+            ask_where_rows_contradict(terms, terms_file)
+        with progress_bar("reading tables") as progress:
+            begin()
+            owners = owners_here(terms, RunOptions(ledgers, lifetime, lifetime_delta))
+            progress.says("training")
+            result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
+    missed = _missed(result, expected, paces)
     misnamed = (
         [] if ledgers is not None else [each for owner in owners for each in name_warnings(owner, owner.prepare(terms))]
     )
@@ -174,7 +178,8 @@ def train_command(
     if report is not None:
         from parley.report.pages.run_page import run_page
 
-        report.write_text(run_page(result, expected, [each.sentence for each in misnamed]), encoding="utf-8")
+        notes = [*(each.sentence for each in misnamed), *missed]
+        report.write_text(run_page(result, expected, notes), encoding="utf-8")
     if track is not None:
         from parley.report.run_store import write_run
         from parley.report.tracking import tracked_training
@@ -190,11 +195,13 @@ def train_command(
             "coding": None if coding is None else vars(coding),
             "baselines": None if expected is None else expected.to_json(),
             "repeated": repeated,
-            "said": [*quality_lines(result), *(each.sentence for each in misnamed), *left],
+            "said": [*quality_lines(result), *missed, *(each.sentence for each in misnamed), *left],
         }
         print_json(result.to_json() | beside, inside=not result.released)
     else:
         show(result, expected)
+        for line in missed:
+            console.print(line, style="yellow", markup=False, soft_wrap=True)
         coding = coding_cost(terms)
         if coding is not None:
             console.print(coding.words(), style="dim", markup=False)
@@ -223,6 +230,20 @@ def _worth(terms: Terms, asks: bool, speeds: Mapping[str, float] | None) -> "Wor
     if found is not None and below is not None:
         warn(f"Not worth a budget: {below}; {found.advice}.")
     return found
+
+
+def _missed(result: "Result", expected: "Worth | None", speeds: Mapping[str, float] | None) -> list[str]:
+    """That a simulation came out far above its forecast; nothing where it did not, and of a release, which has no
+    figures."""
+    from parley.decisions.forecasting.forecast import missed_forecast
+    from parley.report.words.training import missed_line
+
+    fitness = result.relative_fitness
+    if fitness is None or expected is None:
+        return []
+    with progress_bar("its forecast's interval"):
+        forecast = missed_forecast(result.terms, expected, fitness["mean"], speeds)
+    return [] if forecast is None else [missed_line(fitness["mean"], forecast)]
 
 
 def show(result: "Result", expected: "Worth | None" = None) -> None:

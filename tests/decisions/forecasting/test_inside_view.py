@@ -1,12 +1,14 @@
 """An owner's inside view."""
 
 import json
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from samples import make_terms, regression_table
+from samples import make_terms, real_data, regression_table
 from scipy.stats import f as f_law
 from scipy.stats import norm
 from typer.testing import CliRunner
@@ -14,12 +16,15 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.data import Design
-from parley.decisions.forecasting.inside_view import LEVEL, NORMAL, _above_zero, inside_view, law_test
+from parley.decisions.forecasting.inside_view import LEVEL, NORMAL, _above_zero, inside_view, law_test, outlook
 from parley.decisions.games.price import price_note
 from parley.errors import DataError, SettingError, UnknownTerms
+from parley.learning.outcome.correction import said
+from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import Estimate
-from parley.losses import LinearRegression
+from parley.losses import LinearRegression, LogisticRegression
 from parley.protocol.setup import resolve
+from parley.terms import load_terms
 
 SETTINGS = {"learning__horizon": 30, "learning__step": 0.7, "privacy__clip": 8.0}
 
@@ -43,6 +48,83 @@ def test_owners_of_the_same_law_are_said_to_differ_as_often_as_the_level_says():
     error = 3.5 * np.sqrt(LEVEL * (1 - LEVEL) / 1500)
     assert abs(np.mean(differs) - LEVEL) < error
     assert np.mean(naive) - LEVEL > error
+
+
+def test_owners_of_the_same_law_are_not_said_to_differ_for_a_name_that_few_public_rows_have():
+    """Of two classes, where 1 row of 100 has a name that matters. At the public optimum, which fits its few rows with
+    that name too well, a third of the owners would be said to differ."""
+    rng, differs, naive = np.random.default_rng(1), [], []
+    objective = LogisticRegression()
+    for _ in range(300):
+        X = np.c_[rng.normal(size=(600, 2)), rng.random(600) < 0.01, np.ones(600)]
+        y = np.where(rng.logistic(size=600) < X @ [1.0, -0.5, 1.0, 0.2], 1.0, -1.0)
+        public, own = Design(X[:300], y[:300], np.ones(300)), Design(X[300:], y[300:], np.ones(300))
+        optimum = replace(objective, regularisation=1e-3).optimum([public], None, 1e-5)
+        differs.append(law_test(objective, public, optimum, own).differs)
+        gradients = objective.record_gradients(public, optimum)
+        apart = objective.mean_gradient(own, optimum) - gradients.mean(axis=0)
+        statistic = apart @ np.linalg.solve(np.cov(gradients.T) + 1e-12 * np.eye(4), apart) * 150 / 4
+        naive.append(f_law.sf(statistic, 4, 296) < LEVEL)
+    error = np.sqrt(LEVEL * (1 - LEVEL) / 300)
+    assert np.mean(differs) < LEVEL + 3 * error
+    assert np.mean(naive) > LEVEL + 6 * error
+
+
+def test_columns_that_say_nothing_change_no_view(tmp_path):
+    """Flags of cells that are never missing have no curvature, and neither has the sum of a category's columns beside a
+    constant: moments say the same without them."""
+    plain = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    flagged = plain.changed(model={"missing": "fill"})
+    assert resolve(flagged).parameters > resolve(plain).parameters
+    table = regression_table(40, seed=4)
+    views = [inside_view(terms, parley.Owner("c", table), draws=64) for terms in (plain, flagged)]
+    assert views[0].gain_of_moments.mean > 0
+    assert views[1].gain_of_moments.mean == pytest.approx(views[0].gain_of_moments.mean, rel=0.2)
+    assert [view.verdict for view in views] == ["join", "join"]
+
+
+def twelve_branches(folder) -> Path:
+    """Terms of twelve branches of 150 to 400 married women by region, with 400 public rows, as `init` writes them."""
+    rows = real_data("hi.parquet").drop(columns=["wght"])
+    places = np.random.default_rng(7).permutation(len(rows))
+    rows.iloc[places[:400]].drop(columns=["region"]).to_csv(folder / "public.csv", index=False)
+    left = [group.drop(columns=["region"]) for _, group in rows.iloc[places[400:]].groupby("region", observed=True)]
+    files = []
+    for branch, size in enumerate(np.linspace(150, 400, 12).astype(int)):
+        files.append(folder / f"branch_{branch + 1}.csv")
+        left[branch % 4].iloc[:size].to_csv(files[-1], index=False)
+        left[branch % 4] = left[branch % 4].iloc[size:]
+    words = ["--target", "whi", "--public", str(folder / "public.csv"), "--columns", "lines", "--yes"]
+    done = CliRunner().invoke(app, ["init", *map(str, files), *words, "--write", str(folder / "terms.toml")])
+    assert done.exit_code == 0, done.output
+    return folder / "terms.toml"
+
+
+def test_twelve_branches_that_gain_are_told_to_join(tmp_path):
+    """Truth: held-out costs of the personal model beside the model alone, in two trainings by the terms, each with a
+    split of its own. Half of the columns of these terms are flat."""
+    terms = load_terms(twelve_branches(tmp_path))
+    setup, seen = resolve(terms), outlook(terms, draws=3)
+    tables = {part.name: pd.read_csv(part.data) for part in terms.owners}
+    told = Counter(seen.inside(parley.Owner(name, table)).verdict for name, table in tables.items())
+    gains = []
+    for split in range(2):
+        rng = np.random.default_rng(split)
+        owners = [parley.Owner(name, table.iloc[rng.permutation(len(table))]) for name, table in tables.items()]
+        theta = parley.train(terms, owners, seed=split, measure=False).theta
+        for owner in owners:
+            agreement = owner.prepare(setup)
+            columns, new_columns = plain_columns(owner, agreement)
+            alone, (personal,) = compared(agreement, theta, columns)
+            held_out = agreement.tables.held_out.in_memory()
+            costs = [
+                setup.risk.record_losses(*said(setup.risk, held_out, each.theta, each.trees, new_columns)).mean()
+                for each in (alone, personal)
+            ]
+            gains.append(costs[0] - costs[1])
+    assert np.mean(gains) > 3 * np.std(gains) / np.sqrt(len(gains))
+    assert told["join"] >= 8
+    assert told["stay"] <= 2
 
 
 def test_a_small_owner_among_large_ones_is_told_to_join_and_nothing_is_spent(tmp_path):

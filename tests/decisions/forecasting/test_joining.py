@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from samples import class_table
+from samples import class_table, make_terms, regression_table
 
 import parley
 from parley.decisions.forecasting import Heterogeneity, Worth, compare_noise, forecast
@@ -158,3 +158,16 @@ def test_a_classifier_is_taken_as_quadratic_and_scaled_to_its_own_forecast(tmp_p
 def test_impossible_differences_are_refused(wrong):
     with pytest.raises(SettingError, match="multiples of the within-owner variance"):
         Heterogeneity.stated(wrong)
+
+
+def test_columns_that_say_nothing_change_nobodys_gain(tmp_path):
+    """Flags of cells that are never missing: nothing is estimated along them, so they are no part of what owners
+    differ by."""
+    regression_table(600, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    settings = {"learning__horizon": 30, "learning__step": 0.7, "privacy__clip": 8.0}
+    plain = make_terms(4000, 4000, 40, epsilon=20.0, model__public=str(tmp_path / "public.csv"), **settings)
+    told = [forecast(terms, resamples=2).owners for terms in (plain, plain.changed(model={"missing": "fill"}))]
+    for one, other in zip(*told, strict=True):
+        assert other.alone == pytest.approx(one.alone, rel=1e-4)
+        assert other.gain.mean == pytest.approx(one.gain.mean, rel=0.02)
+        assert other.verdict == one.verdict

@@ -42,6 +42,7 @@ from parley.terms.sections import OWNER
 from parley.validate import Floats, whole
 
 SCORED = 24  # models for the task's metrics
+FAR = 2.0  # times the upper end of the forecast's interval: beyond it a simulation contradicts its forecast
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,6 +281,19 @@ def forecast(
     words = [f"{failed} versions of the pilot have no finite optimum: the forecast rests on little"] if failed else []
     beside = seen.laws, tuple(words)
     return Forecast(terms, seen.expected, seed, interval, seen.path, seen.models, differences, *beside)
+
+
+def missed_forecast(
+    terms: Terms, worth: Worth, simulated: float, speeds: Mapping[str, float] | None
+) -> Interval | None:
+    """The forecast of relative fitness that a simulation by these terms lies far above; None where it does not.
+
+    The interval, which takes its time, is only found where the simulation is that far above the mean.
+    """
+    if worth.fitness is None or not simulated > FAR * worth.fitness:
+        return None
+    interval = forecast(terms, speeds=speeds).relative_fitness
+    return interval if simulated > FAR * interval.high else None
 
 
 def _hull(mean: float, values: Sequence[float]) -> Interval:

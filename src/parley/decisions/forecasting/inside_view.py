@@ -7,8 +7,9 @@ models as they may come out are drawn from the forecast; with each of them the o
 procedure makes of no joint model (`outcome.personal.compared`). All of it is done again without the rows that judge,
 the choice of weights and trees too, so that what choosing costs is in the figure. That is honest but coarse: own rows
 are few. Where they do not visibly differ from the public sample's law it is weighed against moments (`personal_gain`),
-which assume that law and a linear model; where they do, or the model alone is trees, own rows alone decide. What stays
-an assumption: that the consortium's best model is about the public sample's.
+which assume that law and a linear model; where they do, where the model alone is trees, or where moments see no gain
+that counts, own rows alone decide. What stays an assumption: that the consortium's best model is about the public
+sample's.
 
 Without a public sample own rows are all that is known of anybody's. They cannot show what others bring, so moments
 alone say it, as if everybody's rows followed the owner's law; of trees of own rows they count only what is left beside.
@@ -17,6 +18,7 @@ Formal guarantee: none. Everything here is computed from private rows without no
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -27,6 +29,7 @@ from parley.data import Design
 from parley.data.sources import Table
 from parley.decisions.forecasting.baselines import fit_errors
 from parley.decisions.forecasting.expectation import expect
+from parley.decisions.forecasting.joining import COUNTS
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.sources import Sample, Source
@@ -148,14 +151,16 @@ class Outlook:
             own_law = outlook(self.known.terms, Sample(rows.for_studies()), self.seed, len(self.models))
             return replace(_by_own_law(own_law, owner, agreement, rows, progress), worth=worth, price=price)
         models = self.models[: max(2, MOST // len(rows))]
-        unit = self.known.setup.preparation.target_scale**2
+        unit, here = self.known.setup.preparation.target_scale**2, self.known.landscape()
         alone, refined = compared(agreement, models, plain_columns(owner, agreement)[0], False, progress)
         own, personal = unit * alone.losses, unit * np.array([each.losses for each in refined])  # [n], [draws, n]
         joint = unit * self.known.objective.record_losses(rows, models)
         of_rows, of_moments = _estimate(own - personal), _by_moments(self.known, rows, models, owner.name)
         law = _law(self.known, rows)
-        beside = _left_beside_trees(of_moments, alone)
-        gain = of_rows if law.differs or alone.made_of == "boosted trees" else _weighed(of_rows, beside)
+        beside, counts = _left_beside_trees(of_moments, alone), COUNTS * unit * here.estimation / len(rows)
+        # moments know the best weight, which has to be found: where they see no gain that counts, they say nothing
+        by_rows = law.differs or alone.made_of == "boosted trees" or not beside.mean > counts
+        gain = of_rows if by_rows else _weighed(of_rows, beside)
         return InsideView(
             owner=owner.name,
             rows=len(rows),
@@ -232,24 +237,47 @@ def law_test(
 ) -> LawTest:
     """Whether own rows and public ones pull their common optimum apart by more than chance.
 
-    Under one law the difference of their mean gradients there is about normal with mean 0 and covariance G (1/n + 1/m).
-    G is estimated from the gradients of both, so the sum of squares follows Hotelling's law. At the public optimum
-    (`optimum`, where the search for the common one begins) the test would err: a name that few public rows have is
-    fitted too well there, and own rows that have it too would seem to follow another law.
+    Under one law the difference of their mean gradients there is about normal with mean 0. Its covariance is the sum of
+    what each of the two scatters, which need not be alike, so the sum of squares follows Hotelling's law with the
+    degrees of freedom of Krishnamoorthy and Yu (2004). At the public optimum (`optimum`, where the search begins) the
+    test would err: a name that few public rows have is fitted too well there, and own rows that have it too would seem
+    to follow another law.
     """
     rows = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(np.int64))
     few = replace(objective, regularisation=objective.regularisation + 1 / (len(rows) + len(public)))
     common = few.optimum([public, rows], radius, precision=1e-5, start=optimum)  # finite, whatever separates
-    mine, theirs = (objective.record_gradients(each, optimum if common is None else common) for each in (rows, public))
-    apart = mine.mean(axis=0) - theirs.mean(axis=0)
-    centred = np.concatenate([each - each.mean(axis=0) for each in (mine, theirs)])
-    values, directions = np.linalg.eigh(centred.T @ centred)
+    both = [objective.record_gradients(each, optimum if common is None else common) for each in (rows, public)]
+    scatter = [np.atleast_2d(np.cov(each.T)) / len(each) for each in both]
+    values, directions = np.linalg.eigh(scatter[0] + scatter[1])
     seen = values > 1e-9 * max(float(values[-1]), 1e-300)
-    count = int(seen.sum())
-    free = max(len(centred) - count - 1, 1)
-    squares = float(np.sum((apart @ directions[:, seen]) ** 2 / values[seen])) * free
-    statistic = squares / (1 / len(mine) + 1 / len(theirs)) / count
+    count, whitened = int(seen.sum()), directions[:, seen] / np.sqrt(values[seen])
+    squares = float(np.sum(((both[0].mean(axis=0) - both[1].mean(axis=0)) @ whitened) ** 2))
+    shares = [whitened.T @ each @ whitened for each in scatter]
+    lost = sum((np.sum(s**2) + np.trace(s) ** 2) / (len(g) - 1) for s, g in zip(shares, both, strict=True))
+    free = max(count * (1 + count) / float(lost) - count + 1, 1.0)
+    statistic = squares / count * free / (free + count - 1)
     return LawTest(float(fdtrc(count, free, statistic)), statistic, count)
+
+
+def contradicted(terms: Terms, owners: Sequence[Owner]) -> dict[str, LawTest]:
+    """The owners whose own training rows contradict the public sample: `LEVEL` is how often any is named where all
+    follow its law. Tables too large to hold are not looked at, nor are trees, which fit the public rows too well.
+
+    Formal guarantee: none. This is computed from private rows without noise, for the eyes of the person who holds these
+    tables. It is never stored, logged or sent, and no program may decide by it.
+    """
+    known = open_pilot(terms)
+    if known.source.invented or known.grown is not None:
+        return {}
+    found = {}
+    for owner in owners:
+        try:
+            rows = owner.prepare(known.setup).tables.train.in_memory().targeted()
+        except DataError:
+            continue
+        if len(rows) >= LEAST_ROWS:
+            found[owner.name] = _law(known, rows)
+    return {name: test for name, test in found.items() if test.p_value < LEVEL / len(found)}
 
 
 def _law(known: Pilot, rows: Design) -> LawTest:
@@ -317,8 +345,11 @@ def _left_beside_trees(gain: Estimate, alone: PersonalModel) -> Estimate:
 
 
 def _weighed(first: Estimate, second: Estimate) -> Estimate:
-    """Two independent estimates of one gain, by their precisions."""
-    spreads = np.array([max(e.high - e.mean, 1e-100) for e in (first, second)])
-    weights = spreads**-2.0 / np.sum(spreads**-2.0)
-    mean, reach = float(weights @ [first.mean, second.mean]), float(np.sum(spreads**-2.0) ** -0.5)
+    """Two independent estimates of one gain, by their precisions; one without a spread is sure."""
+    spreads = np.array([first.high - first.mean, second.high - second.mean])
+    if not spreads.min() > 0:
+        return (first, second)[int(spreads.argmin())]
+    precisions = spreads**-2.0
+    mean = float(precisions @ [first.mean, second.mean] / precisions.sum())
+    reach = float(precisions.sum() ** -0.5)
     return Estimate(mean, mean - reach, mean + reach)

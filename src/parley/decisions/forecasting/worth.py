@@ -50,6 +50,7 @@ class Worth:
     )
     waits: bool = True  # whether rounds wait for everybody: plans are of such rounds
     gaining: int | None = None  # owners that are expected to gain by joining; None: not asked, or nobody to join
+    fitness: float | None = None  # the joint model's expected relative fitness
 
     @property
     def advice(self) -> str:
@@ -121,7 +122,7 @@ def worth_of(expected: Expectation, fitness: float, models: Floats | None = None
     runs = np.zeros(0) if models is None else expected.excess_of(models)
     error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
     nobody, waits = baselines(expected.pilot), expected.pilot.setup.schedule.waits
-    return Worth(joint_cost(expected, fitness), nobody, float(np.hypot(error, nobody.error)), waits)
+    return Worth(joint_cost(expected, fitness), nobody, float(np.hypot(error, nobody.error)), waits, fitness=fitness)
 
 
 def joint_cost(expected: Expectation, fitness: float) -> float:

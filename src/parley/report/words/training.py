@@ -1,7 +1,7 @@
 """A run as tables: who promised and spent what, how good the model is, what the owners released about it."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parley.learning.outcome import Result
 from parley.learning.outcome.notices import FALSE_ALARMS
@@ -10,6 +10,9 @@ from parley.losses.moments import moments_bound
 from parley.numerals import number, percent
 from parley.privacy.accounting import mechanism_norm
 from parley.protocol.schedule import make_schedule
+
+if TYPE_CHECKING:
+    from parley.decisions.forecasting import Interval
 
 Rows = list[list[str]]  # the first one is the head
 SAME_FOR_ALL = ("r2", "d2")  # metrics that are 0 for the mean as everybody's answer
@@ -163,6 +166,16 @@ def useless_line(result: Result) -> str | None:
             too = " Without privacy it would be, too." if free is not None and free < 0 else ""
             return f"Worse than saying the mean to everybody, so of no use: held-out {name} is below 0.{too}"
     return None
+
+
+def missed_line(simulated: float, forecast: "Interval") -> str:
+    """That a simulation came out far above its forecast, and what to do about it."""
+    return (
+        f"Far above its forecast: ψ came out at {number(simulated)}; forecast was {number(forecast.mean)} "
+        f"({number(forecast.low)} to {number(forecast.high)}). The owners' rows do not look like the public sample, so "
+        "do not rely on the forecast. Find out whose rows differ before a release: parley forecast TERMS --inside "
+        "TABLE --owner NAME, for each owner."
+    )
 
 
 def quality_lines(result: Result) -> list[str]:
