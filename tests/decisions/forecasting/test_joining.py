@@ -11,7 +11,7 @@ import parley
 from parley.decisions.forecasting import Heterogeneity, Worth, compare_noise, forecast
 from parley.decisions.forecasting.baselines import Baselines
 from parley.decisions.forecasting.consortium_verdict import consortium_verdict
-from parley.decisions.forecasting.joining import COUNTS, Interval, verdict
+from parley.decisions.forecasting.joining import LEAST_GAIN, OwnerDraws
 from parley.errors import SettingError
 from parley.report.words import forecast as said
 from parley.report.words import noise

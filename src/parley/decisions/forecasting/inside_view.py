@@ -321,7 +321,7 @@ def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estima
 
     def gain(difference: float) -> float:
         tau2 = 2 * difference / (len(curvature) * curvature)
-        return float((owners.alone(tau2) - owners.personal(tau2))[place]) * unit
+        return float((owners.alone(tau2) - owners.personal(tau2))[place].mean()) * unit
 
     gains = [gain(difference) for difference in _above_zero(excess, error)]
     reach = NORMAL * float(np.hypot(np.std(gains), np.mean(gains)))

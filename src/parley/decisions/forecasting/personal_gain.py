@@ -1,10 +1,10 @@
-"""What joining adds: the expected cost of an owner's personal model beside its model alone, drawn as the owner's own
+"""What joining adds: the cost of an owner's personal model beside its model alone, drawn as the owner's own
 procedure (`learning.outcome.correction`) would choose them.
 
 Costs are quadratic around best parameters, in directions of the cost's curvature. Owners' best parameters scatter
 around common ones (random effects), and so do the public sample's. One estimate u stands for an owner's rows: their
-mean loss is a constant + 1/2 sum_j h_j (theta_j - u_j)^2. Cross-validation adds `price`/n for each degree of freedom with
-which a model follows its rows' chance (Mallows' Cp). The drawn u decides, as the procedure does, on ridges, their
+mean loss is a constant + 1/2 sum_j h_j (theta_j - u_j)^2. Cross-validation adds `price`/n for each degree of freedom
+with which a model follows its rows' chance (Mallows' Cp). The drawn u decides, as the procedure does, on ridges, their
 average, the share of a correction that is kept and the way to another model. What comes out is judged at the owner's
 best parameters, which u is not: choosing may go wrong here as it may there. For squared losses this is exact except
 for folds.
@@ -21,8 +21,8 @@ import numpy as np
 from parley.learning.outcome.ridge import CHANCE, FAR, WEIGHTS
 from parley.validate import Floats
 
-MOST_DRAWS, LEAST_DRAWS = 256, 24
-NUMBERS = 2**19  # that all draws of all owners may have
+MOST_DRAWS, LEAST_DRAWS = 160, 16
+NUMBERS = 2**17  # that all draws of all owners may have
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,24 +116,24 @@ class Owners:
         return self.copies * float(self.records.sum())
 
     def alone(self, differences: Floats) -> Floats:
-        """Expected excess cost of the models alone [N]; `differences`: variance of owners' best parameters [P]."""
+        """Excess cost of the models alone [N, D]; `differences`: variance of owners' best parameters [P]."""
         _, best, own = self._owners(differences)
         return self._cost(own.theta, best)
 
     def together(self, differences: Floats) -> Floats:
-        """The joint model's, for each owner's own rows [N]."""
+        """The joint model's, for each owner's own rows [N, D]."""
         rows, best, _ = self._owners(differences)
         return self._cost(self._joint(rows, differences), best)
 
     def personal(self, differences: Floats) -> Floats:
-        """The personal models' [N]; an owner by itself has nobody to join."""
+        """The personal models' [N, D]; an owner by itself has nobody to join."""
         rows, best, own = self._owners(differences)
         if len(self.records) == 1 and self.copies == 1:
             return self._cost(own.theta, best)
         return self._cost(rows.corrected(self._joint(rows, differences), -self.optimum, own).theta, best)
 
     def _cost(self, theta: Floats, best: Floats) -> Floats:
-        return np.asarray((0.5 * (theta - best) ** 2 @ self.curvature).mean(axis=1))
+        return np.asarray(0.5 * (theta - best) ** 2 @ self.curvature)
 
     def _owners(self, differences: Floats) -> tuple[OwnRows, Floats, Fitted]:
         """(what their rows say, their best parameters [N, D, P], their models alone), drawn once: neither the joint
