@@ -34,7 +34,7 @@ from common.consortia import PUBLIC, Consortium, divided
 from common.figures import Key, Work, made, once, written
 
 import parley
-from parley.learning.outcome.correction import corrected, said
+from parley.learning.outcome.correction import JOINT, NO_MODEL, Start, corrected, said
 from parley.learning.outcome.personal import centres, compared, nothing, plain_columns
 from parley.learning.outcome.ridge import Ridge
 from parley.report.terminal import console, progress_bar, terminal_table
@@ -153,9 +153,10 @@ def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> 
     agreement = owner.prepare(terms)
     setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
     ridge, none = Ridge(setup.risk, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
-    alone_pulled, pulled = ridge.averages([[none], centres(setup, joint, none)])
+    starts = [Start(NO_MODEL, none.theta, None), Start(JOINT, joint, 0)]
+    alone_pulled, pulled = ridge.averages([centres(setup, start, none) for start in starts])
     columns, new_columns = plain_columns(owner, agreement)
-    _, linear = corrected(ridge, [alone_pulled, pulled], np.array([np.zeros_like(joint), joint]), None)
+    _, linear = corrected(ridge, [alone_pulled, pulled], starts, None)
     alone, (personal,) = compared(agreement, joint[None], columns)
     losses = {
         name: ridge.plain.record_losses(held_out, theta)

@@ -114,16 +114,14 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
     more = f"; and {len(names) - SAID} more" if len(names) > SAID else ""
     behind = forecast if foreseen and judged else [None] * len(names)
     gains = [OwnerGain.of(*each) for each in zip(names, ends, behind, strict=True)]
-    about = "lines: 90 % intervals on own held-out rows" if judged else "lines: if owners differ much or not at all"
+    about = "lines: 90 % intervals on own held-out rows" if judged else "lines: 90 % intervals of the forecast"
     drawn = owner_gains(gains, title, "error that joining saves, of the error alone", about, shares=True)
     return Drawing(drawn, f"{title}. Saved of the error alone: {said}{more}.")
 
 
 def _hoped(expected: Forecast) -> set[str]:
     """Who is expected to gain, where owners differ as is thought most likely."""
-    law = expected.joining
-    better = law.gains()[0] > law.least
-    return {part.name for part, gains in zip(expected.terms.owners, better, strict=True) if gains}
+    return {part.name for part, gains in zip(expected.terms.owners, expected.draws.expected, strict=True) if gains}
 
 
 def _sizes(expected: Forecast | None, verdicts: list[Verdict] | None) -> dict[str, int]:

@@ -12,7 +12,7 @@ import parley
 from parley.data import Design
 from parley.errors import ModelError
 from parley.learning.outcome import correction, load_model, tree_study
-from parley.learning.outcome.correction import ALONE, JOINT, corrected
+from parley.learning.outcome.correction import JOINT, NO_MODEL, Start, corrected
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.personal import refine
 from parley.learning.outcome.ridge import Centre, Ridge
@@ -52,9 +52,10 @@ def owner_of(kind: str, apart: float, bend: float, rows: int, seed: int):
     ridge = Ridge(
         LinearRegression() if linear else LogisticRegression(), preparation(kind), Design(X, y, np.ones(rows))
     )
-    none = Centre(ALONE, np.zeros(p), free=False)
+    none = Centre(NO_MODEL, np.zeros(p), free=False)
     pulled = ridge.averages([[none], [Centre(JOINT, joint, free=False), none]])
-    return (ridge, pulled, np.array([np.zeros(p), joint]), X), new, truth
+    starts = [Start(NO_MODEL, np.zeros(p), None), Start(JOINT, joint, 0)]
+    return (ridge, pulled, starts, X), new, truth
 
 
 def excesses(kind: str, apart: float, bend: float, seeds: int = SEEDS, rows: int = 240) -> np.ndarray:
@@ -65,7 +66,7 @@ def excesses(kind: str, apart: float, bend: float, seeds: int = SEEDS, rows: int
         asked, new, truth = owner_of(kind, apart, bend, rows, seed)
         _, made = corrected(*asked)
         raw = new @ made.theta + (0.0 if made.trees is None else made.trees.added(new.T)[0])
-        found.append([_excess(each, truth, kind == LINEAR) for each in (new @ asked[2][1], raw)])
+        found.append([_excess(each, truth, kind == LINEAR) for each in (new @ asked[2][1].theta, raw)])
     return np.array(found)
 
 

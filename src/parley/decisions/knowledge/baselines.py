@@ -93,18 +93,30 @@ def trees_alone(pilot: Pilot) -> LearningCurve | None:
 def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
     """(how much above the best model public fits lie, as they may come out [B], and the fit itself); None: no fit to
     compare with."""
-    nothing = np.zeros(0), None
-    if pilot.terms.model.public is None or pilot.apart:
-        return nothing
-    if pilot.grown is not None:
-        here = pilot.landscape()
-        return 0.5 * here.starts**2 @ (here.curvature + pilot.objective.regularisation), pilot.own_fit
-    try:
-        there = pilot.under(pilot.terms.changed(learning=FROM_THE_FIT))
-        seen = there.landscape()
-    except (TermsError, SettingError, DataError):
-        return nothing
-    if there.own_fit is None:
-        return nothing
+    there = _from_the_fit(pilot)
+    if there is None:
+        return np.zeros(0), None
+    seen = there.landscape()
+    if there.grown is not None:
+        return 0.5 * seen.starts**2 @ (seen.curvature + there.objective.regularisation), there.own_fit
     excess = there.objective.cost(there.design, there.starts) - seen.least_cost
     return (excess if seen.tilt is None else excess - (there.starts - seen.optimum) @ seen.tilt), there.own_fit
+
+
+def fit_errors(pilot: Pilot) -> Floats | None:
+    """How far public fits lie from the best model, as they may come out [B, P], in directions of the pilot's curvature;
+    None: no fit."""
+    there = _from_the_fit(pilot)
+    return None if there is None else pilot.landscape().inward(there.starts - there.landscape().optimum)
+
+
+def _from_the_fit(pilot: Pilot) -> Pilot | None:
+    """The same knowledge under terms that start at the public fit; None where there is none."""
+    if pilot.terms.model.public is None or pilot.apart:
+        return None
+    try:
+        there = pilot if pilot.grown is not None else pilot.under(pilot.terms.changed(learning=FROM_THE_FIT))
+        there.landscape()
+    except (TermsError, SettingError, DataError):
+        return None
+    return None if there.own_fit is None else there

@@ -48,6 +48,12 @@ class Heterogeneity:
         except (ValueError, KeyError, TypeError, SettingError):
             raise DataError(f"{path}: expected the JSON that `parley differences --save` wrote") from None
 
+    def at(self, position: float) -> float:
+        """The multiple at a position from 0 to 1 of what it may be: a twentieth lies below `low`, half below `mean`."""
+        if position >= 0.5:
+            return self.mean + (self.high - self.mean) * (position - 0.5) / 0.45
+        return max(0.0, self.mean - (self.mean - self.low) * (0.5 - position) / 0.45)
+
     def words(self, rows: float) -> str:
         """What is assumed, for owners of whom the median one has so many rows."""
         unit = f"the variance of an owner's own estimate from {round(rows):,} rows"

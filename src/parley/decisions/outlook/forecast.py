@@ -1,7 +1,7 @@
 """The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,16 +19,10 @@ from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Source
 from parley.decisions.outlook.coalition import CoalitionCost
 from parley.decisions.outlook.consortium_verdict import ConsortiumVerdict, consortium_verdict
-from parley.decisions.outlook.invented_laws import Law, owner_ranges
-from parley.decisions.outlook.joining import Interval, Joining, joining
+from parley.decisions.outlook.invented_laws import Law
+from parley.decisions.outlook.joining import Interval, Joining, OwnerDraws, joining
 from parley.decisions.outlook.outlook import NO_OPTIMUM, outlook
-from parley.decisions.outlook.owner_forecast import (
-    OwnerForecast,
-    OwnerRanges,
-    coalition_cost,
-    owner_forecasts,
-    ranges,
-)
+from parley.decisions.outlook.owner_forecast import OwnerForecast, coalition_cost, owner_forecasts
 from parley.decisions.outlook.owners_needed import needed_words, owners_needed
 from parley.decisions.outlook.worth import BetterPlan, Worth, better_plan, joint_cost, worth_of
 from parley.errors import DataError, SettingError
@@ -115,25 +109,30 @@ class Forecast:
     @cached_property
     def joining(self) -> Joining:
         """What the owners' gains follow from."""
-        cost, _ = self.coalitions
-        return joining(self.expected, cost, self.expected.pilot.combined_variance(), self.models, self.differences)
+        cost, fitness = self.coalitions[0], self.relative_fitness
+        factors = tuple(
+            max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high)
+        )
+        variance = self.expected.pilot.combined_variance()
+        ends = (1.0, 1.0) if self.laws else factors  # laws that were invented have errors of their own
+        return joining(self.expected, cost, variance, self.models, self.differences, ends)
+
+    @cached_property
+    def draws(self) -> OwnerDraws:
+        """What joining means for the owners, in draws of what is not known; by all laws, where they were invented."""
+        if self.laws:
+            return OwnerDraws.of([(law.joining(self.differences), law.unit) for law in self.laws])
+        return OwnerDraws.of([(self.joining, self.expected.pilot.setup.preparation.target_scale**2)])
 
     @cached_property
     def owners(self) -> tuple[OwnerForecast, ...]:
         """What joining means for each of them."""
-        return owner_forecasts(self.expected, *self.coalitions, self.joining, self._ranges)
-
-    @property
-    def _ranges(self) -> OwnerRanges:
-        if self.laws:
-            return owner_ranges(self.laws, self.differences)
-        unit = self.expected.pilot.setup.preparation.target_scale**2
-        return ranges(self.joining, self.relative_fitness, unit, self.best_cost)
+        return owner_forecasts(self.expected, *self.coalitions, self.joining, self.draws)
 
     @cached_property
     def verdict(self) -> ConsortiumVerdict:
         """Should these owners learn together by these terms?"""
-        return consortium_verdict(self.owners, self.joining.counting(), self.worth)
+        return consortium_verdict(self.owners, self.draws.expected, self.worth)
 
     @property
     def expected_cost(self) -> Interval:
@@ -294,6 +293,13 @@ def missed_forecast(
         return None
     interval = forecast(terms, speeds=speeds).relative_fitness
     return interval if simulated > FAR * interval.high else None
+
+
+def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth:
+    """What these terms are worth before a release, with how many owners are expected to gain: the forecast's own
+    figures. Refused where nothing can be forecast."""
+    found = forecast(terms, seed=seed, speeds=speeds)
+    return replace(found.worth, gaining=int(found.draws.expected.sum()) if len(terms.owners) > 1 else None)
 
 
 def _hull(mean: float, values: Sequence[float]) -> Interval:

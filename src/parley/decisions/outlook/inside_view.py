@@ -28,6 +28,7 @@ from scipy.special import fdtrc, ndtr, ndtri
 from parley.data import Design
 from parley.data.sources import Table
 from parley.decisions.expectation.expectation import expect
+from parley.decisions.knowledge.baselines import fit_errors
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Sample, Source
 from parley.decisions.outlook.joining import COUNTS
@@ -312,12 +313,15 @@ def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estima
     records = known.rows.copy()
     records[place] = len(rows)
     joint = np.mean(here.inward(models - here.optimum) ** 2, axis=0)[here.bent]
-    owners = Owners(curvature, records, scatter, joint, here.inward(here.optimum)[here.bent])
+    fits = fit_errors(known)
+    fit = None if fits is None else np.sqrt(np.mean(fits**2, axis=0))[here.bent]
+    none = np.zeros_like(joint)
+    owners = Owners(curvature, records, scatter, none, joint, here.inward(here.optimum)[here.bent], fit)
     unit = known.setup.preparation.target_scale**2
 
     def gain(difference: float) -> float:
         tau2 = 2 * difference / (len(curvature) * curvature)
-        return float((owners.alone(tau2) - owners.personal(tau2))[place]) * unit
+        return float((owners.alone(tau2) - owners.personal(tau2))[place].mean()) * unit
 
     gains = [gain(difference) for difference in _above_zero(excess, error)]
     reach = NORMAL * float(np.hypot(np.std(gains), np.mean(gains)))

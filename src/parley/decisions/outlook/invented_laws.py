@@ -12,7 +12,7 @@ import numpy as np
 from parley.decisions.expectation.expectation import Expectation, expect
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.outlook.joining import Joining, joining
-from parley.decisions.outlook.owner_forecast import OwnerRanges, coalition_cost
+from parley.decisions.outlook.owner_forecast import coalition_cost
 from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.validate import Floats
@@ -34,6 +34,11 @@ class Law:
         """What the owners' gains follow from, by this law."""
         cost, _ = coalition_cost(self.expected, self.fitness)
         return joining(self.expected, cost, self.expected.pilot.combined_variance(), self.models, differences)
+
+    @property
+    def unit(self) -> float:
+        """Of its costs, in the target's own units."""
+        return self.expected.pilot.setup.preparation.target_scale**2
 
 
 def invented_laws(expected: Expectation, seed: int, count: int, progress: Progress) -> tuple[list[Law], int]:
@@ -57,14 +62,3 @@ def middle_law(laws: Sequence[Law]) -> Expectation:
     mean = float(np.mean([min(law.fitness, USELESS) for law in laws]))
     nearest = min(laws, key=lambda law: abs(law.fitness - mean))
     return expect(nearest.expected.pilot)
-
-
-def owner_ranges(laws: Sequence[Law], differences: Heterogeneity) -> OwnerRanges:
-    """From the least to the largest that any law makes of the owners' costs and gains, in the target's own units."""
-    together, gains = [], []
-    for law in laws:
-        found, unit = law.joining(differences), law.expected.pilot.setup.preparation.target_scale**2
-        together.append(unit * (law.expected.here.test_cost + found.togethers()))
-        gains.append(unit * found.gains())
-    costs, saved = np.array(together), np.array(gains)
-    return OwnerRanges(costs.min(axis=(0, 1)), costs.max(axis=(0, 1)), saved.min(axis=(0, 1)), saved.max(axis=(0, 1)))

@@ -154,8 +154,8 @@ def _kind(
     epsilon: float | None,
 ) -> KindForecast:
     terms, unit = expected.pilot.terms, expected.pilot.setup.preparation.target_scale**2
-    names, mean = [part.name for part in terms.owners], gains.gains()[0]
+    names, mean = [part.name for part in terms.owners], gains.gains.mean(axis=1)
     found = {name: float(gain) * unit for name, gain in zip(names, mean, strict=True)}
-    counting = dict(zip(names, (mean > gains.least).tolist(), strict=True))
+    counting = dict(zip(names, gains.counting().tolist(), strict=True))
     told = fitness, joint_cost(expected, fitness), found, counting, terms.privacy.delta, asked, epsilon
     return KindForecast(*told, gains, cost, expected)

@@ -1,7 +1,7 @@
 """What joining means for each owner by a forecast: costs alone, together and personal, values, break-even budgets."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from parley.decisions.expectation.expectation import Expectation
-from parley.decisions.knowledge.baselines import AloneModel, best_cost, trees_alone
+from parley.decisions.knowledge.baselines import AloneModel, trees_alone
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.outlook.coalition import CoalitionCost
-from parley.decisions.outlook.joining import Interval, Joining, Verdict, intervals, least_epsilon, verdict
+from parley.decisions.outlook.joining import Interval, Joining, OwnerDraws, Verdict, least_epsilon
 from parley.errors import TermsError
 from parley.protocol.aggregation import CoalitionNoise, OneNoise
 from parley.protocol.setup import Setup
-from parley.validate import Floats
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,9 @@ class OwnerForecast:
     alone: float  # a ridge of its own rows, or boosted trees where public rows say that they would be better
     together: float  # the joint model as it is
     personal: float  # the joint model, combined with its own rows
-    gain: Interval  # alone less personal: from where owners differ most to where they differ least
+    gain: Interval  # alone less personal, 90 %
     verdict: Verdict
-    together_interval: Interval  # from owners alike and a good joint model to owners that differ most and a bad one
+    together_interval: Interval  # 90 %
     # own, or common where there is one noise; the score's part included; None: none pays; 0: all do
     break_even_epsilon: float | None
     marginal_value: float  # what the coalition loses without this owner
@@ -40,29 +39,6 @@ class OwnerForecast:
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "gain": vars(self.gain), "together_interval": vars(self.together_interval)}
-
-
-@dataclass(frozen=True, eq=False)
-class OwnerRanges:
-    """Ends of the owners' test costs together, and of their gains, in the target's own units [N]."""
-
-    least_together: Floats
-    most_together: Floats
-    least_gain: Floats
-    most_gain: Floats
-
-    def around(self, together: Floats, gain: Floats) -> tuple[Sequence[Interval], Sequence[Interval]]:
-        """Intervals of the costs together and of the gains around what is expected."""
-        costs = [together, np.minimum(self.least_together, together), np.maximum(self.most_together, together)]
-        gains = [gain, np.minimum(self.least_gain, gain), np.maximum(self.most_gain, gain)]
-        return intervals(np.array(costs)), intervals(np.array(gains))
-
-
-def ranges(gains: Joining, fitness: Interval, unit: float, base: float) -> OwnerRanges:
-    """The ends where the joint model's relative fitness lies in `fitness`, and the best model costs `base`."""
-    worse, better = (end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low))
-    together, saved = unit * (base + gains.togethers(worse, better)), unit * gains.gains(worse, better)
-    return OwnerRanges(together[1], together[2], saved[1], saved[2])
 
 
 def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost, CoalitionNoise]:
@@ -82,15 +58,15 @@ def owner_forecasts(
     cost: CoalitionCost,
     noise: CoalitionNoise,
     gains: Joining,
-    open_to: OwnerRanges,
+    draws: OwnerDraws,
 ) -> tuple[OwnerForecast, ...]:
-    """What joining means for every owner, with what the pilot leaves open."""
-    pilot, base = expected.pilot, best_cost(expected.pilot)
+    """What joining means for every owner, in draws of what the pilot leaves open."""
+    pilot = expected.pilot
     unit = pilot.setup.preparation.target_scale**2
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
-    alone, together, personal = (unit * (base + each()) for each in (gains.alone, gains.together, gains.personal))
-    costs, found = open_to.around(together, unit * gains.gains()[0])
-    by_trees = gains.by_trees()
+    alone, personal = draws.alone.mean(axis=1), draws.personal.mean(axis=1)
+    costs, found = draws.intervals(draws.together), draws.intervals(draws.alone - draws.personal)
+    by_trees, verdicts = gains.by_trees, draws.verdicts
     result, known = [], dict[object, float | None]()
     tried = dict[float, float]() if isinstance(noise, OneNoise) else None  # one law for all owners
     score, variance_at = float(pilot.terms.score_epsilon), _variances(pilot, noise)
@@ -104,10 +80,10 @@ def owner_forecasts(
             OwnerForecast(
                 name=part.name,
                 alone=float(alone[place]),
-                together=float(together[place]),
+                together=costs[place].mean,
                 personal=float(personal[place]),
                 gain=found[place],
-                verdict=verdict(found[place], unit * float(gains.least[place])),
+                verdict=verdicts[place],
                 together_interval=costs[place],
                 break_even_epsilon=even if even is None or even == 0 else even + score,
                 marginal_value=float(marginal[place]) * unit,

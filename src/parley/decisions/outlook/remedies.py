@@ -84,11 +84,10 @@ class _Spending:
 def remedies(result: Forecast, noise: NoiseComparison) -> Remedies:
     """What would make the verdict of this forecast yes, beside its comparison of kinds of noise. No private record is
     looked at."""
-    fitness, ahead = result.relative_fitness, _ahead(result)
-    worse, better = (end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low))
+    ahead = _ahead(result)
 
     def counting(surely: bool) -> Callable[[Joining], Members]:
-        return lambda law: law.counting(worse, better, surely=surely)
+        return lambda law: law.counting(surely)
 
     ways = _ways(result, noise)
     names = [part.name for part in result.expected.pilot.terms.owners]

@@ -6,14 +6,11 @@ again. Exact where the forecast is by moments; where it is by a pilot run, the c
 variance, as it is for coalitions. Its interval stays as wide, in proportion, as it was.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.outlook.forecast import Forecast
-from parley.decisions.outlook.joining import Interval, Joining, Verdict, intervals, verdict
+from parley.decisions.outlook.joining import Interval, OwnerDraws, Verdict
 from parley.terms import Terms
 
 
@@ -54,21 +51,23 @@ def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
     unit = base.expected.here.least_at(float(rows.sum()))
     fitness = _scaled(base.relative_fitness, float(cost.privacy_error(variance)) / unit)
     law = replace(base.joining, owners=replace(base.joining.owners, records=rows)).at(variance)
-    gains = _gains(law, fitness, personal)
-    asked = cost.best_coalition(pilot.noise)
-    scale, least, counts = pilot.setup.preparation.target_scale**2, base.best_cost, law.least
-    alone, joined = law.alone(), law.personal() if personal else law.together()
+    asked, scale = cost.best_coalition(pilot.noise), pilot.setup.preparation.target_scale**2
+    draws = OwnerDraws.of([(law, scale)])
+    if not personal:
+        draws = replace(draws, personal=draws.together)
+    gains, expected = draws.intervals(draws.alone - draws.personal), draws.expected
+    alone, joined = draws.alone.mean(axis=1), draws.personal.mean(axis=1)
     owners = [
         OwnerGain(
             name=part.name,
-            alone=float(scale * (least + alone[place])),
-            joined=float(scale * (least + joined[place])),
-            gain=Interval(*(float(scale * end) for end in (gain.mean, gain.low, gain.high))),
-            verdict=verdict(gain, float(counts[place])),
-            expected=gain.mean > float(counts[place]),
+            alone=float(alone[place]),
+            joined=float(joined[place]),
+            gain=gains[place],
+            verdict=verdict,
+            expected=bool(expected[place]),
             asked=bool(asked[place]),
         )
-        for place, (part, gain) in enumerate(zip(terms.owners, gains, strict=True))
+        for place, (part, verdict) in enumerate(zip(terms.owners, draws.verdicts, strict=True))
     ]
     return WhatIf(terms, fitness, tuple(owners))
 
@@ -77,8 +76,3 @@ def _scaled(known: Interval, mean: float) -> Interval:
     """An interval around another mean, as wide in proportion."""
     times = mean / known.mean if known.mean > 0 else 1.0
     return Interval(mean, min(mean, known.low * times), max(mean, known.high * times))
-
-
-def _gains(law: Joining, fitness: Interval, personal: bool) -> Sequence[Interval]:
-    worse, better = (end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low))
-    return intervals(np.asarray(law.gains(worse, better, personal=personal)))

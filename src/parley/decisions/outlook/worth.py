@@ -5,19 +5,16 @@ From public knowledge alone, so that it can be said before anything is spent, an
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from parley.decisions.expectation.expectation import Expectation, expect
 from parley.decisions.knowledge.baselines import Baselines, baselines, best_cost, fitted_excess
-from parley.decisions.knowledge.heterogeneity import ASSUMED
 from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot
-from parley.decisions.outlook.joining import joining
 from parley.decisions.outlook.outlook import outlook
-from parley.decisions.outlook.owner_forecast import coalition_cost
 from parley.decisions.planning.search import checked
 from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
 from parley.losses.moments import moment_norms
@@ -35,7 +32,6 @@ ALLOWED = 2.0  # standard errors by which a joint model may seem worse than the 
 ROUNDS = (8, 32, 128)
 NOBODY = "no owner is expected to gain by joining: each is as well off with a model of its own rows"
 UNPLANNED = "plans are of rounds that wait for everybody, so plan without learning.staleness and owners.answers"
-MOST = 0.5  # share of invented laws by which an owner must gain to count
 
 
 @dataclass(frozen=True)
@@ -97,23 +93,6 @@ def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None
     except DataError:
         return None
     return worth_of(seen.expected, seen.fitness, seen.models)
-
-
-@one_thread
-def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth:
-    """The same before a release, with how many owners are expected to gain, by the forecast's own figures; without a
-    public sample too, from scales and ranges: there an owner counts that gains by half of the invented laws or more,
-    since one law alone, also the one in the middle, is a guess. Refused where nothing can be forecast."""
-    seen = outlook(terms, seed=seed, speeds=speeds)
-    found, expected = worth_of(seen.expected, seen.fitness, seen.models), seen.expected
-    if len(terms.owners) < 2:
-        return found
-    if seen.laws:
-        counts = np.mean([law.joining(ASSUMED).counting() for law in seen.laws], axis=0)
-        return replace(found, gaining=int((counts >= MOST).sum()))
-    cost, _ = coalition_cost(expected, seen.fitness)
-    law = joining(expected, cost, expected.pilot.combined_variance(), seen.models, ASSUMED)
-    return replace(found, gaining=int(law.counting().sum()))
 
 
 def worth_of(expected: Expectation, fitness: float, models: Floats | None = None) -> Worth:

@@ -40,10 +40,10 @@ from parley.losses import EmpiricalRisk
 from parley.losses.objectives.margin import MarginObjective
 from parley.validate import Floats
 
-ALONE, JOINT = "no model", "the joint model"
+NO_MODEL, PUBLIC, JOINT = "no model", "the public fit", "the joint model"
 
 RawRows = tuple[Design, Floats]
-MadeOf = Literal["the joint model", "linear", "linear and trees", "boosted trees"]
+MadeOf = Literal["the joint model", "the public fit", "linear", "linear and trees", "boosted trees"]
 
 NEARLY = 0.9  # of the way to trees of own rows alone: the rest is not worth a word
 
@@ -77,6 +77,7 @@ class PersonalModel(JudgedModel):
 
     trees: Forest | None
     ways: tuple[Way, ...]
+    start: str  # the name of the model that was corrected
     alone: "PersonalModel | None" = None  # to which its last way leads
 
     @property
@@ -101,7 +102,9 @@ class PersonalModel(JudgedModel):
             return "linear and trees"
         if beside and self.alone is not None and self.alone.made_of != "linear":
             return "linear and trees"
-        return "linear" if beside or self.kept["ridge"] > 0 else "the joint model"
+        if beside or self.kept["ridge"] > 0 or self.start == NO_MODEL:
+            return "linear"
+        return "the public fit" if self.start == PUBLIC else "the joint model"
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "chosen": self.chosen, "ways": [way.to_json() for way in self.ways]}
@@ -122,28 +125,36 @@ def raw_predictions(objective: EmpiricalRisk, rows: Design, theta: Floats) -> Fl
     return found[..., None, :] if isinstance(objective, MarginObjective) else np.moveaxis(found, -1, -2)
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A model [P] that own rows may correct, by name, and the place of the start to whose result its last way leads;
+    None: zeros, which are no model. There is nothing to stay near, and its ridge is kept as it is."""
+
+    name: str
+    theta: Floats
+    leads: int | None
+
+
 def corrected(
-    ridge: Ridge, pulled: Sequence[RidgeModel], joints: Floats, columns: Floats | None, grown: bool = True
+    ridge: Ridge, pulled: Sequence[RidgeModel], starts: Sequence[Start], columns: Floats | None, grown: bool = True
 ) -> list[PersonalModel]:
-    """Each of these joint models [k, P] with the correction that the rows bear out. The first has to be zeros, which
-    are no joint model: there is nothing to stay near, its ridge is kept as it is, and what comes out is the model
-    alone. `pulled` are ridges towards each, `columns` [n, columns] is what trees may look at (None: no trees), and
-    `grown` whether trees of all rows are wanted, too, or only what they would cost."""
-    judged = [_Judged.of(ridge, joint) for joint in joints]
+    """Each of these models with the correction that the rows bear out; the first has to be zeros. `pulled` are ridges
+    towards each, `columns` [n, columns] is what trees may look at (None: no trees), and `grown` whether trees of all
+    rows are wanted, too, or only what they would cost."""
+    judged = [_Judged.of(ridge, start) for start in starts]
     linear = [each.shrunk(model) for each, model in zip(judged, pulled, strict=True)]
-    found = _ways(ridge, linear, columns)
+    found = _ways(ridge, starts, linear, columns)
     thetas = np.array(
-        [e.start + way.share * (p.theta - e.start) for e, way, p in zip(judged, linear, pulled, strict=True)]
+        [e.theta + way.share * (p.theta - e.theta) for e, way, p in zip(judged, linear, pulled, strict=True)]
     )
-    mixes = [_Mix.of(place, theta, ways) for place, (theta, ways) in enumerate(zip(thetas, found, strict=True))]
-    mixes = [
-        mixes[0],
-        *(each.towards(mixes[0], ways[-1].share) for each, ways in zip(mixes[1:], found[1:], strict=True)),
-    ]
+    mixes = list[_Mix]()
+    for place, (start, theta, ways) in enumerate(zip(starts, thetas, found, strict=True)):
+        mix = _Mix.of(place, theta, ways)
+        mixes.append(mix if start.leads is None else mix.towards(mixes[start.leads], ways[-1].share))
     forests = _forests(ridge, thetas, mixes, columns) if grown and columns is not None else [None] * len(mixes)
     made = list[PersonalModel]()
     for e, p, line, ways, mix, forest in zip(judged, pulled, linear, found, mixes, forests, strict=True):
-        made.append(_personal(e, p, line, ways, mix, forest, made[0] if made else None))
+        made.append(_personal(e, p, line, ways, mix, forest, None if e.start.leads is None else made[e.start.leads]))
     return made
 
 
@@ -162,15 +173,15 @@ def _personal(
         Way.of("ridge", pulled.losses, linear.share, linear.losses, judged.joint),
         *(Way.of(each.name, each.full, each.share, each.kept, judged.joint) for each in found),
     ]
-    shares = {name: linear.share * share for name, share in pulled.shares.items()}
-    shares[JOINT] = shares.get(JOINT, 0.0) + 1 - linear.share
+    shares, name = {name: linear.share * share for name, share in pulled.shares.items()}, judged.start.name
+    shares[name] = shares.get(name, 0.0) + 1 - linear.share
     if alone is not None and ways[-1].share > 0:
         back = ways[-1].share
         shares = {
             n: (1 - back) * shares.get(n, 0.0) + back * alone.shares.get(n, 0.0) for n in {**shares, **alone.shares}
         }
     losses = found[-1].kept if found else linear.losses
-    return PersonalModel(mix.theta, shares, losses, trees, tuple(ways), alone)
+    return PersonalModel(mix.theta, shares, losses, trees, tuple(ways), name, alone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,28 +250,32 @@ def _forests(ridge: Ridge, thetas: Floats, mixes: Sequence[_Mix], columns: Float
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """The rows that judge, with their folds, and what the joint model [P] costs each of them."""
+    """The rows that judge, with their folds, and what the model that is corrected costs each of them."""
 
     ridge: Ridge
     places: Places
     fold: Places
-    start: Floats
+    start: Start
     joint: Floats
 
     @classmethod
-    def of(cls, ridge: Ridge, start: Floats) -> "_Judged":
+    def of(cls, ridge: Ridge, start: Start) -> "_Judged":
         places, fold = judged_rows(len(ridge.rows))
-        return cls(ridge, places, fold, start, ridge.plain.record_losses(ridge.rows.where(places), start))
+        return cls(ridge, places, fold, start, ridge.plain.record_losses(ridge.rows.where(places), start.theta))
+
+    @property
+    def theta(self) -> Floats:
+        return self.start.theta
 
     def shrunk(self, pulled: RidgeModel) -> _Linear:
         """As much of the ridge as is kept; for each fold by the others."""
-        if not self.start.any():
+        if not self.theta.any():
             return _Linear(1.0, pulled.without, pulled.losses)
         along, losses = np.empty((len(LENGTHS), len(self.fold))), np.empty_like(self.joint)
         for k, theta in enumerate(pulled.without):
-            along[:, self.fold == k] = self._losses(k, self.start + LENGTHS[:, None] * (theta - self.start))
+            along[:, self.fold == k] = self._losses(k, self.theta + LENGTHS[:, None] * (theta - self.theta))
         shares = np.array([share_of_others(along, self.fold == k) for k in range(len(pulled.without))])
-        without = self.start + shares[:, None] * (pulled.without - self.start)
+        without = self.theta + shares[:, None] * (pulled.without - self.theta)
         for k, theta in enumerate(without):
             losses[self.fold == k] = self._losses(k, theta)
         return _Linear(kept_share(along), without, losses)
@@ -270,10 +285,12 @@ class _Judged:
         return self.ridge.plain.record_losses(self.ridge.rows.where(self.places[self.fold == k]), theta)
 
 
-def _ways(ridge: Ridge, linear: Sequence[_Linear], columns: Floats | None) -> list[list[KeptWay]]:
+def _ways(
+    ridge: Ridge, starts: Sequence[Start], linear: Sequence[_Linear], columns: Floats | None
+) -> list[list[KeptWay]]:
     """For each linear model trees on top of it, then trees without it, which are the same for all; none where rows are
-    too few, the loss is none that trees can follow, or trees are plainly worse. Last, but for the first, the way to
-    what the first has come to."""
+    too few, the loss is none that trees can follow, or trees are plainly worse. Last the way to what another start has
+    come to."""
     places, fold = judged_rows(len(ridge.rows))
     rows, found = ridge.rows.where(places), [list[KeptWay]() for _ in linear]
     begin = np.array([raw_predictions(ridge.objective, rows, each.without) for each in linear])
@@ -293,6 +310,7 @@ def _ways(ridge: Ridge, linear: Sequence[_Linear], columns: Floats | None) -> li
             if own is not None and not study.behind(own, there[model]):
                 keep(model, study.kept_trees("own", there[model], own))
     judge = WayStudy(ridge.objective, rows, fold)
-    for model in range(1, len(linear)):
-        keep(model, judge.kept("alone", there[model], there[0]))
+    for model, start in enumerate(starts):
+        if start.leads is not None:
+            keep(model, judge.kept("alone", there[model], there[start.leads]))
     return found

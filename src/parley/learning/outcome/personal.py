@@ -1,5 +1,5 @@
-"""What an owner makes of its own rows: a model alone, and a personal one that starts from the joint model. Both stay
-with the owner.
+"""What an owner makes of its own rows: a model alone, which may start from the public sample's fit, and a personal one,
+which starts from the joint model. Both stay with the owner.
 
 W lets the learning owner set its own budget to infinity. That leaks: theta[k] travels to the other owners, and with two
 owners the other one reads the noiseless gradient off two successive queries. Here the learner's own answers carry the
@@ -14,9 +14,10 @@ from collections.abc import Callable
 import numpy as np
 
 from parley.errors import ModelError
-from parley.learning.outcome.correction import ALONE, JOINT, PersonalModel, corrected
+from parley.learning.outcome.correction import JOINT, NO_MODEL, PUBLIC, PersonalModel, Start, corrected
 from parley.learning.outcome.model import JointModel, make_model
 from parley.learning.outcome.ridge import Centre, Ridge
+from parley.learning.start import public_fit
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.terms import Terms
@@ -33,17 +34,33 @@ def compared(
     """The owner's model alone, and a personal one from each joint model [k, P]: what joining brings is their
     difference.
 
-    Both are made by one procedure (`correction`) from the same training rows and judged by the same folds; the model
-    alone is what it makes of no joint model. So what own rows do by themselves is no credit to joining, and no reproach
-    to it. `columns` [n, columns] are those of the training rows at which trees look (`plain_columns`; None: no trees),
-    and `grown` whether models are wanted, or only what they cost.
+    One procedure (`correction`) makes all of them from the same training rows, judged by the same folds. The model
+    alone is what it makes of the public sample's fit, which asks nobody, or of nothing where terms have no sample. So
+    joining gets no credit for what own rows and public ones do by themselves. `columns` [n, columns] are those of the
+    training rows at which trees look (`plain_columns`; None: no trees), and `grown` whether models are wanted, or only
+    what they cost.
     """
     setup, rows = agreement.setup, agreement.tables.train.in_memory().targeted()
     ridge, none = Ridge(setup.risk, setup.preparation, rows), nothing(setup)
-    starts = np.array([np.zeros(setup.parameters), *joints])
+    known = [Start(NO_MODEL, none.theta, None)]
+    if (fit := own_public_fit(setup)) is not None:
+        known.append(Start(PUBLIC, fit, 0))
+    alone = len(known) - 1
+    starts = [*known, *(Start(JOINT, joint, alone) for joint in joints)]
     pulled = ridge.averages([centres(setup, start, none) for start in starts], progress)
-    alone, *personal = corrected(ridge, pulled, starts, columns, grown)
-    return alone, personal
+    made = corrected(ridge, pulled, starts, columns, grown)
+    return made[alone], made[alone + 1 :]
+
+
+def own_public_fit(setup: Setup) -> Floats | None:
+    """The best model [P] of the terms' public sample, for which nobody has to be asked; None where there is none."""
+    if setup.public is None:
+        return None
+    origin = setup.objective.start(setup.preparation)
+    if setup.terms.model.trees is not None:
+        return origin  # leaf values that the public sample gave
+    fit = public_fit(setup.risk, setup.public, setup.limits.radius, origin)
+    return None if fit is None else fit.theta
 
 
 def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None = None) -> PersonalModel:
@@ -55,8 +72,8 @@ def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None =
 
 
 def own_model(agreement: Agreement) -> PersonalModel:
-    """What the owner gets without the others and without trees: its own training rows, pulled towards no model as
-    cross-validation says, no noise."""
+    """What the owner gets without the others and without trees: its own training rows and the public fit, weighed by
+    cross-validation, no noise."""
     return compared(agreement, np.empty((0, agreement.setup.parameters)), None)[0]
 
 
@@ -149,16 +166,16 @@ def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:
     return train, held_out
 
 
-def centres(setup: Setup, joint: Floats, none: Centre) -> list[Centre]:
-    """What a ridge of own rows may be pulled to: the joint model, or `none`. A joint model of zeros is no model."""
-    if not joint.any():
+def centres(setup: Setup, start: Start, none: Centre) -> list[Centre]:
+    """What a ridge of own rows may be pulled to: the model that it corrects, or `none`. Zeros are no model."""
+    if not start.theta.any():
         return [none]
-    ways = [Centre(JOINT, joint, free=False), none]
+    ways = [Centre(start.name, start.theta, free=False), none]
     if setup.preparation.model.has_intercept:
-        ways.insert(1, Centre(JOINT, joint, free=True))
+        ways.insert(1, Centre(start.name, start.theta, free=True))
     return ways
 
 
 def nothing(setup: Setup) -> Centre:
-    """No model: what the model alone is pulled to."""
-    return Centre(ALONE, np.zeros(setup.parameters), free=setup.preparation.model.has_intercept)
+    """No model: zeros."""
+    return Centre(NO_MODEL, np.zeros(setup.parameters), free=setup.preparation.model.has_intercept)
