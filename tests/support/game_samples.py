@@ -3,7 +3,7 @@
 import numpy as np
 
 from parley.decisions.games.budget_game import BudgetGame
-from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import CommonStakes, Demand, Stakes
 from parley.decisions.games.weakest_link import WeakestLink
 from parley.decisions.outlook.coalition import CoalitionCost

@@ -36,7 +36,7 @@ def demo(
     DIR/report.html too.
     """
     from parley.decisions.games.negotiate import negotiate
-    from parley.decisions.games.price import joining_price
+    from parley.decisions.knowledge.privacy_cost import joining_price
     from parley.demo.folder import (
         BANK_PRIVACY,
         BANKS,

@@ -217,7 +217,7 @@ def _show_inside(
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.data.sources import held_table
-    from parley.decisions.games.price import joining_price, price_note
+    from parley.decisions.knowledge.privacy_cost import joining_price, price_note
     from parley.decisions.outlook.inside_view import inside_view
     from parley.learning.outcome.guarantee import INSIDE
     from parley.owner.owner import Owner

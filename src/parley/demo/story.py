@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.decisions.games.price import joining_price
+from parley.decisions.knowledge.privacy_cost import joining_price
 from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.demo.unions import Union
 from parley.learning.algorithms.algorithm import Progress

@@ -20,7 +20,7 @@ from parley.decisions.games.payments import (
     reachable,
     spending_curves,
 )
-from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.errors import NoEquilibriumError, SettingError
 from parley.privacy.accounting.meaning import posterior_bounds
 from parley.terms import PrivacyCost

@@ -5,7 +5,7 @@ import pytest
 from samples import GAUSSIAN, make_terms, regression_table
 
 import parley
-from parley.decisions.games.price import joining_price
+from parley.decisions.knowledge.privacy_cost import joining_price
 from parley.errors import TermsError
 from parley.privacy.accounting.leakage import pure_leakage
 from parley.privacy.accounting.meaning import min_entropy_leakage

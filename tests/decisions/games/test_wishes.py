@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from game_samples import random_budget_game, random_weakest_link
 
-from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.games.wishes import wishes
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.data import Design
-from parley.decisions.games.price import price_note
+from parley.decisions.knowledge.privacy_cost import price_note
 from parley.decisions.outlook.inside_view import LEVEL, NORMAL, _above_zero, inside_view, law_test, outlook
 from parley.errors import DataError, SettingError, UnknownTerms
 from parley.learning.outcome.correction import said

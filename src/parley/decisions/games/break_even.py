@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data.sources import Table
-from parley.decisions.games.stakes import known_cost
-from parley.decisions.knowledge.pilot import open_pilot
+from parley.decisions.outlook.forecast import forecast
 from parley.terms import Terms
 
 
@@ -20,7 +19,7 @@ class BreakEven:
 
     name: str
     epsilon: float
-    gain: float  # 0 where the joint model would be no better than its own
+    gain: float  # the outlook's; 0 where that is negative
     most: float  # without any noise
 
     @property
@@ -31,12 +30,7 @@ class BreakEven:
 
 def break_even(terms: Terms, pilot: Table | None = None, seed: int = 0) -> tuple[BreakEven, ...]:
     """One for every owner of the terms, if all of them join. No private record is looked at."""
-    known = open_pilot(terms, pilot)
-    cost, _, _ = known_cost(known, seed)
-    noise = known.setup.aggregation.noise(known.setup)
-    alone, everyone = cost.alone(noise.records), np.ones(len(noise.records), dtype=bool)
-    gain = np.maximum(alone - cost.together(noise, everyone), 0.0)
-    most = np.maximum(alone - cost.at(noise.records.sum(), 0.0), 0.0)
+    outlook = forecast(terms, pilot, seed).outlook
+    gain, most = (np.maximum(each.gain.mean(axis=1), 0.0) for each in (outlook, outlook.louder(0.0)))
     epsilon = [float(terms.common_epsilon) if terms.noise.common else part.epsilon for part in terms.owners]
-    columns = ([part.name for part in terms.owners], epsilon, gain.tolist(), most.tolist())
-    return tuple(BreakEven(*row) for row in zip(*columns, strict=True))
+    return tuple(BreakEven(*row) for row in zip(outlook.names, epsilon, gain.tolist(), most.tolist(), strict=True))

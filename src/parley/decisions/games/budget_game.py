@@ -19,9 +19,9 @@ from functools import cached_property
 import numpy as np
 
 from parley.decisions.games.best_response import maximise
-from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import CommonStakes, Stakes
-from parley.decisions.outlook.coalition import CoalitionCost, prefix
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
+from parley.decisions.outlook.coalition import prefix
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
@@ -52,6 +52,22 @@ class OwnersGame:
         return np.maximum(gain, 0.0) if self.keep_own else gain
 
     @property
+    def alone(self) -> Floats:
+        """What the joint model may cost above the best until a member gains nothing by it [N]."""
+        known = self.stakes
+        return known.cost.alone(known.records) if known.lines is None else known.lines.alone
+
+    @property
+    def share(self) -> Floats:
+        """Of what the joint model costs less than that, what a member gains [N]."""
+        return np.ones(self.owners) if self.stakes.lines is None else self.stakes.lines.share
+
+    @property
+    def weight(self) -> Floats:
+        """The value of one unit of the joint model's cost [N]."""
+        return np.asarray(self.value * self.share)
+
+    @property
     def budget_range(self) -> tuple[float, float]:
         """The budgets that owners may choose."""
         return self.stakes.budget_range
@@ -79,9 +95,8 @@ class BudgetGame(OwnersGame):
     def gains(self, epsilon: Floats, members: Members) -> Floats:
         """What every member counts of test cost alone less together; 0 for whoever stays out."""
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
-        return np.where(
-            members, self.counted(cost.alone(noise.records) - cost.together(noise, members)[..., None]), 0.0
-        )
+        below = self.counted(self.alone - cost.together(noise, members)[..., None])
+        return np.where(members, self.share * below, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
         """What every owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.
@@ -91,7 +106,7 @@ class BudgetGame(OwnersGame):
         """
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
         together = cost.at(*noise.with_each(members, self.stakes.variances(own)))
-        payoff = self.value * self.counted(cost.alone(noise.records) - together) - self.privacy_cost(own) + price * own
+        payoff = self.weight * self.counted(self.alone - together) - self.privacy_cost(own) + price * own
         return np.where(members.sum(axis=-1, keepdims=True) > members, payoff, 0.0)
 
     def payoffs(self, epsilon: Floats, members: Members) -> Floats:
@@ -103,7 +118,7 @@ class BudgetGame(OwnersGame):
         `stakes.unit_variance`."""
         unit = self.stakes.unit_noise
         size = unit.size(members)[..., None] + np.where(members, 0.0, unit.records)
-        return np.asarray(self.value * self.stakes.cost.noise_price * unit.shares(size))
+        return np.asarray(self.weight * self.stakes.cost.noise_price * unit.shares(size))
 
     def own_worth(self, noise_weight: Floats, epsilon: Floats) -> Floats:
         """The part of each owner's payoff that its own budget decides."""
@@ -152,13 +167,14 @@ class BudgetGame(OwnersGame):
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
         """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was
         nothing to gain."""
-        return price_of_privacy(self.stakes.cost, self.stakes.records, self.gains(epsilon, members))
+        return price_of_privacy(self, self.gains(epsilon, members))
 
 
-def price_of_privacy(cost: CoalitionCost, records: Floats, gains: Floats) -> float | None:
+def price_of_privacy(game: OwnersGame, gains: Floats) -> float | None:
     """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to
     gain."""
-    free = np.maximum(0.0, cost.alone(records) - cost.at(records.sum(), 0.0)).sum()
+    quiet = game.stakes.cost.at(game.stakes.records.sum(), 0.0)
+    free = (game.share * np.maximum(0.0, game.alone - quiet)).sum()
     return float(1 - np.maximum(0.0, gains).sum() / free) if free > 0 else None
 
 

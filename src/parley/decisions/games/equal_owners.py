@@ -8,14 +8,14 @@ import numpy as np
 from parley.data.sources import Table
 from parley.decisions.games.budget_game import BudgetGame
 from parley.decisions.games.negotiate import budget_game, budgets, common_game
-from parley.decisions.games.privacy_cost import PrivacyCosts
-from parley.decisions.games.stakes import common_stakes, stakes
+from parley.decisions.games.stakes import Lines, common_stakes, stakes
 from parley.decisions.games.weakest_link import WeakestLink
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
 from parley.learning.algorithms.algorithm import Progress
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.terms import Terms
-from parley.validate import Floats
+from parley.validate import Floats, Integers
 
 MOST = 200  # owners
 POINTS = 24
@@ -39,8 +39,8 @@ def equal_owners(
     """Two to two hundred owners like the terms' owner of median size, with each kind of noise. No private record is
     looked at."""
     apart, hosted = each_owner_terms(terms), shared_terms(terms)
-    own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed))
-    common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed))
+    own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed, keep_own=False))
+    common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed, keep_own=False))
     place = int(np.argsort(own.stakes.records, kind="stable")[(own.owners - 1) // 2])
     counts = np.unique(np.geomspace(2, MOST, POINTS).round().astype(int))
     found = []
@@ -56,7 +56,11 @@ def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float
     """(budget, payoff, relative fitness) where so many equal owners all join with the budget that is best for each."""
     like = np.full(count, place)
     unit = game.stakes.unit_noise
-    known = replace(game.stakes, unit_noise=EachOwnerNoise(unit.records[like], unit.variances[like]))
+    known = replace(
+        game.stakes,
+        unit_noise=EachOwnerNoise(unit.records[like], unit.variances[like]),
+        lines=_lines(game.stakes.lines, like),
+    )
     crowded = BudgetGame(known, game.value[like], _costs(game.privacy_cost, place, count), keep_own=False)
     epsilon = crowded.best_budgets(crowded.everyone)
     return (
@@ -69,7 +73,7 @@ def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float
 def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float]:
     """The same with one noise: all have the same peak."""
     like = np.full(count, place)
-    known = replace(game.stakes, records=game.stakes.records[like])
+    known = replace(game.stakes, records=game.stakes.records[like], lines=_lines(game.stakes.lines, like))
     crowded = WeakestLink(known, game.value[like], _costs(game.privacy_cost, place, count), keep_own=False)
     epsilon = crowded.peaks(crowded.everyone)
     return (
@@ -77,6 +81,10 @@ def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float
         float(crowded.payoff(epsilon, crowded.everyone)[0]),
         crowded.fitness(epsilon, crowded.everyone) or 0.0,
     )
+
+
+def _lines(lines: Lines | None, like: Integers) -> Lines | None:
+    return None if lines is None else lines.take(like)
 
 
 def _costs(costs: PrivacyCosts, place: int, count: int) -> PrivacyCosts:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import Demand
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.validate import Floats, Integers
 
 STEPS = 8  # of false position; lines that are straight within a thousandth cross within rounding after four

@@ -18,10 +18,10 @@ from parley.decisions.games.payments import (
     posted_price,
     spending_curves,
 )
-from parley.decisions.games.privacy_cost import PrivacyCosts, stated_cost
 from parley.decisions.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, common_stakes, stakes
 from parley.decisions.games.weakest_link import Preferences, WeakestLink, play, preferences
 from parley.decisions.games.wishes import Wish, wishes
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts, stated_cost
 from parley.errors import SettingError, TermsError
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.aggregation import Members
@@ -65,7 +65,7 @@ class Negotiation:
         """The object that `parley negotiate --json` prints."""
         return {
             "title": self.terms.title,
-            "owners": [vars(owner) for owner in self.owners],
+            **self._owners_json(),
             "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
             "price_of_privacy": self.price_of_privacy,
             "relative_fitness": self.relative_fitness,
@@ -78,6 +78,15 @@ class Negotiation:
             "warnings": list(self.warnings),
             "terms_hash": self.terms.hash,
         }
+
+    def _owners_json(self) -> dict[str, Any]:
+        """The outlook of all owners at the terms' own budgets; beside each, what the deal is for it."""
+        outlook = self.game.stakes.outlook
+        deals = [{**vars(owner)} | {"deal_gain": owner.gain} for owner in self.owners]
+        if outlook is None:
+            return {"owners": deals}
+        told = outlook.to_json()
+        return told | {"owners": [deal | said for deal, said in zip(deals, told["owners"], strict=True)]}
 
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
         """(budgets, each owner's payoff before payments by its own budget, the others' as in the deal)."""
@@ -151,7 +160,7 @@ def negotiate(
     doing("calibrating noise, running the pilot")
     if terms.noise.common:
         return _negotiate_common(terms, pilot, target, balance, seed, keep_own, doing)
-    known = stakes(terms, pilot, budgets(terms), seed)
+    known = stakes(terms, pilot, budgets(terms), seed, keep_own)
     doing(SEARCH)
     game = budget_game(terms, known, keep_own)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
@@ -242,7 +251,7 @@ def _negotiate_common(
 ) -> CommonNegotiation:
     """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that
     lift it."""
-    known = common_stakes(terms, pilot, budgets(terms), seed)
+    known = common_stakes(terms, pilot, budgets(terms), seed, keep_own)
     doing(SEARCH)
     game = common_game(terms, known, keep_own)
     free = free_common_deal(game)

@@ -203,7 +203,7 @@ def _contracts_at(game: BudgetGame, members: Members, own: Floats, chosen: Float
     cost, noise, epsilon = game.stakes.cost, game.stakes.noise(chosen), chosen
     if cost.noise_price > 0 and game.stakes.fitness(noise.variance(members)) > target:
         allowed = game.stakes.variance_at(target)
-        gain = cost.alone(noise.records) - cost.at(noise.size(members), allowed)
+        gain = game.alone - cost.at(noise.size(members), allowed)
         epsilon = _priced_budgets(game, members, own, gain, allowed)
     payoff, unpaid = game.payoffs(epsilon, members), game.joining(own, epsilon, members)
     contract = np.where(members, np.maximum(0.0, np.maximum(unpaid, 0.0) - payoff), 0.0)
@@ -225,9 +225,9 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Float
         epsilon = np.clip(np.exp(np.linspace(low, high, GRID)), *game.budget_range)  # [GRID, N]
         noise = share * law(epsilon)
         harm = game.stakes.cost.noise_price * (share * law(own) - noise)  # of going back to the own budget, to all
-        unpaid = game.value * game.counted(gain - harm) - game.privacy_cost(own)
+        unpaid = game.weight * game.counted(gain - harm) - game.privacy_cost(own)
         payment = np.maximum(
-            np.maximum(unpaid, 0.0) - (game.value * game.counted(gain) - game.privacy_cost(epsilon)), 0.0
+            np.maximum(unpaid, 0.0) - (game.weight * game.counted(gain) - game.privacy_cost(epsilon)), 0.0
         )
         place = _least_sum(payment[:, members], noise[:, members], allowed)
         centre = np.zeros(game.owners)

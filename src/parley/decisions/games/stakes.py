@@ -9,23 +9,52 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from parley.data.sources import Table
-from parley.decisions.expectation.expectation import expect
-from parley.decisions.knowledge.pilot import Pilot, open_pilot
+from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Source
 from parley.decisions.outlook.coalition import CoalitionCost
-from parley.decisions.outlook.owner_forecast import coalition_cost
+from parley.decisions.outlook.forecast import forecast
+from parley.decisions.outlook.outlook import Outlook
 from parley.errors import SettingError, TermsError
 from parley.privacy.accounting import exact, make_series
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.protocol.schedule import uses
 from parley.terms import Terms
-from parley.validate import Floats
+from parley.validate import Floats, Integers
 
 # Budgets need an upper end: an owner without a privacy cost would ask for infinity. At eps = 10 an even chance can
 # become 0.99995.
 BUDGET_RANGE = (0.01, 10.0)
 FEW_KNOTS = 9  # where one takes seconds: draws in secret
+FLAT = 1e-9  # the least share
 KNOTS = 161  # of the noise law between the ends of the range of budgets
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """What joining saves each owner [N], as a straight line of what the joint model costs above the best: `share` of
+    what that is below `alone`.
+
+    It goes through the outlook's gains at the terms' own budgets and without any noise. In between an outlook's gain
+    lies below it; where members use the joint model as it is, the line is exact.
+    """
+
+    alone: Floats
+    share: Floats
+
+    @classmethod
+    def of(cls, outlook: Outlook, cost: CoalitionCost, variance: float) -> "Lines":
+        """Through the gains of this outlook, whose combined answers have this variance; costs in the target's units."""
+        size, gain = np.array(outlook.laws[0].owners.together_records), outlook.gain.mean(axis=1)
+        here, quiet = float(cost.at(size, variance)), float(cost.at(size, 0.0))
+        if not outlook.corrected:
+            return cls(here + gain, np.ones(len(gain)))
+        most = outlook.louder(0.0).gain.mean(axis=1)
+        share = np.maximum((most - gain) / max(here - quiet, 1e-300), FLAT)
+        return cls(here + gain / share, share)
+
+    def take(self, owners: Integers) -> "Lines":
+        """Of these owners alone."""
+        return Lines(self.alone[owners], self.share[owners])
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +70,8 @@ class Stakes:
     unit_noise: EachOwnerNoise
     unit_variance: Callable[[Floats], Floats]
     budget_range: tuple[float, float] = BUDGET_RANGE
+    lines: Lines | None = None  # what joining saves owners; None: what the joint model costs less than one of own rows
+    outlook: Outlook | None = None  # which says so
     warnings: tuple[str, ...] = ()
 
     @property
@@ -104,6 +135,8 @@ class CommonStakes:
     records: Floats
     demand: Demand
     budget_range: tuple[float, float] = BUDGET_RANGE
+    lines: Lines | None = None
+    outlook: Outlook | None = None
     warnings: tuple[str, ...] = ()
 
     def fitness(self, variance: Floats) -> Floats:
@@ -112,14 +145,20 @@ class CommonStakes:
 
 
 def common_stakes(
-    terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
+    terms: Terms,
+    pilot: Table | Source | None = None,
+    budget_range: tuple[float, float] = BUDGET_RANGE,
+    seed: int = 0,
+    keep_own: bool = True,
 ) -> CommonStakes:
     """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record
     is looked at."""
-    known = open_pilot(terms, pilot)
-    cost, least, warnings = known_cost(known, seed)
+    found = known_cost(terms, pilot, seed, keep_own)
+    known = found.known
     budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
-    return CommonStakes(cost, least, known.rows, demand_law(known, budget_range), budget_range, warnings)
+    demand = demand_law(known, budget_range)
+    beside = found.lines, found.outlook, found.warnings
+    return CommonStakes(found.cost, found.least, known.rows, demand, budget_range, *beside)
 
 
 def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
@@ -152,7 +191,11 @@ def _largest_drawable(known: Pilot, low: float, high: float) -> float:
 
 
 def stakes(
-    terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
+    terms: Terms,
+    pilot: Table | Source | None = None,
+    budget_range: tuple[float, float] = BUDGET_RANGE,
+    seed: int = 0,
+    keep_own: bool = True,
 ) -> Stakes:
     """Forecast what any coalition with any budgets in the range (all above the score's part) would cost. No private
     record is looked at.
@@ -170,32 +213,49 @@ def stakes(
             f"aggregation.rule: expected 'mean' where budgets are negotiated: what {terms.aggregation.rule!r} makes of "
             "owners whose noise differs has no law that a game could be solved by"
         )
-    known = open_pilot(terms, pilot)
-    cost, least, warnings = known_cost(known, seed)
+    found = known_cost(terms, pilot, seed, keep_own)
+    known = found.known
     records = np.array([float(question.records) for question in known.questions])
     return Stakes(
-        cost=cost,
-        least_cost=least,
+        cost=found.cost,
+        least_cost=found.least,
         unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
         unit_variance=noise_law(terms, budget_range),
         budget_range=budget_range,
-        warnings=warnings,
+        lines=found.lines,
+        outlook=found.outlook,
+        warnings=found.warnings,
     )
 
 
-def known_cost(known: Pilot, seed: int) -> tuple[CoalitionCost, float, tuple[str, ...]]:
-    """(what coalitions cost and the least cost of all, in the target's own units, what a reader should know)."""
-    expected = expect(known)
-    warnings = expected.warnings
-    cost, _ = coalition_cost(expected, expected.fitness(seed, None))  # as the forecast has it
+@dataclass(frozen=True, eq=False)
+class KnownCost:
+    """What coalitions cost, the least cost of all, and what joining saves owners, in the target's own units."""
+
+    known: Pilot
+    outlook: Outlook
+    cost: CoalitionCost
+    least: float
+    lines: Lines
+    warnings: tuple[str, ...]
+
+
+def known_cost(terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool = True) -> KnownCost:
+    """By the forecast's own figures; its gains are the outlook's. `keep_own`: members correct the joint model by own
+    rows; else they use it as it is."""
+    found = forecast(terms, pilot, seed)
+    expected, warnings, (cost, _) = found.expected, found.expected.warnings, found.coalitions
     if expected.curvature_price is not None:
         cost = replace(cost, noise_price=max(cost.noise_price, expected.curvature_price))
         warnings = (
             *warnings,
             "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess",
         )
+    known, outlook = expected.pilot, replace(found.outlook, corrected=keep_own)
     unit = known.setup.preparation.target_scale**2
-    return cost.in_units(unit), expected.unit * unit, warnings
+    cost = cost.in_units(unit)
+    lines = Lines.of(outlook, cost, known.combined_variance())
+    return KnownCost(known, found.outlook, cost, expected.unit * unit, lines, warnings)
 
 
 def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:

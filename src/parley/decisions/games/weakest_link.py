@@ -21,8 +21,8 @@ import numpy as np
 
 from parley.decisions.games.budget_game import OwnersGame, price_of_privacy
 from parley.decisions.games.local_maxima import LocalMaxima, Thresholds
-from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import CommonStakes
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.outlook.coalition import prefix
 from parley.protocol.aggregation import Members, OneNoise
 from parley.validate import Floats
@@ -47,10 +47,10 @@ class WeakestLink(OwnersGame):
     def payoff(self, common: Floats, members: Members) -> Floats:
         """What every owner gets in these coalitions, itself included, at a common epsilon [..., N], or [..., 1]; 0
         where there is no other member."""
-        records, cost = self.stakes.records, self.stakes.cost
+        cost = self.stakes.cost
         size = self._size(members)
         together = cost.at(size, self.stakes.demand(common) / size**2)
-        payoff = self.value * self.counted(cost.alone(records) - together) - self.privacy_cost(common)
+        payoff = self.weight * self.counted(self.alone - together) - self.privacy_cost(common)
         return np.where(self._others(members), payoff, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
@@ -70,12 +70,12 @@ class WeakestLink(OwnersGame):
 
     def _local_maxima(self, coalition: bytes) -> LocalMaxima:
         members = np.frombuffer(coalition, dtype=bool)
-        cost, alone = self.stakes.cost, self.stakes.cost.alone(self.stakes.records)
+        cost, alone = self.stakes.cost, self.alone
         size = self._size(members)
-        weight = np.where(self._others(members), self.value * cost.noise_price / size**2, 0.0)
+        weight = np.where(self._others(members), self.weight * cost.noise_price / size**2, 0.0)
         owner, epsilon = self._thresholds.tops(weight, self._most_noise(alone - cost.at(size, 0.0), size))
         together = cost.at(size[owner], self.stakes.demand(epsilon) / size[owner] ** 2)
-        height = self.value[owner] * self.counted(alone[owner] - together) - self.privacy_cost.take(owner)(epsilon)
+        height = self.weight[owner] * self.counted(alone[owner] - together) - self.privacy_cost.take(owner)(epsilon)
         first = np.searchsorted(owner, np.arange(self.owners))
         return LocalMaxima(owner, epsilon, np.where(self._others(members)[owner], height, 0.0), first)
 
@@ -119,11 +119,11 @@ class WeakestLink(OwnersGame):
             return np.zeros(self.owners)
         cost, size = self.stakes.cost, members @ self.stakes.records
         together = cost.at(size, self.stakes.demand(np.asarray(epsilon[members].min())) / size**2)
-        return np.where(members, self.counted(cost.alone(self.stakes.records) - together), 0.0)
+        return np.where(members, self.share * self.counted(self.alone - together), 0.0)
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
         """What part of everyone's gain without noise is lost; None if there was nothing to gain."""
-        return price_of_privacy(self.stakes.cost, self.stakes.records, self.gains(epsilon, members))
+        return price_of_privacy(self, self.gains(epsilon, members))
 
     def whom_to_ask(self) -> tuple[Members, float]:
         """The coalition of least test cost if every owner insists on its peak in the coalition of all, and its common

@@ -62,7 +62,7 @@ def wishes(game: BudgetGame | WeakestLink, names: list[str]) -> tuple[Wish, ...]
     worth = payoff + cost
     records = game.stakes.records
     size = float(members @ records) + np.where(members, 0.0, records)
-    most = game.value * np.maximum(game.stakes.cost.alone(records) - game.stakes.cost.at(size, 0.0), 0.0)
+    most = game.weight * np.maximum(game.alone - game.stakes.cost.at(size, 0.0), 0.0)
     columns = (
         names,
         members.tolist(),

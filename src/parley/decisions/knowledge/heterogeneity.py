@@ -15,6 +15,9 @@ from parley.numerals import number
 
 Origin = Literal["assumed", "stated", "measured"]
 
+ALIKE, RATIOS = 0.3, (1e-4, 3e-2)
+DIRECTIONS = 20  # up to which each may differ so much
+
 
 @dataclass(frozen=True)
 class Heterogeneity:
@@ -50,6 +53,8 @@ class Heterogeneity:
 
     def at(self, position: float) -> float:
         """The multiple at a position from 0 to 1 of what it may be: a twentieth lies below `low`, half below `mean`."""
+        if self.origin == "assumed":
+            return self.high * assumed_ratio(position) / assumed_ratio(0.95)
         if position >= 0.5:
             return self.mean + (self.high - self.mean) * (position - 0.5) / 0.45
         return max(0.0, self.mean - (self.mean - self.low) * (0.5 - position) / 0.45)
@@ -60,7 +65,7 @@ class Heterogeneity:
         if self.origin == "assumed":
             return (
                 f"How much owners differ is not known. Assumed: a variance between owners of {number(self.low)} to "
-                f"{number(self.high)} times {unit}; costs and mean gain at {number(self.mean)}"
+                f"{number(self.high, 2)} times {unit} (parley differences asks them)"
             )
         if self.origin == "measured":
             return (
@@ -79,4 +84,16 @@ class Heterogeneity:
         return {"mean": self.mean, "low": self.low, "high": self.high, "origin": self.origin}
 
 
-ASSUMED = Heterogeneity(0.5, 0.0, 2.0, "assumed")
+def assumed_heterogeneity(rows: float, directions: int) -> Heterogeneity:
+    """Where nothing is known, for owners of whom the median one has so many rows and a model with so many directions:
+    populations differ by as much however many rows are drawn from them, and however many columns describe them."""
+    scale = rows * min(1.0, DIRECTIONS / max(directions, 1))
+    low, mean, high = (scale * assumed_ratio(position) for position in (0.05, 0.5, 0.95))
+    return Heterogeneity(mean, low, high, "assumed")
+
+
+def assumed_ratio(position: float) -> float:
+    """The variance between owners over that of an estimate from one row, at a position of what is assumed: none in
+    `ALIKE` of all consortia, else anything between `RATIOS`, each magnitude as likely as another."""
+    beyond = max(position - ALIKE, 0.0) / (1 - ALIKE)
+    return 0.0 if position <= ALIKE else RATIOS[0] * (RATIOS[1] / RATIOS[0]) ** beyond

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parley.decisions.expectation.expectation import Expectation
+from parley.decisions.knowledge.baselines import trees_alone
 from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.errors import SettingError
 from parley.protocol.aggregation import CoalitionNoise, EachOwnerNoise, Members
@@ -100,6 +102,18 @@ class CoalitionCost:
             weight = 1 / (count * np.array([math.comb(count - 1, s) for s in size[without]]))
             values[owner] = weight @ (saved[without + place[owner]] - saved[without])
         return values
+
+
+def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost, CoalitionNoise]:
+    """Estimation, bias and the price of noise, beside the noise of the terms' own budgets. By moments the error is
+    linear in the noise's variance; by a pilot run it is taken to be so between none and the terms' own."""
+    pilot, here = expected.pilot, expected.here
+    noise = pilot.noise
+    excess = fitness * expected.unit
+    bias = min(expected.bias(), excess)
+    price = (excess - bias) / pilot.combined_variance()
+    nobody = here.start_cost - here.least_cost
+    return CoalitionCost(here.estimation, bias, price, nobody, trees_alone(pilot)), noise
 
 
 def prefix(order: NDArray[np.int64], count: int) -> Members:

@@ -10,21 +10,22 @@ import numpy as np
 from parley.data.fitting import grown_here
 from parley.data.sources import Table
 from parley.decisions.expectation.expectation import REPLICATES, Expectation, Method
+from parley.decisions.expectation.invented_laws import Law
+from parley.decisions.expectation.prospect import NO_OPTIMUM, prospect
 from parley.decisions.expectation.published import PublishedBounds, published_bounds
 from parley.decisions.knowledge.baselines import best_cost
 from parley.decisions.knowledge.coding import CodingCost, coding_cost
-from parley.decisions.knowledge.heterogeneity import ASSUMED, Heterogeneity
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Source
-from parley.decisions.outlook.coalition import CoalitionCost
-from parley.decisions.outlook.consortium_verdict import ConsortiumVerdict, consortium_verdict
-from parley.decisions.outlook.invented_laws import Law
-from parley.decisions.outlook.joining import Interval, Joining, OwnerDraws, joining
-from parley.decisions.outlook.outlook import NO_OPTIMUM, outlook
-from parley.decisions.outlook.owner_forecast import OwnerForecast, coalition_cost, owner_forecasts
+from parley.decisions.outlook.coalition import CoalitionCost, coalition_cost
+from parley.decisions.outlook.gains import gains_by
+from parley.decisions.outlook.outlook import Consortium, Interval, Outlook, OwnerOutlook
+from parley.decisions.outlook.owner_values import OwnerValue, owner_values
 from parley.decisions.outlook.owners_needed import needed_words, owners_needed
-from parley.decisions.outlook.worth import BetterPlan, Worth, better_plan, joint_cost, worth_of
+from parley.decisions.outlook.worth import Worth, joint_cost, worth_of
+from parley.decisions.planning.better_plan import BetterPlan, better_plan
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.metrics import Metrics, task_metrics
@@ -49,7 +50,7 @@ class Forecast:
     relative_fitness: Interval
     path: Floats  # expected relative fitness after each round [T]
     models: Floats  # as they may come out [., P]
-    differences: Heterogeneity  # how much owners differ
+    differences: Heterogeneity | None  # how much owners differ; None: not known
     laws: tuple[Law, ...] = field(default=(), repr=False)  # that were invented, where there is no public sample
     interval_warnings: tuple[str, ...] = ()
 
@@ -107,32 +108,32 @@ class Forecast:
         return coalition_cost(self.expected, float(self.path[-1]))
 
     @cached_property
-    def joining(self) -> Joining:
-        """What the owners' gains follow from."""
-        cost, fitness = self.coalitions[0], self.relative_fitness
-        factors = tuple(
-            max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high)
+    def outlook(self) -> Outlook:
+        """What joining means for each owner, and the verdicts: all that every command says of it."""
+        if self.laws:  # each has an error of its own
+            laws = [gains_by(law.expected, law.fitness, law.models, self.differences) for law in self.laws]
+            return Outlook.of(self.terms, laws)
+        fitness = self.relative_fitness
+        low, high = (max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high))
+        factors = min(low, 1.0), max(high, 1.0)
+        return Outlook.of(
+            self.terms, [gains_by(self.expected, float(self.path[-1]), self.models, self.differences, factors)]
         )
-        variance = self.expected.pilot.combined_variance()
-        ends = (1.0, 1.0) if self.laws else factors  # laws that were invented have errors of their own
-        return joining(self.expected, cost, variance, self.models, self.differences, ends)
 
-    @cached_property
-    def draws(self) -> OwnerDraws:
-        """What joining means for the owners, in draws of what is not known; by all laws, where they were invented."""
-        if self.laws:
-            return OwnerDraws.of([(law.joining(self.differences), law.unit) for law in self.laws])
-        return OwnerDraws.of([(self.joining, self.expected.pilot.setup.preparation.target_scale**2)])
-
-    @cached_property
-    def owners(self) -> tuple[OwnerForecast, ...]:
+    @property
+    def owners(self) -> tuple[OwnerOutlook, ...]:
         """What joining means for each of them."""
-        return owner_forecasts(self.expected, *self.coalitions, self.joining, self.draws)
+        return self.outlook.owners
 
     @cached_property
-    def verdict(self) -> ConsortiumVerdict:
+    def values(self) -> tuple[OwnerValue, ...]:
+        """What each owner adds to the joint model, and from which epsilon on joining pays it."""
+        return owner_values(self.outlook, self.expected, *self.coalitions)
+
+    @property
+    def verdict(self) -> Consortium:
         """Should these owners learn together by these terms?"""
-        return consortium_verdict(self.owners, self.draws.expected, self.worth)
+        return self.outlook.consortium
 
     @property
     def expected_cost(self) -> Interval:
@@ -175,13 +176,21 @@ class Forecast:
     @cached_property
     def owners_needed(self) -> int | None:
         """How many owners like these it takes until one is expected to gain by joining; None: no number of them."""
-        known, noise = self.expected.pilot, self.coalitions[1]
-        return owners_needed(self.joining, noise, known.combined_variance(), lambda law, _: bool(law.counting().any()))
+        noise = self.coalitions[1]
+        return owners_needed(self.outlook, noise, lambda there, _: bool((there.chances >= 0.5).any()))
 
     @property
     def target_words(self) -> str | None:
         """Which targets count as 1 and which as 0, where there are two classes."""
         return self.expected.pilot.setup.preparation.target_words
+
+    def _owners_json(self) -> dict[str, Any]:
+        told = self.outlook.to_json()
+        for said, owner, value in zip(told["owners"], self.owners, self.values, strict=True):
+            said |= {"together_interval": vars(owner.together_interval), "alone_model": owner.alone_model} | {
+                key: each for key, each in vars(value).items() if key != "name"
+            }
+        return told
 
     @one_thread
     def to_json(self) -> dict[str, Any]:
@@ -196,10 +205,10 @@ class Forecast:
             "run_quartiles": self.run_quartiles,
             "metrics": self.metrics,
             "published_bounds": vars(self.published_bounds),
-            "owners": [owner.to_json() for owner in self.owners],
+            **self._owners_json(),
             "adjacency": Adjacency.of_unit(self.terms.privacy.unit),
             "owners_needed": self.owners_needed,
-            "differences": self.joining.differences.to_json(),
+            "differences": self.outlook.laws[0].differences.to_json(),
             "best_coalition": list(self.best_coalition),
             "baselines": self.worth.to_json(),
             "public_alone_model": self.worth.baselines.public_model,
@@ -209,7 +218,6 @@ class Forecast:
             "warnings": list(self.warnings),
             "target_words": self.target_words,
             "coding": None if self.coding is None else vars(self.coding),
-            "verdict": self.verdict.to_json(),
             "terms_hash": self.terms.hash,
         }
 
@@ -220,7 +228,7 @@ def forecast(
     pilot: Table | Source | None = None,
     seed: int = 0,
     resamples: int | None = None,
-    differences: Heterogeneity = ASSUMED,
+    differences: Heterogeneity | None = None,
     progress: Progress = lambda done, total: None,
     doing: Callable[[str], None] = lambda what: None,
     speeds: Mapping[str, float] | None = None,
@@ -241,7 +249,7 @@ def forecast(
     resamples
         How often the pilot is drawn again for the interval; left out: as often as its way of computing has it.
     differences
-        How much owners differ, on which hangs what joining adds for each.
+        How much owners differ, on which hangs what joining adds for each; left out: not known.
     progress
         Is told how far the work is: (done, of).
     doing
@@ -271,7 +279,7 @@ def forecast(
     whole(seed, "seed", least=0)
     doing("calibrating noise, running the pilot")
     some = None if resamples is None else whole(resamples, "resamples")
-    seen = outlook(terms, pilot, seed, speeds, some, progress)
+    seen = prospect(terms, pilot, seed, speeds, some, progress)
     if seen.laws:
         interval, failed = _hull(seen.fitness, [law.fitness for law in seen.laws]), seen.failed
     else:
@@ -296,10 +304,10 @@ def missed_forecast(
 
 
 def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth:
-    """What these terms are worth before a release, with how many owners are expected to gain: the forecast's own
-    figures. Refused where nothing can be forecast."""
+    """What these terms are worth before a release, with the outlook of their owners. Refused where nothing can be
+    forecast."""
     found = forecast(terms, seed=seed, speeds=speeds)
-    return replace(found.worth, gaining=int(found.draws.expected.sum()) if len(terms.owners) > 1 else None)
+    return replace(found.worth, outlook=found.outlook)
 
 
 def _hull(mean: float, values: Sequence[float]) -> Interval:

@@ -1,55 +1,272 @@
-"""What training by terms gives on average: the part of a forecast that everything else follows from, and that a release
-looks at before it spends."""
+"""Should we learn together? One object that every command reads: what joining would mean for each owner, and the
+verdicts that follow.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+It rests on what is known before anybody is asked, and holds draws of all that is not: laws, differences between owners,
+noise, and what an owner's own procedure would choose (`gains`).
+"""
 
-from parley.data.sources import Table
-from parley.decisions.expectation.expectation import REPLICATES, Expectation, expect
-from parley.decisions.knowledge.pilot import open_pilot
-from parley.decisions.knowledge.sources import Source
-from parley.decisions.outlook.invented_laws import LAWS, Law, invented_laws, middle_law
-from parley.errors import DataError
-from parley.learning.algorithms.algorithm import Progress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from parley.decisions.knowledge.baselines import AloneModel
+from parley.decisions.knowledge.privacy_cost import joining_price
+from parley.decisions.outlook.gains import Gains
+from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
+from parley.errors import SettingError
+from parley.protocol.aggregation import Members
 from parley.terms import Terms
 from parley.validate import Floats
 
-NO_OPTIMUM = (
-    "most versions of the pilot have no finite optimum (separable classes?): set model.regularisation or model.radius"
-)
+Verdict = Literal["join", "stay", "unsure"]
+
+LEAST_GAIN = 0.005  # of the cost alone: what a gain, less what privacy costs, must exceed to count
+SURE = 0.9  # share of draws in which it does, to join; in as many it does not, to stay
+ENDS = (0.05, 0.95)  # of an interval
+LOUDEST = 18.0  # logarithm: how many times as loud, or as quiet, noise is looked at
+HALVINGS = 14
+ONE_BY_ONE = 16  # owners that are dropped one at a time; of more, a share at a time
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with an interval for what is left open."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class OwnerOutlook:
+    """What joining means for one owner: expected test costs for its own customers, in the target's own units."""
+
+    name: str
+    records: int
+    alone: float  # the best by itself: the public fit, own rows, trees of them
+    together: float  # the joint model as it is
+    personal: float  # the joint model, corrected by own rows
+    gain: Interval  # alone less personal, 90 %
+    verdict: Verdict
+    together_interval: Interval  # 90 %
+    price: float = 0.0  # what joining must save to be worth its privacy cost, where the terms state both
+    alone_model: AloneModel = "linear"
+
+    def to_json(self) -> dict[str, Any]:
+        """One of `owners` in every command's --json."""
+        gain = {"gain": self.gain.mean, "gain_low": self.gain.low, "gain_high": self.gain.high}
+        costs = {"alone": self.alone, "together": self.together, "personal": self.personal}
+        return {"name": self.name, **costs, **gain, "verdict": self.verdict}
+
+
+@dataclass(frozen=True)
+class Consortium:
+    """Should these owners learn together? Who would remain, if whoever should stay out does."""
+
+    verdict: Verdict
+    members: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """`consortium` in every command's --json."""
+        return {"verdict": self.verdict, "members": list(self.members)}
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """Relative fitness after each round [T], models as they may come out [R, P], and what they rest on."""
+    """What joining by these terms would mean, by laws that are as likely as each other."""
 
-    expected: Expectation
-    path: Floats
-    models: Floats
-    laws: tuple[Law, ...] = ()  # that were invented, where there is no public sample
-    failed: int = 0  # of them, those that allow no forecast
+    terms: Terms
+    laws: tuple[Gains, ...]
+    members: Members  # who learns together [N]
+    prices: Floats  # what joining must save each owner to be worth its privacy cost [N]
+    inside: str | None = None  # the owner whose private rows were seen: never stored, logged, sent or decided by
+    least: float = LEAST_GAIN  # share of the cost alone that joining must save, beyond its price, to count
+    corrected: bool = True  # whether members correct the joint model by own rows; else they use it as it is
+
+    @classmethod
+    def of(cls, terms: Terms, laws: Sequence[Gains], inside: str | None = None) -> "Outlook":
+        """The outlook of all owners of these terms."""
+        prices = [joining_price(terms, part.name) or 0.0 for part in terms.owners]
+        return cls(terms, tuple(laws), np.ones(len(terms.owners), bool), np.array(prices), inside)
 
     @property
-    def fitness(self) -> float:
-        """Expected relative fitness of the finished model."""
-        return float(self.path[-1])
+    def names(self) -> list[str]:
+        return [part.name for part in self.terms.owners]
+
+    @cached_property
+    def alone(self) -> Floats:
+        """What the best model by itself costs, in draws [N, D]."""
+        return np.concatenate([law.alone for law in self.laws], axis=1)
+
+    @cached_property
+    def together(self) -> Floats:
+        """What the joint model costs own customers, in draws [N, D]."""
+        return np.concatenate([law.together for law in self.laws], axis=1)
+
+    @cached_property
+    def personal(self) -> Floats:
+        """What the personal model costs, in draws [N, D]."""
+        if not self.corrected:
+            return self.together
+        return np.concatenate([law.personal for law in self.laws], axis=1)
+
+    @property
+    def gain(self) -> Floats:
+        """What joining saves, in draws [N, D]."""
+        return np.asarray(self.alone - self.personal)
+
+    @property
+    def net(self) -> Floats:
+        """What it saves beyond what privacy costs, in draws [N, D]."""
+        return np.asarray(self.gain - self.prices[:, None])
+
+    @cached_property
+    def chances(self) -> Floats:
+        """The share of draws in which joining is worth it [N]."""
+        return np.asarray((self.net > self.least * self.alone).mean(axis=1))
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Join where it is worth it in nearly all draws, stay where it is in hardly any."""
+        return ["join" if c >= SURE else "stay" if c <= 1 - SURE else "unsure" for c in self.chances]
+
+    @cached_property
+    def owners(self) -> tuple[OwnerOutlook, ...]:
+        """What joining means for each of them."""
+        gains, together = intervals(self.gain), intervals(self.together)
+        alone, personal = self.alone.mean(axis=1), self.personal.mean(axis=1)
+        trees = np.mean([law.by_trees for law in self.laws], axis=0) > 0.5
+        return tuple(
+            OwnerOutlook(
+                name=part.name,
+                records=part.records,
+                alone=float(alone[place]),
+                together=together[place].mean,
+                personal=float(personal[place]),
+                gain=gains[place],
+                verdict=verdict,
+                together_interval=together[place],
+                price=float(self.prices[place]),
+                alone_model="boosted trees" if trees[place] else "linear",
+            )
+            for place, (part, verdict) in enumerate(zip(self.terms.owners, self.verdicts, strict=True))
+        )
+
+    @cached_property
+    def consortium(self) -> Consortium:
+        """Whoever should stay is dropped until nobody should. Before all are told to stay, owners are dropped one at a
+        time, the worst first, and groups of like owners are looked at."""
+        left = _settled(self, self.members)
+        for start in _others(self) if left.sum() < 2 else ():
+            left = _settled(self, start)
+            if left.sum() >= 2:
+                break
+        if left.sum() < 2:
+            return Consortium("stay", ())
+        there = self._of(left)
+        sure = all(verdict == "join" for verdict, inside in zip(there.verdicts, left, strict=True) if inside)
+        return Consortium("join" if sure else "unsure", _chosen(self.names, left))
+
+    def at(
+        self,
+        epsilon: float | Mapping[str, float] | None = None,
+        noise: Literal["each_owner", "shared"] | None = None,
+        members: Sequence[str] | None = None,
+        owners: float | None = None,
+        terms: Terms | None = None,
+    ) -> "Outlook":
+        """The same elsewhere, cheaply: at other budgets, with noise drawn elsewhere, of some members, among so many
+        owners like these, or by terms that differ from these in owners' numbers and in whose noise it is."""
+        there = self.terms if terms is None else terms
+        if noise is not None:
+            there = each_owner_terms(there) if noise == "each_owner" else shared_terms(there)
+        if epsilon is not None:
+            each = dict.fromkeys(self.names, epsilon) if isinstance(epsilon, (int, float)) else epsilon
+            there = there.changed(owners={name: {"epsilon": value} for name, value in each.items()})
+        found = self if there is self.terms else self._under(there)
+        if owners is not None:
+            found = replace(found, laws=tuple(law.among(owners / len(self.names)) for law in found.laws))
+        if members is None:
+            return found
+        unknown = set(members) - set(self.names)
+        if unknown:
+            raise SettingError(f"members: no owner of these terms: {', '.join(sorted(unknown))}")
+        return found._of(np.array([name in members for name in self.names]))
+
+    def bearable(self, surely: bool = False) -> Floats:
+        """How many times as loud noise may be until an owner's joining is not worth it in half of the draws, or
+        `surely`, in nearly all [N]; 0: it never is."""
+
+        def holds(logarithm: Floats) -> Members:
+            laws = [law.at(law.pilot.combined_variance() * np.exp(logarithm)[:, None]) for law in self.laws]
+            return np.asarray(replace(self, laws=tuple(laws)).chances >= (SURE if surely else 0.5))
+
+        low, high = (np.full(len(self.prices), end) for end in (-LOUDEST, LOUDEST))
+        worth = holds(low)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            there = holds(middle)
+            low, high = np.where(there, middle, low), np.where(there, high, middle)
+        return np.where(worth, np.exp(low), 0.0)
+
+    def louder(self, times: float) -> "Outlook":
+        """The same if the combined answer had so many times its variance."""
+        return replace(self, laws=tuple(law.at(law.pilot.combined_variance() * times) for law in self.laws))
+
+    def to_json(self) -> dict[str, Any]:
+        """What every command's --json carries."""
+        told = zip(self.owners, self.members, strict=True)
+        return {
+            "owners": [owner.to_json() for owner, member in told if member],
+            "consortium": self.consortium.to_json(),
+        }
+
+    def _of(self, members: Members) -> "Outlook":
+        if np.array_equal(members, self.members):
+            return self
+        return replace(self, laws=tuple(law.of(members) for law in self.laws), members=members)
+
+    def _under(self, terms: Terms) -> "Outlook":
+        there = Outlook.of(terms, [law.under(law.pilot.under(terms)) for law in self.laws], self.inside)
+        return replace(there, least=self.least, corrected=self.corrected)
 
 
-def outlook(
-    terms: Terms,
-    pilot: Table | Source | None = None,
-    seed: int = 0,
-    speeds: Mapping[str, float] | None = None,
-    laws: int | None = None,
-    progress: Progress = lambda done, total: None,
-) -> Outlook:
-    """What is expected of these terms from public knowledge: the same figure for the same seed, whoever asks. No
-    private record is looked at. `laws`: about how many are invented, where there is no public sample."""
-    expected = expect(open_pilot(terms, pilot, speeds))
-    if not expected.pilot.source.invented:
-        return Outlook(expected, *expected.outcome(seed, progress=progress))
-    found, failed = invented_laws(expected, seed, LAWS if laws is None else laws, progress)
-    if not found or failed > len(found):
-        raise DataError(NO_OPTIMUM)
-    middle = middle_law(found)
-    return Outlook(middle, *middle.outcome(seed, REPLICATES), tuple(found), failed)
+def intervals(draws: Floats) -> list[Interval]:
+    """The mean of draws [N, D] for every owner, and a 90 % interval."""
+    low, high = np.quantile(draws, ENDS, axis=1)
+    return [Interval(*map(float, each)) for each in zip(draws.mean(axis=1), low, high, strict=True)]
+
+
+def _settled(outlook: Outlook, members: Members) -> Members:
+    """Who of these remains if whoever should stay is dropped, all at once, until nobody should."""
+    while members.sum() >= 2:
+        stays = np.array([verdict == "stay" for verdict in outlook._of(members).verdicts])
+        if not (members & stays).any():
+            break
+        members = members & ~stays
+    return members
+
+
+def _others(outlook: Outlook) -> "Sequence[Members] | Any":
+    """Smaller consortia: without the worst owner, the two worst, and so on; then owners that are alike."""
+    members = outlook.members
+    while members.sum() > 2:
+        chances = np.where(members, outlook._of(members).chances, np.inf)
+        worst = np.argsort(chances, kind="stable")[: max(1, int(members.sum()) // ONE_BY_ONE)]
+        members = members.copy()
+        members[worst[: int(members.sum()) - 2]] = False
+        yield members
+    records = np.array([part.records for part in outlook.terms.owners])
+    budgets = np.array([float(part.epsilon) for part in outlook.terms.owners])
+    alike = np.stack([np.round(np.log2(records)), np.round(np.log2(budgets))])
+    for kind in np.unique(alike, axis=1).T:
+        group = np.all(kind == alike.T, axis=1)
+        if 2 <= group.sum() < len(group):
+            yield group
+
+
+def _chosen(names: Sequence[str], members: Members) -> tuple[str, ...]:
+    return tuple(name for name, chosen in zip(names, members, strict=True) if chosen)

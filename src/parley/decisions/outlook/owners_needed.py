@@ -2,37 +2,35 @@
 
 from collections.abc import Callable
 
-from parley.decisions.outlook.joining import Joining
+from parley.decisions.outlook.outlook import Outlook
 from parley.numerals import number
 from parley.protocol.aggregation import CoalitionNoise, OneNoise
 
 MOST = 10**9  # owners
+EXACTLY = 50  # the number is found to one part in so many
 
 
-def owners_needed(
-    law: Joining, noise: CoalitionNoise, variance: float, pays: Callable[[Joining, float], bool]
-) -> int | None:
-    """The least number of owners, alike these, for whose law and combined variance `pays` holds; None: no number of
-    them.
+def owners_needed(outlook: Outlook, noise: CoalitionNoise, pays: Callable[[Outlook, float], bool]) -> int | None:
+    """The least number of owners, alike these, for whose outlook and times of the combined variance `pays` holds; None:
+    no number of them.
 
-    Of N owners instead of the N' at hand the combined answer's `variance` is N'/N times as large where each adds its
-    own noise, and (N'/N)^2 times where there is one for all.
+    Of N owners instead of the N' at hand the combined answer's variance is N'/N times as large where each adds its own
+    noise, and (N'/N)^2 times where there is one for all.
     """
     here, power = len(noise.records), 2 if isinstance(noise, OneNoise) else 1
 
     def enough(owners: int) -> bool:
-        copies = owners / here
-        there = variance / copies**power
-        return pays(law.among(copies).at(there), there)
+        times = (here / owners) ** power
+        return pays(outlook.at(owners=owners).louder(times), times)
 
-    low, high = 1, 2  # joining pays more with every owner: look between a number too small and one that is enough
-    while not enough(high):
-        low, high = high, 2 * high
-        if high > MOST:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
+    if not enough(MOST):
+        return None
+    low, high = 1, MOST  # joining pays more with every owner: look between a number too small and one that is enough
+    while high - low > low // EXACTLY:
+        middle = max(low + 1, min(high - 1, round((low * high) ** 0.5)))
         low, high = (low, middle) if enough(middle) else (middle, high)
+        if high - low <= 1:
+            break
     return high
 
 

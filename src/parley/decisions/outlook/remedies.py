@@ -1,31 +1,30 @@
-"""Which terms would turn a forecast's verdict into yes: larger budgets with noise of either kind, the same budgets
-spent as a plan would, or more owners like these.
+"""Which terms would turn a verdict into join: larger budgets with noise of either kind, the same budgets spent as a
+plan would, or more owners like these.
 
-The forecast is carried over, as in `what_if`: what is expected without noise, and what a unit of the combined answer's
-variance adds. So nothing is read or resampled again. A gain counts as in the forecast's own verdicts: surely, whatever
-owners differ by. Where no budget makes that so, or the law is invented, it is what is expected that counts.
+The outlook is carried over: nothing is read or resampled again. A gain counts as in its verdicts, in nearly all draws;
+where no budget makes that so, in half of them.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from parley.decisions.expectation.expectation import Expectation, expect
+from parley.decisions.expectation.expectation import expect
 from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot
-from parley.decisions.outlook.coalition import CoalitionCost
 from parley.decisions.outlook.forecast import Forecast
-from parley.decisions.outlook.joining import Joining, joining, least_epsilon
+from parley.decisions.outlook.gains import gains_by
 from parley.decisions.outlook.noise_kinds import NoiseComparison
-from parley.decisions.outlook.owner_forecast import coalition_cost, common_demand
+from parley.decisions.outlook.outlook import SURE, Outlook
+from parley.decisions.outlook.owner_values import common_demand, least_epsilon
 from parley.decisions.outlook.owners_needed import MOST, owners_needed
-from parley.decisions.outlook.worth import REPLICATES
+from parley.decisions.planning.better_plan import REPLICATES
 from parley.decisions.planning.noise_terms import kind_of
 from parley.errors import DataError, SettingError, TermsError
-from parley.protocol.aggregation import Members, OneNoise
+from parley.protocol.aggregation import OneNoise
 from parley.validate import Floats
 
 Way = Literal["each_owner", "shared", "two_hosts", "plan"]
@@ -62,100 +61,61 @@ class Remedies:
         return {**vars(self), "ways": [vars(way) for way in self.ways]}
 
 
-@dataclass(frozen=True, eq=False)
-class _Spending:
-    """One way to spend budgets, as a forecast of it tells."""
-
-    way: Way
-    expected: Expectation
-    cost: CoalitionCost
-    law: Joining
-
-    def bearable(self, counting: Callable[[Joining], Members], ahead: float) -> Floats:
-        """The variance up to which each owner's gain counts [N], and the joint model is better than what nobody has to
-        be asked for, which costs `ahead` above the best."""
-        most = (ahead - float(self.cost.at(np.array(self.expected.pilot.rows.sum()), 0.0))) / max(
-            self.cost.noise_price, 1e-300
-        )
-        return np.minimum(self.law.bearable_where(counting), max(most, 0.0))
-
-
 @one_thread
 def remedies(result: Forecast, noise: NoiseComparison) -> Remedies:
-    """What would make the verdict of this forecast yes, beside its comparison of kinds of noise. No private record is
+    """What would make the verdict of this forecast join, beside its comparison of kinds of noise. No private record is
     looked at."""
-    ahead = _ahead(result)
-
-    def counting(surely: bool) -> Callable[[Joining], Members]:
-        return lambda law: law.counting(surely)
-
-    ways = _ways(result, noise)
-    names = [part.name for part in result.expected.pilot.terms.owners]
-    for surely in (False,) if result.laws else (True, False):
-        found = [way.bearable(counting(surely), ahead) for way in ways]
+    ways, names = _ways(result, noise), result.outlook.names
+    for surely in (True, False):
+        found = [outlook.bearable(surely) for _, outlook in ways]
         if any((each > 0).any() for each in found):
             break
-    told = [_remedy(way, each, names) for way, each in zip(ways, found, strict=True)]
+    told = [_remedy(way, outlook.laws[0].pilot, each, names) for (way, outlook), each in zip(ways, found, strict=True)]
     never = [name for place, name in enumerate(names) if not any(each[place] > 0 for each in found)]
     written, can = found[0], np.any(np.array(found) > 0, axis=0)
-    already = bool(can.any() and (result.expected.pilot.combined_variance() <= written[can]).all())
-    return Remedies(surely, tuple(told), *_owners(result, counting(surely), ahead), tuple(never), already)
+    already = bool(can.any() and (written[can] >= 1).all())
+    return Remedies(surely, tuple(told), *_owners(result, surely), tuple(never), already)
 
 
-def _owners(result: Forecast, counting: Callable[[Joining], Members], ahead: float) -> tuple[int | None, int | None]:
+def _owners(result: Forecast, surely: bool) -> tuple[int | None, int | None]:
     """How many owners like these it takes until one gains, and until all do that gain in any such crowd."""
-    law, pilot, cost = result.joining, result.expected.pilot, result.coalitions[0]
-    in_a_crowd = counting(law.among(MOST / len(pilot.rows)).at(0.0))
-
-    def gaining(law: Joining, variance: float) -> Members:
-        better = float(cost.at(np.array(law.owners.together_records), variance)) < ahead
-        return counting(law) & in_a_crowd & better
-
+    outlook, noise, least = result.outlook, result.expected.pilot.noise, SURE if surely else 0.5
+    in_a_crowd = outlook.at(owners=MOST).louder(0.0).chances >= least
     if not in_a_crowd.any():
         return None, None
     first, everybody = (
-        owners_needed(law, pilot.noise, pilot.combined_variance(), pays)
+        owners_needed(outlook, noise, pays)
         for pays in (
-            lambda law, variance: bool(gaining(law, variance).any()),
-            lambda law, variance: bool(gaining(law, variance).sum() == in_a_crowd.sum()),
+            lambda there, _: bool((in_a_crowd & (there.chances >= least)).any()),
+            lambda there, _: bool((there.chances >= least)[in_a_crowd].all()),
         )
     )
     return first, everybody
 
 
-def _ahead(result: Forecast) -> float:
-    """What the better model that asks nobody costs above the best one, in prepared units."""
-    nobody, unit = result.worth.baselines, result.expected.pilot.setup.preparation.target_scale**2
-    costs = [nobody.zero] if nobody.public_sample is None else [nobody.zero, nobody.public_sample]
-    return min(costs) / unit - result.best_cost
-
-
-def _ways(result: Forecast, noise: NoiseComparison) -> list[_Spending]:
-    """As written, with noise of the other kind, and as a quick plan would have it."""
+def _ways(result: Forecast, noise: NoiseComparison) -> list[tuple[Way, Outlook]]:
+    """The terms as written, the other kind of noise, and a better plan, where a quick look found one."""
     agreed = kind_of(result.terms)
-    ways = [_Spending(agreed, result.expected, result.coalitions[0], result.joining)]
+    ways: list[tuple[Way, Outlook]] = [(agreed, result.outlook)]
     ways += [
-        _Spending(kind, found.expected, found.cost, found.law)
+        (kind, found.outlook)
         for kind, found in noise.kinds.items()
-        if kind in ("each_owner", "shared") and kind != agreed
+        if (kind == "each_owner" or kind == "shared") and kind != agreed
     ]
     if result.better_plan is not None:
         try:
             expected = expect(result.better_plan.pilot)
-            fitness, models = expected.ending(result.seed, REPLICATES)
-            cost, _ = coalition_cost(expected, fitness)
-            variance = expected.pilot.combined_variance()
-            law = joining(expected, cost, variance, models, result.differences)
-            ways.append(_Spending("plan", expected, cost, law))
+            law = gains_by(expected, *expected.ending(result.seed, REPLICATES), result.differences)
+            ways.append(("plan", Outlook.of(expected.pilot.terms, [law])))
         except (TermsError, SettingError, DataError):
             pass
     return ways
 
 
-def _remedy(way: _Spending, bearable: Floats, names: Sequence[str]) -> Remedy:
-    """From which budgets on one way is worth it."""
-    pilot = way.expected.pilot
+def _remedy(way: Way, pilot: Pilot, bearable: Floats, names: Sequence[str]) -> Remedy:
+    """From which budgets on one way is worth it, where noise may be so many times as loud [N]."""
     budgets = np.array([float(part.epsilon) for part in pilot.terms.owners])
+    bearable = bearable * pilot.combined_variance()
     common = isinstance(pilot.noise, OneNoise)
     times = not common and bool(budgets.min() < budgets.max())
     unit, largest = (1.0, LARGEST / budgets.max()) if times else (float(budgets.min()), LARGEST)
@@ -167,10 +127,10 @@ def _remedy(way: _Spending, bearable: Floats, names: Sequence[str]) -> Remedy:
 
     can = bearable > 0
     if not can.any():
-        return Remedy(way.way, None, (), None, times)
+        return Remedy(way, None, (), None, times)
     first, most = bearable[can].min(), bearable.max()
     gaining = tuple(name for name, each in zip(names, bearable, strict=True) if each >= most * (1 - 1e-9))
-    return Remedy(way.way, least(most), gaining, least(first), times)
+    return Remedy(way, least(most), gaining, least(first), times)
 
 
 def _variance(pilot: Pilot, factor: float, budgets: Floats) -> float:

@@ -8,23 +8,12 @@ variance, as it is for coalitions. Its interval stays as wide, in proportion, as
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.outlook.forecast import Forecast
-from parley.decisions.outlook.joining import Interval, OwnerDraws, Verdict
+from parley.decisions.outlook.outlook import Interval, Outlook
 from parley.terms import Terms
-
-
-@dataclass(frozen=True)
-class OwnerGain:
-    """What joining would mean for one owner: expected test costs for its own customers, in the target's own units."""
-
-    name: str
-    alone: float
-    joined: float  # of its personal model, or of the joint one as it is
-    gain: Interval
-    verdict: Verdict
-    expected: bool  # whether its mean gain counts as one, surely or not
-    asked: bool  # whether it belongs to the coalition of least test cost
 
 
 @dataclass(frozen=True)
@@ -33,43 +22,22 @@ class WhatIf:
 
     terms: Terms
     relative_fitness: Interval
-    owners: tuple[OwnerGain, ...]
-
-    @property
-    def best_coalition(self) -> tuple[str, ...]:
-        """The names of the owners whom it is best to ask."""
-        return tuple(owner.name for owner in self.owners if owner.asked)
+    outlook: Outlook
+    best_coalition: tuple[str, ...]  # whom to ask for the least test cost of the joint model
 
 
 @one_thread
 def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
     """The forecast `base` carried over to terms that differ from its own in owners' numbers and in whose noise it is.
-    No private record is looked at. `personal`: whether members combine the joint model with their own rows."""
+    No private record is looked at. `personal`: whether members correct the joint model by their own rows."""
     cost, _ = base.coalitions
+    outlook = replace(base.outlook.at(terms=terms), corrected=personal)
     pilot = base.expected.pilot.under(terms)
-    variance, rows = pilot.combined_variance(), pilot.rows
-    unit = base.expected.here.least_at(float(rows.sum()))
-    fitness = _scaled(base.relative_fitness, float(cost.privacy_error(variance)) / unit)
-    law = replace(base.joining, owners=replace(base.joining.owners, records=rows)).at(variance)
-    asked, scale = cost.best_coalition(pilot.noise), pilot.setup.preparation.target_scale**2
-    draws = OwnerDraws.of([(law, scale)])
-    if not personal:
-        draws = replace(draws, personal=draws.together)
-    gains, expected = draws.intervals(draws.alone - draws.personal), draws.expected
-    alone, joined = draws.alone.mean(axis=1), draws.personal.mean(axis=1)
-    owners = [
-        OwnerGain(
-            name=part.name,
-            alone=float(alone[place]),
-            joined=float(joined[place]),
-            gain=gains[place],
-            verdict=verdict,
-            expected=bool(expected[place]),
-            asked=bool(asked[place]),
-        )
-        for place, (part, verdict) in enumerate(zip(terms.owners, draws.verdicts, strict=True))
-    ]
-    return WhatIf(terms, fitness, tuple(owners))
+    unit = base.expected.here.least_at(float(pilot.rows.sum()))
+    fitness = _scaled(base.relative_fitness, float(cost.privacy_error(pilot.combined_variance())) / unit)
+    asked = cost.best_coalition(pilot.noise)
+    names = tuple(terms.owners[place].name for place in np.flatnonzero(asked))
+    return WhatIf(terms, fitness, outlook, names)
 
 
 def _scaled(known: Interval, mean: float) -> Interval:

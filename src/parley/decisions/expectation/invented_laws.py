@@ -10,9 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.decisions.expectation.expectation import Expectation, expect
-from parley.decisions.knowledge.heterogeneity import Heterogeneity
-from parley.decisions.outlook.joining import Joining, joining
-from parley.decisions.outlook.owner_forecast import coalition_cost
 from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.validate import Floats
@@ -29,16 +26,6 @@ class Law:
     expected: Expectation
     fitness: float
     models: Floats
-
-    def joining(self, differences: Heterogeneity) -> Joining:
-        """What the owners' gains follow from, by this law."""
-        cost, _ = coalition_cost(self.expected, self.fitness)
-        return joining(self.expected, cost, self.expected.pilot.combined_variance(), self.models, differences)
-
-    @property
-    def unit(self) -> float:
-        """Of its costs, in the target's own units."""
-        return self.expected.pilot.setup.preparation.target_scale**2
 
 
 def invented_laws(expected: Expectation, seed: int, count: int, progress: Progress) -> tuple[list[Law], int]:

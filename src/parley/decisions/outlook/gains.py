@@ -1,0 +1,189 @@
+"""What joining saves owners by one law, from public knowledge: the cost of three models, in draws of what is not known.
+
+Other losses than the squared one are taken as quadratic around the optimum, and the joint model's error is scaled so
+that it costs what is expected of it. Scatter is alike in all directions' costs, as it is for models that are well
+specified.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri
+
+from parley.decisions.expectation.expectation import Expectation
+from parley.decisions.knowledge.baselines import best_cost, fit_errors
+from parley.decisions.knowledge.heterogeneity import Heterogeneity, assumed_heterogeneity
+from parley.decisions.knowledge.learning_curve import LearningCurve
+from parley.decisions.knowledge.pilot import Pilot
+from parley.decisions.knowledge.sources import bent
+from parley.decisions.outlook.coalition import CoalitionCost, coalition_cost
+from parley.decisions.outlook.owners import Owners, Seen
+from parley.protocol.aggregation import Members
+from parley.validate import Floats
+
+# equally likely positions, from low to high, of how much owners differ; and, paired with them, of the joint model's
+# error and of what trees cost
+POSITIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
+ERROR_POSITIONS, TREE_POSITIONS = (0.5, 0.9, 0.1, 0.7, 0.3), (0.3, 0.7, 0.5, 0.1, 0.9)
+FINE = (np.arange(64) + 0.5) / 64  # positions that what own rows show is weighed at
+# of what the joint model saves a linear model: what it still saves where trees of own rows stand on top of both
+BESIDE_TREES = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """What the owners' three models cost, in the target's own units, in draws [N, D]: of how much owners differ, how
+    good the joint model becomes, trees of own rows, and chance."""
+
+    pilot: Pilot
+    owners: Owners  # at the variance of the terms' own budgets
+    cost: CoalitionCost
+    price: Floats  # the joint model's squared error in each direction by one unit of the combined answer's variance [P]
+    differences: Heterogeneity
+    level: float  # what the best model costs
+    trees: LearningCurve | None  # what boosted trees of own rows cost above the best linear model
+    error_factors: tuple[float, float] = (1.0, 1.0)  # of the joint model's squared error: 5 % and 95 % ends
+
+    @cached_property
+    def alone(self) -> Floats:
+        """Of the model alone: linear, or boosted trees where public rows say that they would be better."""
+        return self._costs([self._alone(between, side) for between, _, side in self._worlds])
+
+    @cached_property
+    def together(self) -> Floats:
+        """Of the joint model as it is."""
+        return self._costs([owners.together(between) for between, owners, _ in self._worlds])
+
+    @cached_property
+    def personal(self) -> Floats:
+        """Of the personal model. Trees of own rows on top of it keep a part of what a better start saves."""
+        return self._costs([self._personal(*world) for world in self._worlds])
+
+    @property
+    def by_trees(self) -> Members:
+        """For which owners the model alone is one of boosted trees [N]."""
+        if self.trees is None:
+            return np.zeros(len(self.owners.records), bool)
+        between = self._worlds[len(self._worlds) // 2][0]
+        return np.asarray(self.trees.ahead(self.owners.records, self.owners.alone(between).mean(axis=1)))
+
+    def at(self, variance: Floats | float) -> "Gains":
+        """The same if the combined answer had this variance, one or for each owner its own [N, 1]."""
+        return replace(self, owners=replace(self.owners, noise=np.minimum(variance * self.price, 1e250)))
+
+    def among(self, copies: float) -> "Gains":
+        """The same if there were so many owners like each of these, at the same variance."""
+        return replace(self, owners=replace(self.owners, copies=copies))
+
+    def under(self, pilot: Pilot) -> "Gains":
+        """The same under terms that differ in owners' numbers and in whose noise it is."""
+        there = replace(self, pilot=pilot, owners=replace(self.owners, records=pilot.rows, members=None))
+        return there.at(pilot.combined_variance())
+
+    def of(self, members: Members) -> "Gains":
+        """The same if these owners learned together [N]."""
+        noise, everyone = self.pilot.noise, np.ones(len(members), bool)
+        if members.all():
+            return self
+        times = float(noise.variance(members) / noise.variance(everyone)) if members.any() else 1.0
+        there = replace(self, owners=replace(self.owners, members=members))
+        return there.at(self.pilot.combined_variance() * times)
+
+    def seeing(self, seen: Seen, trees: LearningCurve | None) -> "Gains":
+        """The same to whoever has seen the private rows of one owner."""
+        records = self.owners.records
+        return replace(self, owners=replace(self.owners, records=records, seen=seen, drawn={}), trees=trees)
+
+    def _costs(self, excess: list[Floats]) -> Floats:
+        return np.asarray((self.level + np.concatenate(excess, axis=1)) * self._unit)
+
+    @property
+    def _unit(self) -> float:
+        return float(self.pilot.setup.preparation.target_scale**2)
+
+    @cached_property
+    def _worlds(self) -> list[tuple[Floats, Owners, float]]:
+        """Equally likely: (the variance between owners [P], owners with the joint model's error, standard errors by
+        which trees cost more than expected). Positions are paired so that no two unknowns go together."""
+        unit, (better, worse) = self.owners.scatter / np.median(self.owners.records), self.error_factors
+        worlds = []
+        for position, error, trees in zip(self._positions(unit), ERROR_POSITIONS, TREE_POSITIONS, strict=True):
+            times = math.exp(np.interp(error, (0.05, 0.5, 0.95), np.log((better, 1.0, worse))))
+            worlds.append((self.differences.at(position) * unit, self.owners.erring(times), float(ndtri(trees))))
+        return worlds
+
+    def _positions(self, unit: Floats) -> Floats:
+        """Of how much owners differ, equally likely after what was seen."""
+        if self.owners.seen is None:
+            return np.array(POSITIONS)
+        heights = np.array([self.owners.likelihood(self.differences.at(position) * unit) for position in FINE])
+        weights = np.cumsum(np.exp(heights - heights.max()))
+        return FINE[np.searchsorted(weights / weights[-1], POSITIONS)]
+
+    def _alone(self, between: Floats, side: float) -> Floats:
+        linear = self.owners.alone(between)
+        return linear if self.trees is None else np.minimum(linear, self._own_trees(linear, side))
+
+    def _personal(self, between: Floats, owners: Owners, side: float) -> Floats:
+        linear, alone = owners.personal(between), owners.alone(between)
+        if self.trees is None:
+            return linear
+        return np.minimum(linear, self._own_trees(alone, side) - BESIDE_TREES * (alone - linear))
+
+    def _own_trees(self, linear: Floats, side: float) -> Floats:
+        """What trees of own rows cost [N, 1], where they are expected to cost less than the linear model; else
+        infinity."""
+        if self.trees is None:
+            return np.full((len(linear), 1), np.inf)
+        mean, error = self.trees.at(self.owners.records)
+        ahead = self.trees.ahead(self.owners.records, linear.mean(axis=1))
+        return np.where(ahead, mean + side * error, np.inf)[:, None]
+
+
+def gains_by(
+    expected: Expectation,
+    fitness: float,
+    models: Floats,
+    differences: Heterogeneity | None = None,
+    error_factors: tuple[float, float] = (1.0, 1.0),
+) -> Gains:
+    """The owners' gains if training comes out as expected: this relative fitness, and models as they may come out."""
+    here, pilot = expected.here, expected.pilot
+    cost, _ = coalition_cost(expected, fitness)
+    penalty = pilot.objective.regularisation
+    curved = bent(here.curvature + penalty)
+    curvature = (here.curvature + penalty)[curved]
+    still, loud = (shape[curved] for shape in expected.squared_errors(models))
+    fits = fit_errors(pilot)
+    bias, price = (_costing(shape, curvature, total) for shape, total in ((still, cost.bias), (loud, cost.noise_price)))
+    owners = Owners(
+        curvature=curvature,
+        records=pilot.rows,
+        scatter=2 * here.estimation / (len(curvature) * curvature),
+        bias=bias,
+        noise=pilot.combined_variance() * price,
+        optimum=here.inward(_but_intercepts(expected))[curved],
+        fit=None if fits is None else np.sqrt(np.mean(fits**2, axis=0))[curved],
+        starts_publicly=pilot.starts_publicly,
+        moved=math.sqrt(expected.moved()),
+    )
+    differ = differences or assumed_heterogeneity(float(np.median(pilot.rows)), len(curvature))
+    return Gains(pilot, owners, cost, price, differ, best_cost(pilot), cost.trees, error_factors)
+
+
+def _costing(shape: Floats, curvature: Floats, total: float) -> Floats:
+    """Squared errors of this shape [P] that cost so much in all; alike in all directions' costs where there is none."""
+    cost = 0.5 * float(shape @ curvature)
+    if not cost > 0:
+        return np.asarray(2 * total / (len(curvature) * curvature))
+    return np.asarray(shape * (total / cost))
+
+
+def _but_intercepts(expected: Expectation) -> Floats:
+    """The common optimum [P] with zeros for its intercepts, which nobody pulls towards zero."""
+    best, preparation = expected.here.optimum.copy(), expected.pilot.setup.preparation
+    if preparation.model.has_intercept and len(best) % preparation.width == 0:
+        best[preparation.width - 1 :: preparation.width] = 0.0
+    return best

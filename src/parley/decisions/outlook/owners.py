@@ -1,0 +1,154 @@
+"""What owners' three models cost, in draws: of the model alone, of the joint model, and of the personal model.
+
+Owners' best parameters scatter around common ones (random effects), and so do the public sample's. Each owner's rows
+give an estimate of its own (`own_rows`), which decides as the owner's procedure does; what comes out is judged at the
+owner's best parameters, which that estimate is not. So choosing may go wrong here as it may there. The model alone
+corrects the public fit, which asks nobody. Trees of own rows are not in these figures.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from parley.decisions.outlook.own_rows import Fitted, OwnRows
+from parley.protocol.aggregation import Members
+from parley.validate import Floats
+
+MOST_DRAWS, LEAST_DRAWS = 128, 16
+NUMBERS = 2**15  # that all draws of all owners may have
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What private rows of one owner show: how far their estimate lies from the public fit, in each direction [P]."""
+
+    place: int
+    step: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Public:
+    """Where the public fit lies [D, P]: by its rows' chance, and by its own population's best parameters."""
+
+    error: Floats
+    elsewhere: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """What is known of N owners' estimates in P directions."""
+
+    curvature: Floats  # [P]
+    records: Floats  # [N]
+    scatter: Floats  # variance of an own estimate from one record [P]
+    bias: Floats  # squared error of the joint model that its start leaves [P]
+    noise: Floats  # squared error of the joint model by noise, [P] or for each owner [N, P]
+    optimum: Floats  # the common one, from the model of zeros [P]
+    fit: Floats | None = None  # root mean square error of the public fit [P]; None: there is none
+    starts_publicly: bool = False
+    moved: float = 1.0  # how far the joint model goes from its start (0) to the mean of owners' estimates (1)
+    copies: float = 1.0  # how many owners there are like each of these
+    members: Members | None = None  # who learns together [N]; None: all
+    seen: Seen | None = None
+    drawn: dict[bytes, tuple[OwnRows, Floats, Public | None, Fitted]] = field(default_factory=dict, repr=False)
+
+    def erring(self, times: float) -> "Owners":
+        """The same if the joint model's squared error were so many times as large."""
+        return self if times == 1 else replace(self, bias=self.bias * times, noise=self.noise * times)
+
+    @property
+    def together_records(self) -> float:
+        """The records of all who learn together."""
+        return self.copies * float(self._learning.sum())
+
+    def alone(self, differences: Floats) -> Floats:
+        """Excess cost of the models alone [N, D]; `differences`: variance of owners' best parameters [P]."""
+        _, best, _, own = self._owners(differences)
+        return self._cost(own.theta, best)
+
+    def together(self, differences: Floats) -> Floats:
+        """The joint model's, for each owner's own rows [N, D]."""
+        _, best, _, _ = self._owners(differences)
+        return self._cost(self._joint(differences), best)
+
+    def personal(self, differences: Floats) -> Floats:
+        """The personal models' [N, D]; an owner by itself has nobody to join."""
+        rows, best, _, own = self._owners(differences)
+        if np.count_nonzero(self._learning) * self.copies <= 1:
+            return self._cost(own.theta, best)
+        return self._cost(rows.corrected(self._joint(differences), -self.optimum, own).theta, best)
+
+    def likelihood(self, differences: Floats) -> float:
+        """The logarithm of how likely what was seen is where owners differ so much; 0 where nothing was."""
+        if self.seen is None or self.fit is None:
+            return 0.0
+        variance = self._apart(differences)
+        return float(-0.5 * np.sum(np.log(variance) + self.seen.step**2 / variance))
+
+    def _cost(self, theta: Floats, best: Floats) -> Floats:
+        return np.asarray(0.5 * (theta - best) ** 2 @ self.curvature)
+
+    def _owners(self, differences: Floats) -> tuple[OwnRows, Floats, Public | None, Fitted]:
+        """(what their rows say, their best parameters [N, D, P], the public fit, their models alone), drawn once:
+        neither the joint model nor who learns together changes any of it."""
+        key = differences.tobytes() + self.records.tobytes()
+        if key not in self.drawn:
+            if len(self.drawn) > 8:
+                self.drawn.clear()
+            shape = len(self.records), self._draws, len(self.curvature)
+            normal = np.random.default_rng(1).standard_normal((2, *shape))
+            best = np.sqrt(differences) * normal[0]
+            chance = np.sqrt(self.scatter / self.records[:, None])[:, None] * normal[1]
+            public = None
+            if self.fit is not None:
+                error, elsewhere = self.fit * self._normal[0], np.sqrt(differences) * self._normal[1]
+                if self.seen is not None:  # four normal numbers whose sum is known
+                    place = self.seen.place
+                    rest = self.seen.step - (best[place] + chance[place] - error - elsewhere)
+                    rest = rest / self._apart(differences)
+                    best[place] += differences * rest
+                    chance[place] += self.scatter / self.records[place] * rest
+                    error, elsewhere = error - self.fit**2 * rest, elsewhere - differences * rest
+                public = Public(error, elsewhere)
+            price = float(np.mean(self.scatter * self.curvature))
+            rows = OwnRows(self.curvature, price, self.records, best + chance)
+            own = rows.ridge([-self.optimum])
+            if public is not None:
+                own = rows.corrected(public.error + public.elsewhere, -self.optimum, own)
+            self.drawn[key] = rows, best, public, own
+        return self.drawn[key]
+
+    def _apart(self, differences: Floats) -> Floats:
+        """The variance [P] of the step from the public fit to the estimate of the owner that was seen."""
+        if self.seen is None or self.fit is None:
+            raise TypeError("nothing was seen")
+        return np.asarray(2 * differences + self.scatter / self.records[self.seen.place] + self.fit**2)
+
+    @property
+    def _learning(self) -> Floats:
+        return self.records if self.members is None else self.records * self.members
+
+    @property
+    def _draws(self) -> int:
+        return int(np.clip(NUMBERS // (len(self.records) * len(self.curvature)), LEAST_DRAWS, MOST_DRAWS))
+
+    @cached_property
+    def _normal(self) -> Floats:
+        """Standard normal numbers [3, D, P]: of the public fit, of its population, of noise."""
+        return np.random.default_rng(2).standard_normal((3, self._draws, len(self.curvature)))
+
+    def _joint(self, differences: Floats) -> Floats:
+        """The joint model [D, P], or for each owner [N, D, P]: what its start leaves, what owners' estimates are on
+        average, and noise."""
+        rows, _, public, _ = self._owners(differences)
+        share = self._learning / max(self._learning.sum(), 1e-300) / self.copies**0.5
+        mean = np.einsum("n,ndp->dp", share, rows.estimate)
+        left = np.sqrt(self.bias)
+        if self.starts_publicly and public is not None and self.fit is not None:
+            start = left / np.maximum(self.fit, 1e-300) * public.error + (1 - self.moved) * public.elsewhere
+        else:
+            start = -left * np.sign(self.optimum)
+        noise = np.sqrt(self.noise)
+        loud = noise[:, None] if noise.ndim > 1 else noise
+        return np.asarray(start + self.moved * mean + loud * self._normal[2])
