@@ -1,5 +1,6 @@
 """`parley forecast`: what training by a terms file would give, before any data moves."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,15 +67,15 @@ def forecast_command(
             metavar="MULTIPLE|JSON",
             help="How much owners differ: the variance between their best parameters, in units of the variance of an "
             "own estimate of the owner of median size, or what `parley differences --save` kept. 0: one law for "
-            "all. Left out: not known, from 0 to 2.",
+            "all. Left out: not known, from none to much.",
         ),
     ] = None,
     worth: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="With --inside: what joining must save to be worth a budget, as a share of what own rows cost alone: "
-            "0.01 for 1 %. Left out: the owner's privacy cost over its value, where the terms have both.",
+            help="With --inside: what joining must save to be worth a budget, beside the owner's privacy cost over its "
+            "value where the terms have both, as a share of what own rows cost alone. Left out: 0.005.",
         ),
     ] = None,
     speeds: Speeds = None,
@@ -82,6 +83,10 @@ def forecast_command(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
     ] = None,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Print all else: relative fitness, costs, kinds of noise, what it rests on."),
+    ] = False,
     track: Track = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the forecast (.html), with its figures.")
@@ -90,7 +95,8 @@ def forecast_command(
 ) -> None:
     """Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.
 
-    Relative fitness 0.05 means: the training cost will be about 5% above that of the model without privacy.
+    The verdict comes first: join where it is worth it in 90 % of what may come out, stay where it is in 10 %, else
+    unsure, with what would settle it.
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
@@ -100,8 +106,8 @@ def forecast_command(
     from parley.decisions.planning.noise_terms import kind_of
     from parley.decisions.planning.planner import plan as make_plan
     from parley.decisions.planning.planner import require_rounds
-    from parley.report.words import forecast as said
     from parley.report.words import noise as kinds
+    from parley.report.words.outlook import verdict_sentence
     from parley.report.words.remedies import remedy_line
 
     terms = load_terms(terms_file)
@@ -144,13 +150,15 @@ def forecast_command(
         progress.says("weighing coalitions, looking for break-even budgets")
         content = result.to_json()
         progress.says("comparing kinds of noise")
-        compared = compare_noise(result, known, seed)
+        compared = compare_noise(result)
         noise = compared.to_json()
         progress.says("looking for terms that would be worth it")
-        better = None if result.verdict.kind == "yes" or len(terms.owners) < 2 else remedies(result, compared)
-        verdict = [said.for_whom(result, str(terms_file))]
-        verdict += [] if better is None else [remedy_line(better, result.verdict, len(terms.owners))]
-        content["verdict"] |= {"sentences": verdict, "would_be_yes": None if better is None else better.to_json()}
+        settled = result.verdict.verdict == "join" or len(terms.owners) < 2
+        better = None if settled else remedies(result, compared)
+        verdict = [verdict_sentence(result.outlook, str(terms_file))]
+        some = "join" in result.outlook.verdicts
+        verdict += [] if better is None else [remedy_line(better, some, len(terms.owners))]
+        content |= {"sentences": verdict, "would_join": None if better is None else better.to_json()}
     proposal = planned = None
     if plan:
         with progress_bar("planning") as progress:
@@ -176,28 +184,27 @@ def forecast_command(
         if proposal is not None:
             proposal.require_choice()
         return
-    show(result, str(terms_file))
-    console.print()
-    console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
-    console.print(f"\n{kinds.decision(noise, kind_of(terms))}", markup=False)
-    if kind_of(terms) == "two_hosts":
-        console.print(kinds.two_hosts(len(terms.owners)))
+    show(result, verdict)
+    if details:
+        show_details(result, str(terms_file))
+        console.print()
+        console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
+        console.print(f"\n{kinds.decision(noise, kind_of(terms))}", markup=False)
+        if kind_of(terms) == "two_hosts":
+            console.print(kinds.two_hosts(len(terms.owners)))
     if proposal is not None and planned is not None:
         show_plan(proposal)
         for sentence in kinds.plan_beside(planned):
             console.print(sentence)
-    console.print()
-    for sentence in verdict:
-        console.print(sentence, style="bold", markup=False, soft_wrap=True)
     if proposal is not None:
         proposal.require_choice()  # where there is none the job was not done
 
 
-def _heterogeneity(given: str | None) -> "Heterogeneity":
-    from parley.decisions.knowledge.heterogeneity import ASSUMED, Heterogeneity
+def _heterogeneity(given: str | None) -> "Heterogeneity | None":
+    from parley.decisions.knowledge.heterogeneity import Heterogeneity
 
     if given is None:
-        return ASSUMED
+        return None
     try:
         multiple = float(given)
     except ValueError:
@@ -217,20 +224,19 @@ def _show_inside(
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.data.sources import held_table
-    from parley.decisions.knowledge.privacy_cost import joining_price, price_note
+    from parley.decisions.knowledge.privacy_cost import price_note
     from parley.decisions.outlook.inside_view import inside_view
     from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.verdict import LEAST_GAIN
     from parley.owner.owner import Owner
-    from parley.report.words import forecast as said
+    from parley.report.words import outlook as said
 
-    note = price_note(terms, owner) if worth is None else None
+    note = price_note(terms, owner)
     if note is not None:
         warn(f"Note: {note}.")
-    price = (joining_price(terms, owner) or 0.0) if worth is None else 0.0
     with progress_bar("own rows, judged") as progress:
-        view = inside_view(
-            terms, Owner(owner, held_table(table)), known, seed, worth=worth or 0.0, price=price, progress=progress
-        )
+        least = LEAST_GAIN if worth is None else worth
+        view = inside_view(terms, Owner(owner, held_table(table)), known, seed, least, progress)
     if report is not None:
         from parley.report.pages.forecast_page import inside_page
 
@@ -238,8 +244,11 @@ def _show_inside(
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash}, inside=True)
         return
+    first, *others = said.inside_sentences(view)
+    console.print(first, style="bold", soft_wrap=True)
+    console.print()
     console.print(terminal_table(said.inside_rows(view)))
-    for sentence in said.inside_sentences(view):
+    for sentence in others:
         console.print(f"\n{sentence}", soft_wrap=True)
     console.print(INSIDE, style="dim")
 
@@ -257,11 +266,30 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "st
     return None if pilot is None else str(pilot)
 
 
-def show(result: "Forecast", file: str = "TERMS") -> None:
-    """Print a forecast as tables and sentences."""
+def show(result: "Forecast", verdict: Sequence[str]) -> None:
+    """Print what a forecast comes to: the verdict, what joining saves each owner, and what would change it."""
+    from parley.report.words import outlook as said
+    from parley.report.words.forecast import baseline_line
+
+    first, *others = verdict
+    console.print(first, style="bold", markup=False, soft_wrap=True)
+    console.print()
+    if len(result.terms.owners) > 1:
+        console.print(terminal_table(said.gain_rows(result.outlook), said.TITLE))
+    else:
+        console.print(baseline_line(result.worth, result.expected_cost))
+    for sentence in others:
+        console.print(f"\n{sentence}", markup=False, soft_wrap=True)
+    for warning in result.warnings:
+        console.print(f"Note: {warning}.", style="yellow")
+    console.print("More: --details", style="dim")
+
+
+def show_details(result: "Forecast", file: str = "TERMS") -> None:
+    """Print what a forecast rests on."""
     from parley.report.words import forecast as said
 
-    console.print(said.headline(result), style="bold")
+    console.print(f"\n{said.headline(result)}", style="bold")
     for detail in said.details(result):
         console.print(detail, style="dim")
     console.print(said.baseline_line(result.worth, result.expected_cost))
@@ -273,8 +301,6 @@ def show(result: "Forecast", file: str = "TERMS") -> None:
     without = said.better_without(result)
     if without is not None:
         console.print(f"\n{without}")
-    for warning in result.warnings:
-        console.print(f"Note: {warning}.", style="yellow")
     console.print(said.CAVEAT, style="dim")
 
 

@@ -14,7 +14,7 @@ from parley.cli.forecast import show_plan
 from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, unsaid_columns
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
-from parley.errors import ParleyError, SettingError
+from parley.errors import DataError, ParleyError, SettingError, TermsError
 from parley.report.terminal import console, errors_console, print_json, progress_bar, warn
 from parley.report.words import interview as asked
 from parley.terms import Terms, write_terms
@@ -25,6 +25,7 @@ from parley.validate import printable
 if TYPE_CHECKING:
     from parley.decisions.from_files.known_columns import Wishes
     from parley.decisions.from_files.terms_from_files import Draft
+    from parley.decisions.outlook.forecast import Forecast
 
 
 def init_command(
@@ -225,6 +226,8 @@ def init_command(
     with progress_bar("planning") as progress:
         made = planned(drafted, seed, progress)
         plan = None if made.proposal is None else made.proposal.to_json()
+        progress.says("what it is worth to each owner")
+        expected = _foreseen(made, seed)
     loud = budget_warning(made.terms, [part.name for part in made.terms.owners])
     if loud is not None:
         warn_of(loud)
@@ -234,6 +237,7 @@ def init_command(
         places = {"written": str(write), "pinned": None if pins is None else str(pins)}
         tried = [each.to_json() for each in made.tried]
         said = {"said": list(made.said), "columns": tried, "plan": plan}
+        said |= {} if expected is None else expected.headline_json()
         print_json({**places, "terms_hash": made.terms.hash, **said}, inside=False)
         return
     for sentence in made.said:
@@ -245,6 +249,10 @@ def init_command(
         console.print(PSI, style="dim", markup=False)
         for sentence in (*plan_beside(plan), *with_hosts(made)):
             console.print(sentence, markup=False)
+    if expected is not None:
+        from parley.report.words.outlook import verdict_sentence
+
+        console.print(f"\n{verdict_sentence(expected.outlook, str(write))}", style="bold", markup=False, soft_wrap=True)
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
     if pins is not None:
         console.print(f"{pins}  public numbers that the terms pin: it travels with them", soft_wrap=True)
@@ -252,6 +260,19 @@ def init_command(
     errors_console.print("Next:", style="dim")
     for step in next_steps(made, write):
         errors_console.print(step, style="dim", markup=False, soft_wrap=True)
+
+
+def _foreseen(made: "Draft", seed: int) -> "Forecast | None":
+    """What the drafted terms are worth to each owner; None where that cannot be forecast."""
+    from parley.decisions.outlook.forecast import forecast
+    from parley.protocol.task import task_of
+
+    if task_of(made.terms).command("forecast") is not None:
+        return None
+    try:
+        return forecast(made.terms, seed=seed)
+    except (DataError, SettingError, TermsError):
+        return None
 
 
 def _from_database(

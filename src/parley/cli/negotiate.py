@@ -87,8 +87,8 @@ def negotiate_command(
     known = None if pilot is None else str(pilot)
     terms = _stating(terms, value, privacy_cost)
     unstated = [part for part in terms.owners if part.value is None or part.privacy_cost is None]
-    if unstated and not as_json:
-        _show_break_even(terms, known)
+    if unstated and (not as_json or len(unstated) == len(terms.owners)):
+        _show_break_even(terms, known, as_json)
         if len(unstated) == len(terms.owners) and target is None and write is None and not drawn:
             return  # nobody has stated anything yet: what there is to know before
     with progress_bar("running the pilot") as progress:
@@ -127,15 +127,21 @@ def _stating(terms: Terms, value: float | None, weight: float | None) -> Terms:
     return terms.changed(owners=said) if said else terms
 
 
-def _show_break_even(terms: Terms, pilot: str | None) -> None:
+def _show_break_even(terms: Terms, pilot: str | None, as_json: bool) -> None:
     """From which value on joining pays, for people who have stated none yet."""
     from parley.decisions.games.break_even import break_even
     from parley.report.words import negotiation as said
+    from parley.report.words.outlook import verdict_sentence
 
     with progress_bar("what joining saves"):
         found = break_even(terms, pilot)
-    console.print(terminal_table(said.break_even_rows(found), said.BREAK_EVEN))
-    console.print(f"\n{said.break_even_line(found)}", markup=False, soft_wrap=True)
+    if as_json:
+        print_json(found.to_json(), inside=False)
+        return
+    console.print(verdict_sentence(found.outlook), style="bold", markup=False, soft_wrap=True)
+    console.print()
+    console.print(terminal_table(said.break_even_rows(found.owners), said.BREAK_EVEN))
+    console.print(f"\n{said.break_even_line(found.owners)}", markup=False, soft_wrap=True)
 
 
 def show(result: "Negotiation") -> None:

@@ -47,15 +47,19 @@ def plan_command(
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
+    from parley.decisions.outlook.forecast import forecast
     from parley.decisions.planning.planner import plan
     from parley.report.words import noise as kinds
+    from parley.report.words.outlook import verdict_sentence
     from parley.report.words.terms_comments import PSI, planned_line, without_plan
 
     terms = load_terms(terms_file)
     known = source(pilot, moments, assume)
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)
-        content = proposal.to_json()
+        progress.says("what it is worth to each owner")
+        expected = None if proposal.best is None else forecast(proposal.terms, known, seed)
+        content = proposal.to_json() | ({} if expected is None else expected.headline_json())
     if write is not None and proposal.best is not None:
         head = [*without_plan(head_of(terms_file)), planned_line(proposal)]
         write_terms(_pinned(terms, proposal.terms, write), write, head, NOTES)
@@ -64,6 +68,8 @@ def plan_command(
         proposal.require_choice()  # where there is none the job was not done
         return
     show_plan(proposal)
+    if expected is not None:
+        console.print(verdict_sentence(expected.outlook, str(write or terms_file)), markup=False, soft_wrap=True)
     console.print(PSI, style="dim", markup=False)
     for sentence in kinds.plan_beside(content):
         console.print(sentence)

@@ -23,7 +23,8 @@ ANYWAY = (
 
 def require_worth_spending(terms: Terms, speeds: Mapping[str, float] | None = None) -> "Worth | None":
     """Refuse what is forecast to be worth no budget; what cannot be forecast passes, with a line that says so."""
-    from parley.decisions.outlook.worth import require_worth, worth_spending
+    from parley.decisions.outlook.forecast import worth_spending
+    from parley.decisions.outlook.worth import require_worth
     from parley.report.words.released import unforeseen
 
     try:

@@ -197,6 +197,7 @@ def train_command(
             "coding": None if coding is None else vars(coding),
             "baselines": None if expected is None else expected.to_json(),
             "repeated": repeated,
+            **({} if expected is None or expected.outlook is None else {"outlook": expected.outlook.to_json()}),
             "said": [*quality_lines(result), *missed, *(each.sentence for each in misnamed), *left],
         }
         print_json(result.to_json() | beside, inside=not result.released)

@@ -121,7 +121,9 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
 
 def _hoped(expected: Forecast) -> set[str]:
     """Who is expected to gain, where owners differ as is thought most likely."""
-    return {part.name for part, gains in zip(expected.terms.owners, expected.draws.expected, strict=True) if gains}
+    return {
+        part.name for part, gains in zip(expected.terms.owners, expected.outlook.chances >= 0.5, strict=True) if gains
+    }
 
 
 def _sizes(expected: Forecast | None, verdicts: list[Verdict] | None) -> dict[str, int]:

@@ -22,6 +22,7 @@ from parley.report.words import forecast as foreseen
 from parley.report.words import negotiation as agreed
 from parley.report.words import training as trained
 from parley.report.words import verdict as judged
+from parley.report.words.outlook import gain_rows, verdict_sentence
 from parley.report.words.what_if import meaning_words
 from parley.terms import Terms
 from parley.terms.sections import OWNER
@@ -125,14 +126,14 @@ def _of_terms(terms: Terms) -> Summary:
 def _of_forecast(result: Forecast) -> Summary:
     without = foreseen.better_without(result)
     sentences = [
+        foreseen.headline(result),
         *foreseen.verdict_lines(result),
-        foreseen.for_whom(result),
         foreseen.baseline_line(result.worth, result.expected_cost),
         *([] if without is None else [without]),
         foreseen.assumption(result),
         *(f"Note: {warning}." for warning in result.warnings),
     ]
-    return Summary(foreseen.headline(result), foreseen.owner_rows(result), sentences)
+    return Summary(verdict_sentence(result.outlook), gain_rows(result.outlook), sentences)
 
 
 def _of_plan(proposal: Proposal) -> Summary:

@@ -180,6 +180,7 @@ def whole_forecast(request: Request) -> Response:
 
 def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Response:
     from parley.report.words import forecast as forecast_words
+    from parley.report.words.outlook import verdict_sentence
 
     play = studio_of(request).play
     result, file = play.whole(turn), play.require().file.name
@@ -189,8 +190,8 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
         "headline": lambda: forecast_words.headline(result),
         "details": lambda: [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
         "verdicts": lambda: forecast_words.verdict_lines(result, file),
-        "for_whom": lambda: forecast_words.for_whom(result, file),
-        "no": lambda: result.verdict.kind == "no",
+        "for_whom": lambda: verdict_sentence(result.outlook, file),
+        "no": lambda: result.verdict.verdict == "stay",
         "assumption": lambda: forecast_words.assumption(result),
         "warnings": lambda: result.warnings,
         "caveat": lambda: forecast_words.CAVEAT,
@@ -205,6 +206,7 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
 
 def deal(request: Request) -> Response:
     """The budgets that rational owners would choose, and payments."""
+    from parley.decisions.games.break_even import BreakEvens
     from parley.report.words import negotiation as negotiation_words
 
     play = studio_of(request).play
@@ -214,10 +216,10 @@ def deal(request: Request) -> Response:
     shown: dict[str, Any] = {"refused": None, "headline": "", "title": "", "stated": negotiation_words.STATED}
     if isinstance(result, str):
         return page(request, "deal.html", **shown | {"refused": result, "rows": [], "sentences": []})
-    if isinstance(result, tuple):
+    if isinstance(result, BreakEvens):
         shown |= {"headline": negotiation_words.UNSTATED, "title": negotiation_words.BREAK_EVEN}
-        rows = negotiation_words.break_even_rows(result)
-        line = negotiation_words.break_even_line(result)
+        rows = negotiation_words.break_even_rows(result.owners)
+        line = negotiation_words.break_even_line(result.owners)
         return page(request, "deal.html", **shown, rows=rows, sentences=[line])
     joined = bool(result.deal.members.any())
     rows = negotiation_words.owner_rows(result) if joined else negotiation_words.wish_rows(result)
@@ -259,7 +261,7 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
     return {
         "verdict": words.verdict_line(found),
         "personal": played.personal,
-        "nobody": not any(owner.expected for owner in found.owners),
+        "nobody": found.outlook.consortium.verdict == "stay",
         "headline": words.headline(found, play.coverage()),
         "tally": words.tally(found),
         "sentences": words.sentences(found),
@@ -269,34 +271,34 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
         "chart": json.dumps(_chart(found)),
         "turn": played.turn,
         "view": view,
-        "few": len(found.owners) <= DRAWN,
+        "few": len(found.outlook.owners) <= DRAWN,
     }
 
 
 def _cell(found: "WhatIf", place: int, delta: float) -> dict[str, Any]:
     from parley.report.words import what_if as words
 
-    owner, part = found.owners[place], found.terms.owners[place]
+    owner, part = found.outlook.owners[place], found.terms.owners[place]
     return {
         "place": place,
         "gain": words.gain_words(owner),
         "verdict": owner.verdict,
         "verdict_words": words.VERDICTS[owner.verdict],
-        "asked": owner.asked,
+        "asked": owner.name in found.best_coalition,
         "meaning": words.meaning_words(float(part.epsilon), delta),
     }
 
 
 def _chart(found: "WhatIf") -> dict[str, Any]:
     """Every owner's gain with its interval, the largest first; where they are many, those at both ends."""
-    ordered = sorted(found.owners, key=lambda owner: -owner.gain.mean)
+    ordered = sorted(found.outlook.owners, key=lambda owner: -owner.gain.mean)
     shown = ordered if len(ordered) <= DRAWN else [*ordered[: DRAWN // 2], *ordered[-DRAWN // 2 :]]
     return {
         "kind": "gains",
         "label": "Expected gain of each owner in test cost, with its interval",
         "names": [owner.name for owner in shown],
         "gains": [[owner.gain.mean, owner.gain.low, owner.gain.high] for owner in shown],
-        "asked": [owner.asked for owner in shown],
+        "asked": [owner.name in found.best_coalition for owner in shown],
     }
 
 

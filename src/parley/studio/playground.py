@@ -12,7 +12,7 @@ from parley.errors import ParleyError, SettingError
 from parley.terms import Terms, load_terms, write_terms
 
 if TYPE_CHECKING:  # libraries that take their time, loaded when something is forecast
-    from parley.decisions.games.break_even import BreakEven
+    from parley.decisions.games.break_even import BreakEvens
     from parley.decisions.games.negotiate import Negotiation
     from parley.decisions.outlook.forecast import Forecast
     from parley.decisions.outlook.what_if import WhatIf
@@ -130,7 +130,7 @@ class Playground:
         except _MovedOnError:
             return None
 
-    def negotiation(self, turn: int) -> "Negotiation | tuple[BreakEven, ...] | str | None":
+    def negotiation(self, turn: int) -> "Negotiation | BreakEvens | str | None":
         """The budgets that these owners would choose, or why none can be said; where not all of them stated what they
         would go by, from which value on joining pays each. None: the sliders moved on."""
         from parley.decisions.games.break_even import break_even
@@ -182,7 +182,7 @@ class Playground:
                 with self._changing:
                     if self._played is not None and self._played.load == played.load:
                         self._early = found
-                _ = found.joining  # what is carried over rests on it
+                _ = found.outlook  # what is carried over rests on it
                 with self._changing:
                     if self._played is not None and self._played.load == played.load:
                         self._base = found

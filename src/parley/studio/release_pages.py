@@ -107,9 +107,10 @@ def _seen(terms: Terms) -> str:
 def foreseen(request: Request) -> Response:
     """Whether anybody is expected to gain by a release, which takes seconds to say; where nobody is, a box with which
     somebody releases anyway."""
-    from parley.decisions.outlook.worth import require_worth, worth_spending  # with libraries that take their time
+    from parley.decisions.outlook.forecast import worth_spending  # with libraries that take their time
+    from parley.decisions.outlook.worth import require_worth
     from parley.learning.owners import spent_so_far
-    from parley.report.words.released import gaining_words, unforeseen
+    from parley.report.words.released import foreseen_words, unforeseen
 
     studio, asked = studio_of(request), dict(request.query_params)
     (_, terms), said, refused = _read(studio, asked), "", None
@@ -118,7 +119,7 @@ def foreseen(request: Request) -> Response:
     try:
         found = worth_spending(terms)
         require_worth(found)
-        said = gaining_words(found, len(terms.owners))
+        said = foreseen_words(found)
     except BelowBaselineError as error:
         refused = f"{error}."
     except ParleyError as error:

@@ -5,11 +5,13 @@ of the two matters, and it is stated here for a privacy cost of 1.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from parley.data.sources import Table
 from parley.decisions.outlook.forecast import forecast
+from parley.decisions.outlook.outlook import Outlook
 from parley.terms import Terms
 
 
@@ -28,9 +30,25 @@ class BreakEven:
         return 1 / self.gain if self.gain > 0 else None
 
 
-def break_even(terms: Terms, pilot: Table | None = None, seed: int = 0) -> tuple[BreakEven, ...]:
-    """One for every owner of the terms, if all of them join. No private record is looked at."""
+@dataclass(frozen=True)
+class BreakEvens:
+    """One for every owner of the terms, if all of them join, beside the outlook that they follow from."""
+
+    outlook: Outlook
+    owners: tuple[BreakEven, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley negotiate --json` prints where nobody stated anything."""
+        told = self.outlook.to_json()
+        values = [{"most": each.most, "break_even_value": each.value} for each in self.owners]
+        owners = [said | value for said, value in zip(told["owners"], values, strict=True)]
+        return told | {"owners": owners, "terms_hash": self.outlook.terms.hash}
+
+
+def break_even(terms: Terms, pilot: Table | None = None, seed: int = 0) -> BreakEvens:
+    """From which value on joining pays each owner. No private record is looked at."""
     outlook = forecast(terms, pilot, seed).outlook
     gain, most = (np.maximum(each.gain.mean(axis=1), 0.0) for each in (outlook, outlook.louder(0.0)))
     epsilon = [float(terms.common_epsilon) if terms.noise.common else part.epsilon for part in terms.owners]
-    return tuple(BreakEven(*row) for row in zip(outlook.names, epsilon, gain.tolist(), most.tolist(), strict=True))
+    rows = zip(outlook.names, epsilon, gain.tolist(), most.tolist(), strict=True)
+    return BreakEvens(outlook, tuple(BreakEven(*row) for row in rows))

@@ -184,6 +184,11 @@ class Forecast:
         """Which targets count as 1 and which as 0, where there are two classes."""
         return self.expected.pilot.setup.preparation.target_words
 
+    def headline_json(self) -> dict[str, Any]:
+        """What every command's --json says of these terms."""
+        told = {"relative_fitness": self.relative_fitness.mean, "expected_cost": self.worth.together}
+        return self.outlook.to_json() | told
+
     def _owners_json(self) -> dict[str, Any]:
         told = self.outlook.to_json()
         for said, owner, value in zip(told["owners"], self.owners, self.values, strict=True):

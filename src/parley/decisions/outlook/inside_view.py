@@ -24,12 +24,13 @@ from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Sample, Source, bent
 from parley.decisions.outlook.forecast import forecast
 from parley.decisions.outlook.gains import Gains
-from parley.decisions.outlook.outlook import LEAST_GAIN, Outlook, OwnerOutlook
+from parley.decisions.outlook.outlook import Outlook, OwnerOutlook
 from parley.decisions.outlook.owners import Seen
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.correction import MadeOf, PersonalModel
 from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Owner
 from parley.terms import Terms

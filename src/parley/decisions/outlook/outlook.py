@@ -17,13 +17,13 @@ from parley.decisions.knowledge.privacy_cost import joining_price
 from parley.decisions.outlook.gains import Gains
 from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
 from parley.errors import SettingError
+from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.protocol.aggregation import Members
 from parley.terms import Terms
 from parley.validate import Floats
 
 Verdict = Literal["join", "stay", "unsure"]
 
-LEAST_GAIN = 0.005  # of the cost alone: what a gain, less what privacy costs, must exceed to count
 SURE = 0.9  # share of draws in which it does, to join; in as many it does not, to stay
 ENDS = (0.05, 0.95)  # of an interval
 LOUDEST = 18.0  # logarithm: how many times as loud, or as quiet, noise is looked at

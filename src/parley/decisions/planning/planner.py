@@ -131,7 +131,7 @@ class Proposal:
         best = None if self.best is None else self.best.to_json()
         content = {"best": best, "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
         kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
-        kind |= {"owners": len(self.terms.owners), "hosts": self.terms.noise.hosts}
+        kind |= {"owner_count": len(self.terms.owners), "hosts": self.terms.noise.hosts}
         return {
             **content,
             **kind,

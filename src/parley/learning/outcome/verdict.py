@@ -20,6 +20,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 CONFIDENCE = 0.9
+LEAST_GAIN = 0.005  # of the cost alone: what joining must save to count
 ONE_ANSWER = ("number", "two classes", "count", "survival")  # for which one answer can be given to all rows
 LARGEST_ODDS = 30.0  # on a logarithmic scale
 FEW = 100  # held-out rows below which a verdict says how few they are
@@ -112,19 +113,24 @@ class Verdict:
             "personal_model": self.personal_model,
             "target_words": self.target_words,
             "same_for_all": None if self.same_for_all is None else self.same_for_all.to_json(),
+            "owners": [self.row_to_json()],
         }
 
     def row_to_json(self) -> dict[str, Any]:
-        """One of the objects under `owners` in `parley score --all --json`."""
-        gains = {"joint_gain": self.joint_gain.to_json(), "personal_gain": self.personal_gain.to_json()}
-        return {
-            "name": self.owner,
-            "rows": self.rows,
-            "alone_model": self.alone_model,
-            "personal_model": self.personal_model,
-            **self.costs_to_json(),
-            **gains,
-        }
+        """One of the objects under `owners` in `parley score --json`: an outlook's figures, measured."""
+        gain = self.personal_gain
+        costs = {name: self.costs[name].mean for name in ("alone", "together", "personal")}
+        gains = {"gain": gain.mean, "gain_low": gain.to_json()["low"], "gain_high": gain.to_json()["high"]}
+        rest = {"joint_gain": self.joint_gain.to_json(), "personal_gain": gain.to_json()}
+        made = {"alone_model": self.alone_model, "personal_model": self.personal_model}
+        head = {"name": self.owner, **costs, **gains, "verdict": self.measured}
+        return {**head, "rows": self.rows, **made, "costs": self.costs_to_json(), **rest}
+
+    @property
+    def measured(self) -> Literal["join", "stay", "unsure"]:
+        """Whether joining was worth it, by an interval of what it saved on rows held out."""
+        least = LEAST_GAIN * self.cost_alone
+        return "join" if self.personal_gain.low > least else "stay" if self.personal_gain.high < least else "unsure"
 
     def costs_to_json(self) -> dict[str, dict[str, float | None]]:
         return {name: estimate.to_json() for name, estimate in self.costs.items()}

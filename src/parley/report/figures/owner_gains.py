@@ -19,11 +19,11 @@ from parley.validate import Floats
 
 EVERYBODY = 40  # owners that have a line each
 AT_EACH_END = 10  # of a crowd that have one
-Verdict = Literal["join", "stay", "unknown"]
+Verdict = Literal["join", "stay", "unsure"]
 COLOURS: dict[Verdict, tuple[str, str]] = {
     "join": (TOGETHER, "gains"),
     "stay": (ALONE, "does not"),
-    "unknown": (MUTED, "cannot be told"),
+    "unsure": (MUTED, "unsure"),
 }
 FARTHEST = 1.0  # of a share: beyond that an interval says nothing
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -46,7 +46,7 @@ class OwnerGain:
         """A gain between (low, mean, high): it is one where the low end is above 0, and none where the high one is
         not."""
         low, mean, high = (float(each) for each in ends)
-        verdict: Verdict = "join" if low > 0 else "unknown" if high > 0 else "stay"
+        verdict: Verdict = "join" if low > 0 else "unsure" if high > 0 else "stay"
         before = None if foreseen is None else (float(foreseen[0]), float(foreseen[1]), float(foreseen[2]))
         return cls(name, mean, low, high, verdict, before)
 

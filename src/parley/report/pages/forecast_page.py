@@ -16,6 +16,7 @@ from parley.report.figures.picture import Picture
 from parley.report.pages.page import Section, page
 from parley.report.words import forecast as said
 from parley.report.words import noise as kinds
+from parley.report.words import outlook as outlook_words
 from parley.terms import Terms
 
 if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
@@ -33,17 +34,18 @@ def forecast_page(
     file: str = "TERMS",
 ) -> str:
     """The HTML page of a forecast; `noise` and `planned` are the JSON of a comparison of noise and of the plan,
-    `verdict` the sentences that it ends with."""
+    `verdict` the sentences that it begins with."""
     terms, without = result.terms, said.better_without(result)
     baselines = said.baseline_line(result.worth, result.expected_cost)
     good = [*said.details(result), baselines, *said.verdict_lines(result, file)]
     whom = [said.assumption(result), *([] if without is None else [without])]
     drawn = picture.svg(fitness_figure(result)) if np.isfinite(result.path).all() else ""
+    head, *would = verdict
+    whole = outlook_words.gain_rows(result.outlook)
     sections = [
-        Section("How good would the model be?", good, figure=drawn),
-        Section(
-            "Who gains?", whom, said.owner_rows(result), picture.svg(gains_figure(result)), said.owner_title(result)
-        ),
+        Section("Who gains?", would, whole, picture.svg(gains_figure(result)), outlook_words.TITLE),
+        Section("What does each model cost owners?", whom, said.owner_rows(result), "", said.owner_title(result)),
+        Section("How good would the model be?", [said.headline(result), *good], figure=drawn),
         Section(
             "Where should the noise be drawn?", _noise_lines(noise, terms), kinds.kind_rows(noise), "", kinds.TITLE
         ),
@@ -54,18 +56,17 @@ def forecast_page(
         sections.append(Section("Could the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN))
     notes = [f"Note: {warning}." for warning in result.warnings]
     sections.append(Section("What does this rest on?", [*notes, PUBLIC, said.CAVEAT]))
-    sections.append(Section("Should these owners learn together?", verdict))
-    return page(f"Forecast: {terms.title or 'a joint model'}", said.headline(result), sections, _footer(terms))
+    return page(f"Forecast: {terms.title or 'a joint model'}", head, sections, _footer(terms))
 
 
 def inside_page(view: "InsideView", terms: Terms) -> str:
     """The HTML page of an owner's own view, for its own eyes."""
-    head, *others = said.inside_sentences(view)
+    head, *others = outlook_words.inside_sentences(view)
     sections = [
-        Section("Should we join?", others, said.inside_rows(view)),
+        Section("Should we join?", others, outlook_words.inside_rows(view)),
         Section("Who may see this?", [INSIDE]),
     ]
-    return page(f"Inside {view.owner}: {terms.title or 'a joint model'}", head, sections, _footer(terms))
+    return page(f"Inside {view.owner.name}: {terms.title or 'a joint model'}", head, sections, _footer(terms))
 
 
 def fitness_figure(result: Forecast) -> Picture:
@@ -77,8 +78,8 @@ def gains_figure(result: Forecast) -> Picture:
     """What joining would bring each owner."""
     gains = [OwnerGain(o.name, o.gain.mean, o.gain.low, o.gain.high, o.verdict) for o in result.owners]
     better = sum(gain.verdict == "join" for gain in gains)
-    title = f"Better for {better:,} of {len(gains):,} owners, whatever they differ by"
-    about = "lines: from owners that differ much to owners of one law"
+    title = f"Worth it for {better:,} of {len(gains):,} owners, whatever is left open"
+    about = "lines: 90 % of what may come out"
     return owner_gains(gains, title, "expected gain in test cost, a row of its own", about)
 
 

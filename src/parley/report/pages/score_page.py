@@ -42,5 +42,5 @@ def verdicts_figure(verdicts: Sequence[Verdict]) -> Picture:
 
 
 def _gain(owner: str, gain: Estimate) -> OwnerGain:
-    verdict: Literal["join", "stay", "unknown"] = "join" if gain.low > 0 else "stay" if gain.high < 0 else "unknown"
+    verdict: Literal["join", "stay", "unsure"] = "join" if gain.low > 0 else "stay" if gain.high < 0 else "unsure"
     return OwnerGain(owner, gain.mean, gain.low, gain.high, verdict)

@@ -1,22 +1,16 @@
 """A forecast and a plan, as tables and in words."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.decisions.outlook.consortium_verdict import ConsortiumVerdict
 from parley.decisions.outlook.forecast import Forecast
-from parley.decisions.outlook.joining import Interval
+from parley.decisions.outlook.outlook import Interval
 from parley.decisions.outlook.worth import Worth
 from parley.decisions.planning.planner import Proposal
 from parley.numerals import ends, number
-from parley.owner.acceptance_summary import DECIDING
 from parley.privacy.adjacency import Adjacency
-
-if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
-    from parley.decisions.outlook.inside_view import InsideView
+from parley.report.words.outlook import listed_names
 
 METHODS = {
     "curvature-moments": "moments of the algorithm by curvature alone, which a clip, a box or a corner may upset",
@@ -25,7 +19,6 @@ METHODS = {
 }
 CAVEAT = "Once trained, each owner judges the model on its own held-out rows: parley score MODEL TERMS --owner NAME."
 DIVERGED = 100  # relative fitness beyond which a model is of no use, however far beyond
-NAMED = 6  # owners in a sentence
 PLAN = "The same budgets, spent otherwise"
 FEWER_RUNS = (
     "ψ of a choice comes from fewer runs than that of parley forecast, with other draws, and counts what a clip hides "
@@ -95,8 +88,8 @@ def owner_title(result: Forecast) -> str:
 def owner_rows(result: Forecast) -> list[list[str]]:
     """What joining means for each owner."""
     rows = [["owner", "alone", "together", "from … to", "personal", "gain", "from … to", "verdict", "worth it from ε"]]
-    for owner in result.owners:
-        even = owner.break_even_epsilon
+    for owner, value in zip(result.owners, result.values, strict=True):
+        even = value.break_even_epsilon
         needed = "never" if even is None else "always" if even == 0 else number(even)
         costs = [number(owner.alone, 5), number(owner.together, 5), _ends(owner.together_interval, 3)]
         costs.append(number(owner.personal, 5))
@@ -109,52 +102,9 @@ def _ends(interval: Interval, digits: int) -> str:
     return ends(interval.low, interval.high, digits)
 
 
-def for_whom(result: Forecast, file: str = "TERMS") -> str:
-    """The forecast's one verdict: who is better off joining whatever is left open, by how much, who is not, and for
-    whom that cannot be said yet."""
-    found, count = result.verdict, len(result.owners)
-    if found.kind == "no":
-        return f"No at these terms: {found.below or _nobody(found, count)}."
-    if count == 1:
-        return (
-            "Cannot say: one owner by itself has nobody to join. The model is better than what nobody has to be asked "
-            "for; whether it is worth a budget, those know whom it will serve."
-        )
-    gain = _gain_words(result, found.join or found.expected)
-    inside = f"the inside view can: parley forecast {file} --inside TABLE --owner NAME"
-    if found.kind == "yes":
-        return f"Yes: all {count:,} owners gain, whatever they differ by, {gain}."
-    if found.kind == "some":
-        said = f"Only for {listed_names(list(found.join))}: better off whatever owners differ by, {gain}."
-        said += f" Not for {listed_names(list(found.stay))}." if found.stay else ""
-        return said + (f" Cannot say for {listed_names(list(found.unknown))}; {inside}." if found.unknown else "")
-    rests = "the law that was invented" if result.laws else "how much they differ (parley differences asks them)"
-    return (
-        f"Cannot say: {len(found.expected):,} of {count:,} owners are expected to gain, {gain}, but none for sure; it "
-        f"hangs on {rests}. For an owner itself {inside}."
-    )
-
-
-def _nobody(found: ConsortiumVerdict, count: int) -> str:
-    """That nobody is expected to gain, and whom it may be wrong about."""
-    none = f"none of {count:,} owners is expected to gain by joining, each is as well off with a model of its own rows"
-    if not found.unknown:
-        return none
-    who = "any of them" if len(found.unknown) == count else listed_names(list(found.unknown))
-    return f"{none}; at the best end of what is left open {who} might"
-
-
-def _gain_words(result: Forecast, names: Sequence[str]) -> str:
-    """What these owners are expected to gain, of what they would have alone."""
-    them = [owner for owner in result.owners if owner.name in names]
-    gain, alone = (sum(values) / len(them) for values in ([o.gain.mean for o in them], [o.alone for o in them]))
-    share = f" ({number(100 * gain / alone, 2)} %)" if alone > 0 else ""
-    return f"on average by {number(gain, 3)} of {number(alone, 3)}{share}"
-
-
 def assumption(result: Forecast) -> str:
     """A sentence that says what the forecast gains rest on."""
-    law = result.joining
+    law = result.outlook.laws[0]
     rests = (
         "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
     )
@@ -164,12 +114,6 @@ def assumption(result: Forecast) -> str:
         else ""
     )
     return f"{law.differences.words(float(np.median(law.owners.records)))}.{apart} Personal models: {rests}."
-
-
-def listed_names(names: list[str]) -> str:
-    """Some of the names, and how many more there are."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def better_without(result: Forecast) -> str | None:
@@ -264,62 +208,3 @@ def unjudged_lines(proposal: Proposal) -> list[str]:
         f"Not judged, so never chosen: {'; '.join(dict.fromkeys(labels))}. Why: {why}."
         for why, labels in reasons.items()
     ]
-
-
-def inside_rows(view: "InsideView") -> list[list[str]]:
-    """What three models would cost one owner's rows."""
-    rows = [[f"{view.rows:,} own rows of {view.owner}, each judged by models it is not in", "expected cost", "90 %"]]
-    words = {
-        "alone": f"alone ({view.alone_model})",
-        "together": "the joint model as it is",
-        "personal": f"its personal model, from the joint one ({view.personal_model})",
-    }
-    for name, label in words.items():
-        estimate = getattr(view, name)
-        rows.append([label, number(estimate.mean), ends(estimate.low, estimate.high)])
-    return rows
-
-
-def inside_sentences(view: "InsideView") -> list[str]:
-    """The advice, what it rests on, and whether own rows are like the public sample's."""
-    from parley.decisions.outlook.inside_view import LEVEL
-
-    gain, reach = view.gain, f"90 %: {ends(view.gain.low, view.gain.high)}"
-    asks = (
-        f"{number(view.least)} units of test cost that its privacy costs it (privacy_cost / value)"
-        if view.price
-        else f"{number(view.least)} that make it worth it"
-    )
-    stays = (
-        f"less than the {asks}"
-        if view.least
-        else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
-    )
-    join = "Join" if gain.low > view.least else "Join, though no sure gain"
-    advice = {
-        "nothing": "Stay: joining would change nothing, since the personal model is the model alone.",
-        "join": f"{join}: the personal model is expected to save {number(gain.mean)} a row ({reach})"
-        f"{f', more than the {asks}' if view.least else ''}.",
-        "stay": f"Stay: joining is expected to save {number(gain.mean)} a row ({reach}), {stays}.",
-        "unknown": f"Cannot say: the expected gain, {number(gain.mean)} a row ({reach}), is within chance"
-        f"{f' of the {asks}' if view.least else ''}.",
-    }["nothing" if view.nothing else view.verdict]
-    level = f"a test that errs in {LEVEL:.0%} of owners that do not"
-    if view.law is None:
-        law = (
-            "There is no public sample: this is as if the others' rows followed the law of these. If they do not, "
-            "joining brings less; scores after training tell (parley score)."
-        )
-    elif view.law.differs:
-        law = (
-            f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for "
-            "all is not about them, and this advice rests on own rows alone."
-        )
-    else:
-        law = f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
-    trees = {
-        "boosted trees": "Boosted trees of own rows are ahead of a linear model, alone and with the others: little is "
-        "left for joining to add.",
-        "linear and trees": "Trees of own rows correct the linear model, alone and with the others.",
-    }
-    return [advice, law, *([trees[view.alone_model]] if view.alone_model in trees else []), DECIDING]

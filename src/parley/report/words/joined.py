@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.decisions.games.negotiate import CommonNegotiation, Negotiation
 from parley.decisions.outlook.forecast import Forecast
-from parley.decisions.outlook.joining import Interval
+from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.verdict import Estimate
 from parley.numerals import number
@@ -133,11 +133,10 @@ def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
     worth = [said.gain.mean > price for said, price in zip(expected.owners, prices, strict=True)]
     place = int(np.argmax([part.records for part in expected.terms.owners]))
     largest = expected.terms.owners[place]
-    sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unknown"))
+    sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unsure"))
     return (
         f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners; for {largest.name}, with "
-        f"{largest.records:,} rows, it is{'' if worth[place] else ' not'}. However much owners differ, {sure} gain; "
-        f"of {open_} it cannot be said for sure."
+        f"{largest.records:,} rows, it is{'' if worth[place] else ' not'}. {sure} surely, {open_} unsure."
     )
 
 

@@ -79,7 +79,7 @@ def _gaining(kind: Mapping[str, Any]) -> int:
 def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     """The plan with hosts beside the plan without, in sentences, and what two hosts would be worth; none where the
     terms have three."""
-    two = [] if plan["owners"] < 2 or plan["hosts"] == 3 else [two_hosts(plan["owners"])]
+    two = [] if plan["owner_count"] < 2 or plan["hosts"] == 3 else [two_hosts(plan["owner_count"])]
     one = plan["shared"]
     if one is None:
         return two if plan["hosts"] else []

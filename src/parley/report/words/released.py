@@ -10,14 +10,15 @@ from parley.learning.outcome import Result
 from parley.numerals import number
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
+from parley.report.words.outlook import verdict_sentence
 
 FEW = 6  # owners whose accounts are printed
 REPEATED = "Nothing new was spent: all answers were stored ones"
 
 
-def gaining_words(found: Worth, owners: int) -> str:
-    """How many owners are expected to gain, before a release."""
-    return "" if found.gaining is None else f"By the forecast {found.gaining} of {owners} owners are expected to gain."
+def foreseen_words(found: Worth) -> str:
+    """What joining would mean for the owners, before a release."""
+    return "" if found.outlook is None or len(found.outlook.names) < 2 else verdict_sentence(found.outlook)
 
 
 def unforeseen(error: ParleyError) -> str:

@@ -12,7 +12,7 @@ from parley.privacy.accounting import mechanism_norm
 from parley.protocol.schedule import make_schedule
 
 if TYPE_CHECKING:
-    from parley.decisions.outlook.joining import Interval
+    from parley.decisions.outlook.outlook import Interval
 
 Rows = list[list[str]]  # the first one is the head
 SAME_FOR_ALL = ("r2", "d2")  # metrics that are 0 for the mean as everybody's answer

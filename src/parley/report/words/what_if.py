@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 
-from parley.decisions.outlook.joining import Verdict
-from parley.decisions.outlook.what_if import OwnerGain, WhatIf
-from parley.numerals import counted, ends, number, percent
+from parley.decisions.outlook.outlook import OwnerOutlook, Verdict
+from parley.decisions.outlook.what_if import WhatIf
+from parley.numerals import ends, number, percent
 from parley.privacy.accounting.explanation import explanation
 from parley.privacy.accounting.meaning import WIDER
-from parley.report.words.forecast import listed_names
+from parley.report.words.outlook import listed_names, verdict_sentence
 
-VERDICTS = {"join": "gains", "stay": "does not gain", "unknown": "cannot say"}
+VERDICTS = {"join": "join", "stay": "stay", "unsure": "unsure"}
 COUNTED: dict[Verdict, str] = {
-    "join": "gain, whatever owners differ by",
-    "unknown": "cannot say",
-    "stay": "do not gain",
+    "join": "join: worth it, whatever is left open",
+    "unsure": "unsure",
+    "stay": "stay: not worth it",
 }
 FITNESS = "ψ = 0.05 means: a training cost about 5% above that of the model without privacy."
 CARRIED = "At once, carried over from the last whole forecast; the whole one follows."
@@ -38,37 +38,25 @@ def headline(found: WhatIf, coverage: str) -> str:
 
 
 def verdict_line(found: WhatIf) -> str:
-    """How many owners are expected to gain, and how many of them for sure."""
-    expected, count = sum(owner.expected for owner in found.owners), len(found.owners)
-    surely = sum(owner.verdict == "join" for owner in found.owners)
-    if not expected:
-        return f"No at these terms: none of {counted(count, 'owner')} is expected to gain by joining."
-    sure = f"{surely:,}" if surely else "none"
-    are = "is" if expected == 1 else "are"
-    return f"{expected:,} of {counted(count, 'owner')} {are} expected to gain by joining, {sure} for sure."
+    """Should these owners learn together?"""
+    return verdict_sentence(found.outlook)
 
 
 def tally(found: WhatIf) -> list[Tally]:
-    """For how many owners joining is better, for how many not, and of how many nothing is sure, with how many of these
-    are expected to gain."""
-    unsure = [owner for owner in found.owners if owner.verdict == "unknown"]
-    hoped = sum(owner.expected for owner in unsure)
-    more = {"unknown": f"; {f'{hoped:,}' if hoped else 'none'} of them expected to gain"} if unsure else {}
-    return [
-        Tally(verdict, sum(owner.verdict == verdict for owner in found.owners), words + more.get(verdict, ""))
-        for verdict, words in COUNTED.items()
-    ]
+    """For how many owners joining is worth it, for how many not, and of how many that is not sure."""
+    verdicts = found.outlook.verdicts
+    return [Tally(verdict, verdicts.count(verdict), words) for verdict, words in COUNTED.items()]
 
 
 def sentences(found: WhatIf) -> list[str]:
     """Whom it is best to ask, and what for."""
-    out = [owner.name for owner in found.owners if not owner.asked]
+    out = [name for name in found.outlook.names if name not in found.best_coalition]
     if not out:
         return ["Asking all is best for the joint model's own quality, whether or not each gains."]
     return [f"For the joint model's own quality better without {listed_names(out)}, whether or not each gains."]
 
 
-def gain_words(owner: OwnerGain) -> str:
+def gain_words(owner: OwnerOutlook) -> str:
     """What one owner gains, with its interval."""
     gain = owner.gain
     return f"{number(gain.mean, 2)} ({ends(gain.low, gain.high, 2)}) of {number(owner.alone, 3)}"
