@@ -71,9 +71,9 @@ deal = parley.negotiate(terms, target=WANTED)
 parley.report.summary(deal)
 
 # %% [markdown]
-# Negative payments are fees, positive ones are what an owner gets. Small unions chip in some thirty dollars each. Most
-# of it goes to the bank, the rest to the largest unions, and these come out even. What it costs the small ones is about
-# half of what they gain, and without it they would gain nothing.
+# Nearly half of it goes to the bank, the rest to the largest unions, and these come out even. The small ones gain, but
+# less than all of it costs: fourteen unions are too few to pay a bank. With 39 (`parley demo`) they gain more than the
+# bill.
 
 # %%
 parley.report.figure(deal)
