@@ -111,7 +111,8 @@ class Forecast:
     def outlook(self) -> Outlook:
         """What joining means for each owner, and the verdicts: all that every command says of it."""
         if self.laws:  # each has an error of its own
-            laws = [gains_by(law.expected, law.fitness, law.models, self.differences) for law in self.laws]
+            count = len(self.laws)
+            laws = [gains_by(law.expected, law.fitness, law.models, self.differences, laws=count) for law in self.laws]
             return Outlook.of(self.terms, laws)
         fitness = self.relative_fitness
         low, high = (max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high))
