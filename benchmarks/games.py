@@ -16,8 +16,8 @@ from parley.data import synthetic_lending
 from parley.decisions.games.budget_game import BudgetGame
 from parley.decisions.games.negotiate import negotiate
 from parley.decisions.games.payments import cheapest_contracts, free_deal, largest_gain
-from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import Stakes
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.outlook.coalition import CoalitionCost
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.terms import PrivacyCost

@@ -5,7 +5,7 @@ It rests on what is known before anybody is asked, and holds draws of all that i
 noise, and what an owner's own procedure would choose (`gains`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -126,7 +126,7 @@ class Outlook:
     @cached_property
     def chances(self) -> Floats:
         """The share of draws in which joining is worth it [N]."""
-        return np.asarray((self.net > self.least * self.alone).mean(axis=1))
+        return self._alike((self.net > self.least * self.alone).mean(axis=1))
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -136,8 +136,8 @@ class Outlook:
     @cached_property
     def owners(self) -> tuple[OwnerOutlook, ...]:
         """What joining means for each of them."""
-        gains, together = intervals(self.gain), intervals(self.together)
-        alone, personal = self.alone.mean(axis=1), self.personal.mean(axis=1)
+        gains, together = self._intervals(self.gain), self._intervals(self.together)
+        alone, personal = (self._alike(each.mean(axis=1)) for each in (self.alone, self.personal))
         trees = np.mean([law.by_trees for law in self.laws], axis=0) > 0.5
         return tuple(
             OwnerOutlook(
@@ -224,6 +224,19 @@ class Outlook:
             "consortium": self.consortium.to_json(),
         }
 
+    def _alike(self, values: Floats) -> Floats:
+        """The same figure [N] for owners with the same rows and price: the mean of theirs."""
+        if self.inside is not None:
+            return np.asarray(values)
+        parts = np.array([[part.records, price] for part, price in zip(self.terms.owners, self.prices, strict=True)])
+        _, kind = np.unique(np.column_stack([parts, self.members]), axis=0, return_inverse=True)
+        return np.asarray((np.bincount(kind, values) / np.bincount(kind))[kind])
+
+    def _intervals(self, draws: Floats) -> list[Interval]:
+        """The mean of draws [N, D] for every owner, and a 90 % interval."""
+        ends = (draws.mean(axis=1), *np.quantile(draws, ENDS, axis=1))
+        return [Interval(*map(float, each)) for each in zip(*map(self._alike, ends), strict=True)]
+
     def _of(self, members: Members) -> "Outlook":
         if np.array_equal(members, self.members):
             return self
@@ -232,12 +245,6 @@ class Outlook:
     def _under(self, terms: Terms) -> "Outlook":
         there = Outlook.of(terms, [law.under(law.pilot.under(terms)) for law in self.laws], self.inside)
         return replace(there, least=self.least, corrected=self.corrected)
-
-
-def intervals(draws: Floats) -> list[Interval]:
-    """The mean of draws [N, D] for every owner, and a 90 % interval."""
-    low, high = np.quantile(draws, ENDS, axis=1)
-    return [Interval(*map(float, each)) for each in zip(draws.mean(axis=1), low, high, strict=True)]
 
 
 def _settled(outlook: Outlook, members: Members) -> Members:
@@ -250,7 +257,7 @@ def _settled(outlook: Outlook, members: Members) -> Members:
     return members
 
 
-def _others(outlook: Outlook) -> "Sequence[Members] | Any":
+def _others(outlook: Outlook) -> Iterator[Members]:
     """Smaller consortia: without the worst owner, the two worst, and so on; then owners that are alike."""
     members = outlook.members
     while members.sum() > 2:

@@ -15,8 +15,8 @@ from parley.decisions.outlook.own_rows import Fitted, OwnRows
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
-MOST_DRAWS, LEAST_DRAWS = 128, 16
-NUMBERS = 2**15  # that all draws of all owners may have
+MOST_DRAWS, LEAST_DRAWS = 256, 16
+NUMBERS = 2**16  # that all draws of all owners may have
 
 
 @dataclass(frozen=True, eq=False)
