@@ -19,7 +19,7 @@ import numpy as np
 from parley.audit import Verdict
 from parley.audit.attacks.membership import Estimate as Rate
 from parley.audit.attacks.membership import Inference, Membership
-from parley.decisions.outlook.joining import Interval
+from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shapes
 from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
