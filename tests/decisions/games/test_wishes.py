@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from game_samples import random_budget_game, random_weakest_link
 
-from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.games.wishes import wishes
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 
 
 def scaled(game, by):

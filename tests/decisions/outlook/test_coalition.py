@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.decisions.outlook.coalition import CoalitionCost, best_coalition
-from parley.decisions.outlook.joining import least_epsilon
+from parley.decisions.outlook.owner_values import least_epsilon
 from parley.errors import SettingError
 from parley.protocol.aggregation import EachOwnerNoise
 

@@ -131,7 +131,7 @@ class Outlook:
     @property
     def verdicts(self) -> list[Verdict]:
         """Join where it is worth it in nearly all draws, stay where it is in hardly any."""
-        return ["join" if c >= SURE else "stay" if c <= 1 - SURE else "unsure" for c in self.chances]
+        return ["join" if c >= SURE else "stay" if 1 - c >= SURE else "unsure" for c in self.chances]
 
     @cached_property
     def owners(self) -> tuple[OwnerOutlook, ...]:
