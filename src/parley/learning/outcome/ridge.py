@@ -125,8 +125,8 @@ class Ridge:
         final: Floats,
     ) -> RidgeModel:
         """The average of the chosen centres' models `final` [centres, weights, P], of which those `tried` without each
-        fold had these losses [centres, weights, n] on its rows, `parts`. What the average itself would lose is judged like everything else:
-        the shares with which it judges a fold are those that the other folds give."""
+        fold had these losses [centres, weights, n] on its rows, its part. What the average itself would lose is judged
+        like everything else: the shares with which it judges a fold are those that the other folds give."""
         seen = losses[chosen].reshape(-1, len(fold))
         each = np.repeat(names, len(WEIGHTS) + 1)
         unit = 2 * float(seen.mean(axis=1).min()) if self.objective.quadratic else 1.0
