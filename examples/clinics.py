@@ -141,7 +141,8 @@ parley.report.summary(forecast)
 
 # %% [markdown]
 # The smaller a clinic, the more it is expected to gain. None of it is sure: nobody knows how much the clinics differ.
-# The university hospital gains nothing, and it would be honest to tell it so before it signs. (Why it might join all the same: [credit unions](credit_unions.ipynb) pay their large bank.)
+# The university hospital gains nothing, and it would be honest to tell it so before it signs. (Why it might join all
+# the same: [credit unions](credit_unions.ipynb) pay their large bank.)
 #
 # *Personal* is what a clinic makes of the joint model with its own rows, inside: with patients of its own habits it
 # need not take the joint model as it is.
