@@ -91,6 +91,6 @@ def test_remedies_are_one_sentence():
     ways = (Remedy("each_owner", 4.0, ("a",), 4.0), Remedy("shared", 0.6, ("a",), 2.0))
     found = Remedies(True, ways, 7, 7, ("d",), already=False)
     assert remedy_line(found, False, 2) == (
-        "It would be worth it, surely, with noise of each owner's own from ε 4; or with one noise for all (three hosts) "
-        "from ε 0.6 for a, for all that can gain from ε 2; or from 7 owners like these. Never for d."
+        "It would be worth it, surely, with noise of each owner's own from ε 4; or with one noise for all (three "
+        "hosts) from ε 0.6 for a, for all that can gain from ε 2; or from 7 owners like these. Never for d."
     )
