@@ -22,7 +22,7 @@ from parley.decisions.planning.noise_terms import kind_of
 from parley.terms import write_terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
-CASES = 42
+CASES, PLANNED = 42, 2
 KINDS = ("linear-regression", "logistic-regression", "linear-svm")
 SHAPES = [(kind, noise, public, values) for kind in KINDS for noise in (0, 1) for public in (0, 1) for values in (0, 1)]
 FIGURES = ("alone", "together", "personal", "gain", "gain_low", "gain_high")
@@ -34,6 +34,8 @@ def quick():
     with quick_studies(), pytest.MonkeyPatch.context() as patched:
         patched.setattr("parley.decisions.expectation.expectation.WORK", 1e7)
         patched.setattr("parley.decisions.expectation.expectation.RESAMPLES", 2)
+        patched.setattr("parley.decisions.expectation.prospect.LAWS", 4)
+        patched.setattr("parley.decisions.expectation.invented_laws.RUNS", 2)
         patched.setattr("parley.learning.outcome.tree_study.ITERATIONS", (5,))
         yield
 
@@ -57,7 +59,7 @@ def random_terms(case, folder):
     count = int(rng.integers(2, 5))
     stated = {"value": float(10 ** rng.uniform(0, 5)), "privacy_cost": {"kind": "linear", "weight": 0.01}}
     content = {
-        "model": {"kind": kind, "target": "y", "features": names, "regularisation": 0.1, **known},
+        "model": {"kind": kind, "target": "y", "features": names, "regularisation": 0.1, "intercept": True, **known},
         "learning": {"horizon": int(rng.integers(3, 8)), "step": "auto"},
         "privacy": {"clip": float(rng.uniform(2, 6)), "mechanism": "gaussian", "delta": 1e-6},
         "owners": [
@@ -70,6 +72,8 @@ def random_terms(case, folder):
             for place in range(count)
         ],
     }
+    if case % 5 == 0:  # owners that are alike
+        content["owners"][1]["records"] = content["owners"][0]["records"]
     if shared:
         content["privacy"]["noise"] = "shared"
         content["hosts"] = [{"name": name} for name in UNNAMED_HOSTS]
@@ -160,13 +164,15 @@ def printed(*arguments):
 def test_the_commands_themselves_print_it(case, folder, tmp_path):
     file, better = tmp_path / "terms.toml", tmp_path / "better.toml"
     write_terms(random_terms(case, folder), file)
-    said, planned = printed("forecast", file, "--json"), printed("plan", file, "--json", "--write", better)
-    again = printed("forecast", better, "--json")
+    said = printed("forecast", file, "--json")
     found = {
         "forecast": (said, said["expected_cost"], said["relative_fitness"]["mean"]),
         "negotiate": (printed("negotiate", file, "--json"), None, None),
     }
     assert unlike(found) == []
+    if case != PLANNED:
+        return
+    planned, again = printed("plan", file, "--json", "--write", better), printed("forecast", better, "--json")
     found = {
         "forecast": (again, again["expected_cost"], again["relative_fitness"]["mean"]),
         "plan": (planned, planned["expected_cost"], planned["relative_fitness"]),

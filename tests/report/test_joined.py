@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.collections import PathCollection
 
-from parley.decisions.outlook.joining import Interval
+from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.verdict import Estimate
 from parley.report.figures.joined_figure import joined_owners
 from parley.report.words.joined import (
