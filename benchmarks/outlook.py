@@ -152,8 +152,9 @@ def lines(told: list[dict[str, Any]]) -> list[str]:
         found.append(f"{view}: intervals cover {_share((low <= real) & (real <= high), group)}")
         error = 100 * (mean - real) / alone
         found.append(
-            f"  gain in % of the cost alone: said {100 * np.mean(mean / alone):.2f}, real {100 * np.mean(real / alone):.2f}, "
-            f"rmse {np.sqrt(np.mean(error**2)):.2f}, correlation {np.corrcoef(mean / alone, real / alone)[0, 1]:.2f}"
+            f"  gain in % of the cost alone: said {100 * np.mean(mean / alone):.2f}, "
+            f"real {100 * np.mean(real / alone):.2f}, rmse {np.sqrt(np.mean(error**2)):.2f}, "
+            f"correlation {np.corrcoef(mean / alone, real / alone)[0, 1]:.2f}"
         )
         for name, right in (("join", counts), ("stay", ~counts)):
             some = verdict == name

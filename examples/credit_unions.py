@@ -38,15 +38,15 @@ forecast = parley.forecast(terms)
 parley.report.figure(forecast)
 
 # %% [markdown]
-# From the smallest union on top to the bank at the bottom: who has few loans gains, who has many does not. And if
-# everybody adds its own noise instead?
+# From the smallest union on top to the bank at the bottom: who has few loans is expected to gain, who has many is not.
+# And if everybody adds its own noise instead?
 
 # %%
 own_noise = parley.forecast(parley.load_terms(folder / "own_noise.toml"))
 parley.report.figure(own_noise)
 
 # %% [markdown]
-# Most still gain, but less: noise that is added fifteen times is louder than noise that is added once.
+# Then little is left: noise that is added fifteen times is louder than noise that is added once.
 #
 # ## On what terms?
 #
@@ -64,17 +64,16 @@ parley.report.summary(free)
 # liked to stay.
 #
 # What would it take? We ask for a model whose training cost lies 0.7 % (`WANTED`) above that of a model without
-# privacy, and for the cheapest contracts under which nobody wants to leave; the members pay for them out of what they
-# gain.
+# privacy, and for the cheapest contracts under which nobody wants to leave. The learner pays.
 
 # %%
-deal = parley.negotiate(terms, target=WANTED, balance=True)
+deal = parley.negotiate(terms, target=WANTED)
 parley.report.summary(deal)
 
 # %% [markdown]
-# Negative payments are fees, positive ones are what an owner gets. Small unions chip in some thirty dollars each. Most
-# of it goes to the bank, the rest to the largest unions, and these come out even. What it costs the small ones is about
-# half of what they gain, and without it they would gain nothing.
+# Nearly half of it goes to the bank, the rest to the largest unions, and these come out even. The small ones gain, but
+# less than all of it costs: fourteen unions are too few to pay a bank. With 39 (`parley demo`) they gain more than the
+# bill.
 
 # %%
 parley.report.figure(deal)

@@ -154,7 +154,7 @@ pd.Series(
 # 77.9 %, with 200 rounds in the place of ten 80.4 % (one run each); the rest is another regression of 49 squares in the
 # place of 20 directions.
 #
-# The forecast is of the cost (log loss), and could not say: it expected the joint model itself to cost an office more
+# The forecast is of the cost (log loss), and was unsure: it expected the joint model itself to cost an office more
 # than its own does, and one that is drawn to own rows to cost a little less. What is counted here is digits read
 # rightly, by the joint model as it is: another question, so neither table proves the other right.
 #

@@ -107,7 +107,7 @@ parley.report.summary(forecast)
 
 # %% [markdown]
 # An honest forecast of somebody who knows nothing: without public rows nobody can say how strongly a pulse and a
-# diagnosis hang together. It expects little of joining, and says "unknown". So we simulate, which in earnest each
+# diagnosis hang together. It expects nothing of joining, and says "stay". So we simulate, which in earnest each
 # hospital can do on its own rows.
 #
 # ## What came out of it

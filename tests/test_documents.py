@@ -85,7 +85,7 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ("--replicates 20", "--replicates 2"),
     ],
     "trees.md": [("records = 30000", "records = 300"), ("[privacy]", "[learning]\nhorizon = 14\n[privacy]")],
-    "two_files.md": [("20_000", "2_000"), ("--replicates 20", "--replicates 2"), ("--save", "--anyway --save")],
+    "two_files.md": [("20_000", "2_000"), ("--replicates 20", "--replicates 2")],
     "stable_noise.md": [("--replicates 200", "--replicates 2")],
 }
 TERMS = """

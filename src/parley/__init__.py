@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from parley.decisions.games import Negotiation
     from parley.decisions.games.negotiate import negotiate
     from parley.decisions.outlook.coalition import best_coalition
-    from parley.decisions.outlook.forecast import Forecast, forecast
+    from parley.decisions.outlook.forecast import Forecast, forecast, outlook
     from parley.decisions.planning.planner import Proposal, plan
     from parley.learning.outcome import JointModel, Result, alone, load_model, refine, score
     from parley.learning.train import train
@@ -40,6 +40,7 @@ __all__ = [
     "load_model",
     "load_terms",
     "negotiate",
+    "outlook",
     "plan",
     "refine",
     "report",
@@ -49,7 +50,7 @@ __all__ = [
 
 _ROOMS = {
     "parley.decisions.outlook.coalition": ("best_coalition",),
-    "parley.decisions.outlook.forecast": ("Forecast", "forecast"),
+    "parley.decisions.outlook.forecast": ("Forecast", "forecast", "outlook"),
     "parley.decisions.planning.planner": ("Proposal", "plan"),
     "parley.decisions.from_files.terms_from_files": ("draft_terms",),
     "parley.decisions.games": ("Negotiation", "negotiate"),

@@ -3,9 +3,9 @@
 import numpy as np
 
 from parley.decisions.games.budget_game import BudgetGame
-from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import CommonStakes, Demand, Stakes
 from parley.decisions.games.weakest_link import WeakestLink
+from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.outlook.coalition import CoalitionCost
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.terms import PrivacyCost

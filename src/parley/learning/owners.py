@@ -44,6 +44,8 @@ def accepting_owners(
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     require_own_tables(terms, {owner.name: owner.table for owner in trial})
     agreements = [owner.prepare(terms) for owner in trial]
+    for agreement in agreements:
+        agreement.part.require_sound_arithmetic()
     require_as_good(agreements[0].setup)
     make_algorithm(agreements[0].setup)
     require_reason(other_books_here(terms, folder), other_books, anyway)

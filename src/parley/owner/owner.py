@@ -148,6 +148,8 @@ class Owner:
         """
         agreement = self.prepare(agreed)
         terms, digest = agreement.setup.terms, self._digest
+        if self.releases:
+            agreement.part.require_sound_arithmetic()
         reserved = reservation(terms, self.name, agreement.setup.schedule)
         if digest is None:
             self.ledger.accept(reserved)

@@ -133,6 +133,11 @@ class Part:
             f"round {number} was asked: expected one in which {self.name} has its turn, up to round {self.rounds}"
         )
 
+    def require_sound_arithmetic(self) -> None:
+        """Refuse a machine by whose arithmetic this owner's answers would not be private."""
+        for stage in self.stages:
+            stage.question.require_sound_arithmetic()
+
     def check(self, query: Query, replicates: tuple[int, ...]) -> Stage:
         """The stage that answers this query; a refusal before any record is touched if none does."""
         if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:

@@ -4,10 +4,10 @@ pilot runs take one path."""
 import numpy as np
 import pytest
 from federated import CORRECTED, FAMILY, family_terms
+from owners_moments import Moments, expected_path
 from samples import class_table, regression_table
 
 import parley
-from parley.decisions.expectation.owners_moments import Moments, expected_path
 from parley.decisions.outlook.forecast import forecast
 
 UNEQUAL = {"a": {"local_steps": 3}, "b": {"local_steps": 8}}

@@ -4,11 +4,11 @@ on the pilot."""
 import numpy as np
 import pytest
 from federated import family_terms
+from owners_moments import Moments, expected_path
 from samples import class_table, regression_table
 
 import parley
 from parley.decisions.expectation.error_moments import SingleVoices, error_moments
-from parley.decisions.expectation.owners_moments import Moments, expected_path
 from parley.decisions.outlook.forecast import forecast
 from parley.learning.algorithms.gossip import Gossip
 from parley.losses import LinearRegression

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from owners_moments import Moments, expected_path
 from samples import make_terms, regression_table
 
 import parley
-from parley.decisions.expectation.owners_moments import Moments, expected_path
 from parley.errors import SettingError
 
 SIZES, STRIDES, RUNS = (4000, 3000, 5000, 2000), (1, 2, 5, 10), 3000

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from owners_moments import Moments, expected_path
 from samples import make_terms, regression_table
 
 import parley
 from parley.decisions.expectation.chance_deviations import chance_deviations
-from parley.decisions.expectation.owners_moments import Moments, expected_path
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.errors import SettingError, TermsError
 from parley.protocol.aggregation.price import noise_price

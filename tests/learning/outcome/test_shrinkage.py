@@ -1,86 +1,85 @@
-"""Many pulled models at once: the same minimisers whatever second derivatives their steps begin with."""
+"""Many pulled models at once are those that a direct solve finds one by one."""
 
 import numpy as np
 import pytest
 
 from parley.data import Design
 from parley.learning.outcome import shrinkage as module
-from parley.learning.outcome.shrinkage import curvatures, pulled
+from parley.learning.outcome.shrinkage import Curvature, pulled, without_each
 from parley.losses import LinearRegression, LinearSVM, LogisticRegression
+from parley.losses.objectives.newton import projected_newton
+
+SQUARED, LOGISTIC = LinearRegression(), LogisticRegression()
 
 
-@pytest.fixture
-def batch():
-    """(rows, rows without the only ones of a rare name, centres, strengths)."""
+def batch(objective, free: bool):
+    """(weighted rows with leaves of trees, a rare name and an intercept, centres, strengths): every tree's leaves add
+    up to the intercept, which is pulled less than the others where it is free."""
     rng = np.random.default_rng(0)
-    rare = np.zeros(600)
-    rare[:5] = 1.0
-    X = np.column_stack([rng.normal(size=(600, 4)), rare, np.ones(600)])
-    y = np.where(rng.random(600) < 1 / (1 + np.exp(-X @ [1.0, -0.5, 0.3, 0.0, 2.0, -1.0])), 1.0, -1.0)
-    rows = Design(X, y, np.ones(600))
-    strengths = np.repeat(np.geomspace(1e-6, 10.0, 9)[:, None], 6, axis=1)
-    return rows, rows.where(np.arange(5, 600)), 0.1 * rng.normal(size=(9, 6)), strengths
+    leaves = np.eye(4)[rng.integers(0, 4, (5, 600))].transpose(1, 0, 2).reshape(600, 20)
+    X = np.column_stack([leaves, np.arange(600) % 120 == 0, rng.normal(size=(600, 2)), np.ones(600)])
+    raw = X @ rng.normal(size=24)
+    y = raw + rng.normal(size=600) if objective.quadratic else np.where(rng.logistic(size=600) < raw, 1.0, -1.0)
+    strengths = np.repeat(np.tile(np.geomspace(1e-5, 10.0, 6), 2)[:, None], 24, axis=1)
+    strengths[:, -1] = np.minimum(strengths[:, -1], 1e-3) if free else strengths[:, -1]
+    return Design(X, y, rng.uniform(0.5, 2.0, 600)), np.repeat(rng.normal(size=(2, 24)), 6, axis=0), strengths
 
 
-def exact(rows, centres, strengths):
-    """Each by itself, to the last digits."""
-    from scipy.optimize import minimize
-
-    objective, found = LogisticRegression(), []
-    for centre, strength in zip(centres, strengths, strict=True):
-
-        def cost(theta, centre=centre, strength=strength):
-            value = float(objective.cost(rows, theta)) + 0.5 * float(strength @ (theta - centre) ** 2)
-            return value, objective.mean_gradient(rows, theta) + strength * (theta - centre)
-
-        found.append(minimize(cost, centre, jac=True, method="BFGS", options={"gtol": 1e-9}).x)
-    return np.array(found)
-
-
-def test_second_derivatives_of_other_rows_lead_to_the_same_models(batch):
-    """Of all rows, for fits without a rare name's: by those alone its coefficient would hardly move from where it
-    was."""
-    rows, fewer, centres, strengths = batch
-    objective = LogisticRegression()
-    whole = pulled(objective, rows, centres, strengths)
-    lent = curvatures(objective, rows, whole)
-    plain, quick = (pulled(objective, fewer, centres, strengths, whole, curves) for curves in (None, lent))
-    truth = exact(fewer, centres, strengths)
-    np.testing.assert_allclose(plain, truth, atol=2e-3)
-    np.testing.assert_allclose(quick, truth, atol=2e-3)
-    assert np.abs(whole[0, 4] - truth[0, 4]) > 0.5  # it does move
+def direct(objective, rows, centres, strengths):
+    """Each by itself, by a linear system in every step of Newton's method."""
+    return np.array(
+        [
+            projected_newton(
+                lambda t, c=c, s=s: float(objective.cost(rows, t)) + 0.5 * float(s @ (t - c) ** 2),
+                lambda t, c=c, s=s: objective.mean_gradient(rows, t) + s * (t - c),
+                lambda t, s=s: objective.hessian(rows, t) + np.diag(s),
+                c,
+                np.inf,
+            )
+            for c, s in zip(centres, strengths, strict=True)
+        ]
+    )
 
 
-def test_fewer_second_derivatives_are_computed_where_some_are_lent(batch, monkeypatch):
-    rows, _, centres, strengths = batch
-    objective, counted = LogisticRegression(), []
-    usual = module._curves
-
-    def counting(objective, rows, theta):
-        counted.append(len(theta))
-        return usual(objective, rows, theta)
-
-    monkeypatch.setattr(module, "_curves", counting)
-    whole = pulled(objective, rows, centres, strengths)
-    lent = curvatures(objective, rows, whole)
-    fold = rows.where(np.arange(600) % 10 != 3)
-    counted.clear()
-    pulled(objective, fold, centres, strengths, whole)
-    alone = sum(counted)
-    counted.clear()
-    pulled(objective, fold, centres, strengths, whole, lent)
-    assert alone >= len(centres)
-    assert sum(counted) < 0.5 * alone
+def apart(objective, rows, found, truth):
+    """By how much raw predictions differ at most."""
+    return np.abs(objective.scores(rows.X, found) - objective.scores(rows.X, truth)).max()
 
 
-def test_second_derivatives_are_kept_only_where_they_help_and_fit(batch, monkeypatch):
-    from parley.losses import LinearRegression
+@pytest.mark.parametrize("free", [False, True], ids=["intercept pulled", "intercept free"])
+@pytest.mark.parametrize("objective", [SQUARED, LOGISTIC], ids=["least squares", "logistic"])
+def test_one_decomposition_for_all_models_finds_those_of_a_direct_solve(objective, free, monkeypatch):
+    """From the centres, and from models of nearly the same rows with second derivatives by `without_each`. Mutants:
+    least squares that pulls parameters as strongly as the others pulls a free intercept too much; a search that stops
+    after a step with common second derivatives is not there yet."""
+    rows, centres, strengths = batch(objective, free)
+    parts = [rows.where(np.arange(600) % 5 == k) for k in range(5)]  # all rare names are in the first
+    fewer, whole = rows.where(np.arange(600) % 5 != 0), pulled(objective, rows, centres, strengths)
+    second = without_each(objective, parts, whole)[0]
+    truth = direct(objective, fewer, centres, strengths)
+    near = 1e-9 if objective.quadratic else 1e-3
+    assert apart(objective, fewer, pulled(objective, fewer, centres, strengths), truth) < near
+    assert apart(objective, fewer, pulled(objective, fewer, centres, strengths, whole, second), truth) < near
+    assert apart(objective, fewer, whole, truth) > 0.1
+    if not objective.quadratic:
+        monkeypatch.setattr(module, "PRECISION", np.inf)
+    elif free:
+        usual = Curvature.solved
+        monkeypatch.setattr(Curvature, "solved", lambda c, g, s: usual(c, g, np.maximum(s, s.max(axis=1)[:, None])))
+    else:
+        monkeypatch.setattr(module, "_second", lambda objective, rows, theta: 1.01 * objective.hessian(rows, theta))
+    assert apart(objective, fewer, pulled(objective, fewer, centres, strengths), truth) > 10 * near
 
-    rows, _, centres, _ = batch
-    assert curvatures(LinearRegression(), rows, centres) is None  # in closed form
-    assert curvatures(LogisticRegression(), rows, centres).shape == (9, 6, 6)
-    monkeypatch.setattr(module, "KEPT", 300)
-    assert curvatures(LogisticRegression(), rows, centres) is None
+
+@pytest.mark.parametrize("objective", [SQUARED, LOGISTIC], ids=["least squares", "logistic"])
+def test_second_derivatives_without_a_part_are_those_of_the_other_rows(objective):
+    rows, centres, _ = batch(objective, free=False)
+    for k, second in enumerate(
+        without_each(objective, [rows.where(np.arange(600) % 5 == j) for j in range(5)], centres)
+    ):
+        expected = objective.hessian(rows.where(np.arange(600) % 5 != k), centres[6])
+        np.testing.assert_allclose(second, expected, atol=1e-13)
+    assert without_each(objective, [rows.where(np.array([j])) for j in range(2)], centres) == [None, None]
 
 
 @pytest.mark.parametrize("objective", [LinearRegression(), LogisticRegression()], ids=["least squares", "logistic"])

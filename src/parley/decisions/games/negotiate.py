@@ -132,8 +132,8 @@ def negotiate(
 ) -> Negotiation:
     """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
 
-    No private record is looked at. Assumes that the owners' data follow one law, and that they state their values
-    truthfully: an owner that says its privacy costs more is paid more.
+    No private record is looked at. Gains are the outlook's. Assumes that owners state their values truthfully: an owner
+    that says its privacy costs more is paid more.
 
     Parameters
     ----------

@@ -111,7 +111,8 @@ class Forecast:
     def outlook(self) -> Outlook:
         """What joining means for each owner, and the verdicts: all that every command says of it."""
         if self.laws:  # each has an error of its own
-            laws = [gains_by(law.expected, law.fitness, law.models, self.differences) for law in self.laws]
+            count = len(self.laws)
+            laws = [gains_by(law.expected, law.fitness, law.models, self.differences, laws=count) for law in self.laws]
             return Outlook.of(self.terms, laws)
         fitness = self.relative_fitness
         low, high = (max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high))
@@ -293,6 +294,39 @@ def forecast(
     words = [f"{failed} versions of the pilot have no finite optimum: the forecast rests on little"] if failed else []
     beside = seen.laws, tuple(words)
     return Forecast(terms, seen.expected, seed, interval, seen.path, seen.models, differences, *beside)
+
+
+def outlook(terms: Terms, knowledge: Table | Source | None = None) -> Outlook:
+    """What joining by these terms would mean for each owner, and the verdicts. No private record is looked at.
+
+    Parameters
+    ----------
+    terms
+        What owners would agree on.
+    knowledge
+        A public table, released moments or stated assumptions; left out: the terms' own public sample.
+
+    Returns
+    -------
+    Outlook
+        `owners`: costs, gain and verdict of each; `consortium`: the verdict for all, and the members; `at` gives the
+        same at other budgets, with other noise, or for some members.
+
+    Examples
+    --------
+    >>> import parley
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "intercept": True,
+    ...               "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]},
+    ...               "centres": {"fico": 700, "dti": 18}, "scales": {"fico": 30, "dti": 8}},
+    ...     "learning": {"algorithm": "sufficient-statistics"},
+    ...     "owners": [{"name": "a", "records": 40_000, "epsilon": 1.0}, {"name": "b", "records": 40, "epsilon": 1.0}],
+    ... })
+    >>> found = outlook(terms, parley.data.synthetic_lending(400, seed=1))
+    >>> {owner.name: owner.verdict for owner in found.owners}
+    {'a': 'stay', 'b': 'unsure'}
+    """
+    return forecast(terms, knowledge).outlook
 
 
 def missed_forecast(

@@ -148,8 +148,10 @@ def gains_by(
     models: Floats,
     differences: Heterogeneity | None = None,
     error_factors: tuple[float, float] = (1.0, 1.0),
+    laws: int = 1,
 ) -> Gains:
-    """The owners' gains if training comes out as expected: this relative fitness, and models as they may come out."""
+    """The owners' gains if training comes out as expected: this relative fitness, and models as they may come out.
+    `laws`: of how many laws this is one."""
     here, pilot = expected.here, expected.pilot
     cost, _ = coalition_cost(expected, fitness)
     penalty = pilot.objective.regularisation
@@ -168,6 +170,7 @@ def gains_by(
         fit=None if fits is None else np.sqrt(np.mean(fits**2, axis=0))[curved],
         starts_publicly=pilot.starts_publicly,
         moved=math.sqrt(expected.moved()),
+        laws=laws,
     )
     differ = differences or assumed_heterogeneity(float(np.median(pilot.rows)), len(curvature))
     return Gains(pilot, owners, cost, price, differ, best_cost(pilot), cost.trees, error_factors)

@@ -7,7 +7,7 @@ corrects the public fit, which asks nobody. Trees of own rows are not in these f
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class Owners:
     copies: float = 1.0  # how many owners there are like each of these
     members: Members | None = None  # who learns together [N]; None: all
     seen: Seen | None = None
+    laws: int = 1  # among how many this is one
     drawn: dict[bytes, tuple[OwnRows, Floats, Public | None, Fitted]] = field(default_factory=dict, repr=False)
 
     def erring(self, times: float) -> "Owners":
@@ -97,7 +98,7 @@ class Owners:
             if len(self.drawn) > 8:
                 self.drawn.clear()
             shape = len(self.records), self._draws, len(self.curvature)
-            normal = np.random.default_rng(1).standard_normal((2, *shape))
+            normal = _normal(1, (2, *shape))
             best = np.sqrt(differences) * normal[0]
             chance = np.sqrt(self.scatter / self.records[:, None])[:, None] * normal[1]
             public = None
@@ -131,12 +132,15 @@ class Owners:
 
     @property
     def _draws(self) -> int:
-        return int(np.clip(NUMBERS // (len(self.records) * len(self.curvature)), LEAST_DRAWS, MOST_DRAWS))
+        """How many; where several laws share the numbers, each has fewer."""
+        size = self.laws * len(self.records) * len(self.curvature)
+        least, most = (max(each // self.laws, 2) for each in (LEAST_DRAWS, MOST_DRAWS))
+        return int(np.clip(NUMBERS // size, least, most))
 
-    @cached_property
+    @property
     def _normal(self) -> Floats:
-        """Standard normal numbers [3, D, P]: of the public fit, of its population, of noise."""
-        return np.random.default_rng(2).standard_normal((3, self._draws, len(self.curvature)))
+        """Of the public fit, of its population, of noise [3, D, P]."""
+        return _normal(2, (3, self._draws, len(self.curvature)))
 
     def _joint(self, differences: Floats) -> Floats:
         """The joint model [D, P], or for each owner [N, D, P]: what its start leaves, what owners' estimates are on
@@ -152,3 +156,9 @@ class Owners:
         noise = np.sqrt(self.noise)
         loud = noise[:, None] if noise.ndim > 1 else noise
         return np.asarray(start + self.moved * mean + loud * self._normal[2])
+
+
+@lru_cache(maxsize=8)
+def _normal(seed: int, shape: tuple[int, ...]) -> Floats:
+    """Standard normal numbers, the same for whoever asks."""
+    return np.random.default_rng(seed).standard_normal(shape)

@@ -47,7 +47,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Remedies:
-    """What would make a forecast's verdict yes."""
+    """What would make joining worth it."""
 
     surely: bool  # whether these are sure gains, or expected ones
     ways: tuple[Remedy, ...]
@@ -57,7 +57,7 @@ class Remedies:
     already: bool  # whether all that gain at any budget do so by the terms as written
 
     def to_json(self) -> dict[str, Any]:
-        """The object under `would_be_yes` in `parley forecast --json`."""
+        """The object under `would_join` in `parley forecast --json`."""
         return {**vars(self), "ways": [vars(way) for way in self.ways]}
 
 

@@ -100,7 +100,7 @@ class PersonalModel(JudgedModel):
         beside = self.alone is not None and self.kept["alone"] > 0
         if any(self.kept.get(name, 0.0) > 0 for name in ("trees", "own")):
             return "linear and trees"
-        if beside and self.alone is not None and self.alone.made_of != "linear":
+        if beside and self.alone is not None and "trees" in self.alone.made_of:
             return "linear and trees"
         if beside or self.kept["ridge"] > 0 or self.start == NO_MODEL:
             return "linear"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data import Design, Preparation, Summable
-from parley.learning.outcome.shrinkage import curvatures, pulled
+from parley.data import Design, Preparation
+from parley.learning.outcome.shrinkage import pulled, without_each
 from parley.losses import EmpiricalRisk
 from parley.validate import Floats
 
@@ -103,14 +103,14 @@ class Ridge:
         some, fold = judged_rows(len(self.rows))
         unlike = {id(centre): centre for centres in sets for centre in centres}
         ways, place = list(unlike.values()), {key: place for place, key in enumerate(unlike)}
-        final = self._models(self.rows, ways)
-        curves = curvatures(self._smoothed, self.rows, final.reshape(-1, final.shape[-1])) if len(self.rows) else None
-        folds = int(fold.max()) + 1
+        final, folds = self._models(self.rows, ways), int(fold.max()) + 1
+        parts = [self.rows.where(some[fold == k]) for k in range(folds)]
+        curves = without_each(self._smoothed, parts, final.reshape(-1, final.shape[-1]))
         tried, losses = np.empty((folds, *final.shape)), np.empty((*final.shape[:2], len(some)))
         for k in range(folds):
             progress(k, folds)
-            tried[k] = self._models(self.rows.where(some[fold != k]), ways, final, curves)
-            losses[:, :, fold == k] = self._losses(some[fold == k], tried[k])
+            tried[k] = self._models(self.rows.where(some[fold != k]), ways, final, curves[k])
+            losses[:, :, fold == k] = self.plain.record_losses(parts[k], tried[k])
         chosen = [[place[id(centre)] for centre in centres] for centres in sets]
         return [self._averaged(one, [ways[c].name for c in one], some, fold, tried, losses, final) for one in chosen]
 
@@ -143,25 +143,24 @@ class Ridge:
         """The losses of rows at these places by models [..., P] -> [..., n]."""
         return self.plain.record_losses(self.rows.where(places), thetas)
 
-    def fit(self, rows: Summable, centre: Centre, weight: float) -> Floats:
+    def fit(self, rows: Design, centre: Centre, weight: float) -> Floats:
         """The model [P] of these rows that is pulled towards the centre."""
         return np.asarray(self._pulled(rows, [centre], (weight,))[0, 0])
 
     def _models(
-        self, rows: Summable, centres: Sequence[Centre], near: Floats | None = None, curves: Floats | None = None
+        self, rows: Design, centres: Sequence[Centre], near: Floats | None = None, curve: Floats | None = None
     ) -> Floats:
         """A model for every centre and weight [centres, 1 + weights, P], the first of an infinite weight, searched from
-        `near`, where the mean loss of nearly the same rows has these second derivatives [centres * (1 + weights), P,
-        P]."""
-        return self._pulled(rows, centres, (np.inf, *WEIGHTS[::-1]), near, curves)
+        `near`, where the mean loss has about these second derivatives [P, P]."""
+        return self._pulled(rows, centres, (np.inf, *WEIGHTS[::-1]), near, curve)
 
     def _pulled(
         self,
-        rows: Summable,
+        rows: Design,
         centres: Sequence[Centre],
         weights: Sequence[float],
         near: Floats | None = None,
-        curves: Floats | None = None,
+        curve: Floats | None = None,
     ) -> Floats:
         at = np.array([np.broadcast_to(centre.theta, (len(weights), len(centre.theta))) for centre in centres])
         if not len(rows):
@@ -172,10 +171,11 @@ class Ridge:
         found = at.copy()
         free = np.array([[centre.free or np.isfinite(weight) for weight in weights] for centre in centres])
         if free.any():
-            curvature = self._smoothed.loss.largest_curvature * float(np.trace(rows.statistics[0])) / rows.width
+            squares = float(rows.weight @ rows.row_norms("l2") ** 2) / len(rows)
+            curvature = self._smoothed.loss.largest_curvature * squares / rows.width
             strengths = np.maximum(pull[free] * curvature / len(rows), 1e-300)
-            begin, there = None if near is None else near[free], None if curves is None else curves[free.ravel()]
-            found[free] = pulled(self._smoothed, rows, at[free], strengths, begin, there)
+            begin = None if near is None else near[free]
+            found[free] = pulled(self._smoothed, rows, at[free], strengths, begin, curve)
         return found
 
     @property

@@ -1,77 +1,197 @@
 """Minimisers of a table's mean loss, each pulled towards a centre of its own: many at once.
 
-The minimiser of f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2 for every row of a batch of centres c and strengths s [B,
-P]. Squared losses have it in closed form, by one decomposition for the whole batch; other losses of a margin by
-Newton's method. Second derivatives take nearly all of its time: they serve for several steps, and those of nearly the
-same rows (`curvatures`) to begin with. Where rows are fewer than parameters, as with leaves of many trees, everything
-happens in the space that the rows span (`row_space`).
+Each minimises f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2, for a batch of centres c and strengths s [B, P]. One
+eigendecomposition of second derivatives serves the whole batch, whatever the strengths (`Curvature`). For squared
+losses its step is the answer. For other losses of a margin it begins a quasi-Newton method, whose steps take two matrix
+products for all models together. Where rows are fewer than parameters, as with leaves of many trees, everything happens
+in the space that the rows span (`row_space`).
 """
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from parley.data import Design, Summable
-from parley.learning.outcome.row_space import PRECISION, RowSpace
+from parley.data import Design
+from parley.data.design import BLOCK
+from parley.learning.outcome.row_space import RowSpace
 from parley.losses import EmpiricalRisk
 from parley.losses.objectives.margin import MarginObjective
 from parley.losses.objectives.newton import projected_newton
 from parley.validate import Floats
 
-# as `PRECISION`, of steps by second derivatives from elsewhere, which leave a part of it and not its square
-LENT_PRECISION = 1e-10
-# of the decrease that the step before brought: more, and a model gets second derivatives of its own, where it is
-QUICKLY = 0.2
-KEPT = 2**24  # numbers that kept second derivatives may have
-ENTRIES = 2**21  # numbers that second derivatives may have that are computed at once
+PRECISION = 1e-9  # of the decrease that the last step brings, relative to the cost
+STEPS = 16  # with the same second derivatives; then who has not arrived gets others
+MARGINS = 2**23  # numbers that the margins of a group may have
+ROUNDS = 100  # of such steps, for each model
+LEFT = 0.5  # of the slope along a step, at most, where it ends
+
+Marked = NDArray[np.bool_]
+Places = NDArray[np.int64]
 
 
 def pulled(
     objective: EmpiricalRisk,
-    rows: Summable,
+    rows: Design,
     centres: Floats,
     strengths: Floats,
     starts: Floats | None = None,
-    curves: Floats | None = None,
+    second: Floats | None = None,
 ) -> Floats:
-    """The minimisers [B, P], searched from `starts` [B, P], or from the centres.
+    """The minimisers [B, P], searched from `starts` [B, P], or from the centres. The objective has no penalty.
 
-    `curves` [B, P, P]: second derivatives of the mean loss of nearly the same rows near the minimisers (`curvatures`).
+    `second` [P, P]: second derivatives of the mean loss near the minimisers, where they are known (`without_each`).
     """
+    begin = centres if starts is None else starts
     if not isinstance(objective, MarginObjective):
         return _one_by_one(objective, rows, centres, strengths, starts)
-    if isinstance(rows, Design) and objective.regularisation == 0 and _few(rows, strengths):
-        if not objective.quadratic:
-            return RowSpace.of(objective.loss, rows, strengths, _alike(strengths)).minimisers(centres, starts)
-        return _spanned(objective, rows, centres, strengths)
+    if _few(rows, strengths):
+        if objective.quadratic:
+            return _spanned(objective, rows, centres, strengths)
+        return RowSpace.of(objective.loss, rows, strengths, _alike(strengths)).minimisers(centres, starts)
+    second = _second(objective, rows, begin[len(begin) // 2]) if second is None else second
+    curvature = Curvature.of(second, _alike(strengths))
     if objective.quadratic:
-        return _closed(objective, rows, centres, strengths)
-    begin = centres if starts is None else starts
-    solved = [
-        _newton(objective, rows, centres[part], strengths[part], begin[part], None if curves is None else curves[part])
-        for part in _parts(centres)
-    ]
-    return np.concatenate(solved)
+        return _closed(objective, rows, centres, strengths, curvature)
+    return _Search(objective, rows, centres, strengths).minimisers(begin, curvature)
 
 
-def curvatures(objective: EmpiricalRisk, rows: Summable, thetas: Floats) -> Floats | None:
-    """Second derivatives of the mean loss at these parameters [B, P] -> [B, P, P], for fits of nearly the same rows;
-    None where such fits need none, or all of them would not be held."""
-    if (
-        not isinstance(objective, MarginObjective)
-        or objective.quadratic
-        or thetas.shape[0] * thetas.shape[1] ** 2 > KEPT
-    ):
-        return None
-    return np.concatenate([_curves(objective, rows, thetas[part]) for part in _parts(thetas)])
+def without_each(objective: EmpiricalRisk, parts: Sequence[Design], thetas: Floats) -> list[Floats | None]:
+    """Second derivatives [P, P], at the middle one of these parameters [B, P], of the mean loss of all rows without
+    each part; None where `pulled` has no use for them. Each part is summed over once."""
+    many = np.array([len(part) for part in parts])
+    if not isinstance(objective, MarginObjective) or 2 * many.sum() <= thetas.shape[1]:
+        return [None] * len(parts)
+    each = [_second(objective, part, thetas[len(thetas) // 2]) * len(part) for part in parts]
+    total = np.sum(each, axis=0)
+    return [(total - own) / (many.sum() - len(part)) for own, part in zip(each, parts, strict=True)]
 
 
-def _parts(centres: Floats) -> list[slice]:
-    """Parts of the batch whose second derivatives can be held at once."""
-    some = max(1, ENTRIES // centres.shape[1] ** 2)
-    return [slice(first, first + some) for first in range(0, len(centres), some)]
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Second derivatives H [P, P], decomposed for all strengths at once. The block of H whose parameters are pulled
+    alike is diagonal along `directions`; the others, an intercept as a rule, are eliminated through their Schur
+    complement."""
+
+    alike: Marked
+    values: Floats  # eigenvalues of the block that is pulled alike, none below 0
+    directions: Floats
+    mixed: Floats  # [those alike, others], along the directions
+    own: Floats  # [others, others]
+
+    @classmethod
+    def of(cls, second: Floats, alike: Marked) -> "Curvature":
+        values, directions = np.linalg.eigh(second[np.ix_(alike, alike)])
+        mixed = directions.T @ second[np.ix_(alike, ~alike)]
+        return cls(alike, np.maximum(values, 0.0), directions, mixed, second[np.ix_(~alike, ~alike)])
+
+    def solved(self, gradient: Floats, strengths: Floats) -> Floats:
+        """(H + diag s)^-1 g of gradients g and strengths s [b, P]."""
+        alike, mixed = self.alike, self.mixed
+        shrunk = 1 / (self.values + strengths.max(axis=1, keepdims=True))  # [b, those alike]
+        along = gradient[:, alike] @ self.directions
+        own = self.own + strengths[:, ~alike, None] * np.eye(len(self.own))
+        own = own - np.matmul(mixed.T * shrunk[:, None, :], mixed)
+        found = np.empty_like(gradient)
+        found[:, ~alike] = np.linalg.solve(own, (gradient[:, ~alike] - (along * shrunk) @ mixed)[:, :, None])[:, :, 0]
+        found[:, alike] = ((along - found[:, ~alike] @ mixed.T) * shrunk) @ self.directions.T
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Minimisers of a loss that is not squared, by the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno.
+
+    It begins with the second derivatives of the model in the middle of a group. Who has not arrived after `STEPS` goes
+    on in one half of the group: in the end each alone, by second derivatives of its own.
+    """
+
+    objective: MarginObjective
+    rows: Design
+    centres: Floats
+    strengths: Floats
+
+    def minimisers(self, starts: Floats, curvature: Curvature) -> Floats:
+        """The minimisers [B, P], searched from `starts` [B, P] and with this curvature first."""
+        theta, many = starts.copy(), -(-len(starts) * len(self.rows) // MARGINS)
+        groups = [(group, curvature, 1) for group in np.array_split(np.arange(len(starts)), many)]
+        while groups:
+            group, curvature, tries = groups.pop()
+            theta[group], arrived = self._steps(theta[group], group, curvature)
+            for half in np.array_split(group[~arrived], 2):
+                if half.size and tries < ROUNDS:
+                    second = _second(self.objective, self.rows, theta[half[len(half) // 2]])
+                    groups.append((half, Curvature.of(second, curvature.alike), tries + 1))
+        return theta
+
+    def _steps(self, theta: Floats, group: Places, curvature: Curvature) -> tuple[Floats, Marked]:
+        """(models [b, P] of a group after some steps from `theta`, which of them have arrived)."""
+        found, at, arrived = theta.copy(), np.arange(len(group)), np.zeros(len(group), dtype=bool)
+        centres, strengths, margins = self.centres[group], self.strengths[group], theta @ self.rows.X.T
+        slopes, pull, past = self._slopes(margins.copy()), strengths * (theta - centres), list[tuple[Floats, Floats]]()
+        gradient = slopes @ self.rows.X + pull
+        for _ in range(STEPS):
+            step = -_quasi_newton(curvature, past, gradient, strengths)
+            left = np.sum(gradient * step, axis=1) < -PRECISION * np.abs(slopes).sum(axis=1)
+            found[at], arrived[at] = theta + np.where(left[:, None], 0.0, step), ~left
+            if not left.all():
+                kept = (each[left] for each in (at, theta, centres, strengths, margins, pull, gradient, step))
+                at, theta, centres, strengths, margins, pull, gradient, step = kept
+                past = [(moved[left], changed[left]) for moved, changed in past]
+            if not at.size:
+                break
+            lift, before = step @ self.rows.X.T, gradient
+            fall, bend = np.sum(gradient * step, axis=1), np.sum(strengths * step**2, axis=1)
+            length, slopes = self._length(margins, lift, fall, np.sum(pull * step, axis=1), bend)
+            theta, margins = theta + length * step, margins + length * lift
+            pull = strengths * (theta - centres)
+            gradient = slopes @ self.rows.X + pull
+            past.append((length * step, gradient - before))
+        return found, arrived
+
+    def _length(
+        self, margins: Floats, lift: Floats, begin: Floats, pull: Floats, bend: Floats
+    ) -> tuple[Floats, Floats]:
+        """(how far to go along each step [b, 1], derivatives by margins there [b, n]): to where at most `LEFT` of the
+        slope `begin` [b] is left, by the rule of false position. Of the slope the pull has its part, which bends."""
+        length, slopes, far = np.ones(len(lift)), np.empty_like(lift), np.ones(len(lift), dtype=bool)
+        low, under, high, over = np.zeros(len(lift)), begin, *np.full((2, len(lift)), np.inf)
+        for _ in range(60):
+            some = slice(None) if far.all() else far
+            slopes[some] = self._slopes(margins[some] + length[some, None] * lift[some])
+            end = np.einsum("bn,bn->b", slopes, lift) + pull + length * bend
+            far = ~(np.abs(end) <= LEFT * np.abs(begin))
+            if not far.any():
+                break
+            short = end < 0
+            low, under = np.where(short, length, low), np.where(short, end, under)
+            high, over = np.where(short, high, length), np.where(short, over, end)
+            inner = low + (high - low) * np.clip(np.nan_to_num(under / (under - over)), 0.1, 0.9)
+            length = np.where(far, np.where(np.isinf(high), 4 * length, inner), length)
+        return length[:, None], slopes
+
+    def _slopes(self, margins: Floats) -> Floats:
+        """Derivatives of the mean loss by margins [b, n], which are overwritten."""
+        slopes = self.objective.loss.gradient(margins, self.rows.y)
+        slopes *= self.rows.weight / len(self.rows)
+        return slopes
+
+
+def _quasi_newton(
+    curvature: Curvature, past: list[tuple[Floats, Floats]], gradient: Floats, strengths: Floats
+) -> Floats:
+    """B^-1 g of gradients g [b, P]: B is the pulled curvature, made to agree with what past moves did to gradients."""
+    found, parts = gradient, list[Floats]()
+    weights = [1 / np.maximum(np.sum(moved * changed, axis=1, keepdims=True), 1e-300) for moved, changed in past]
+    for (moved, changed), weight in zip(past[::-1], weights[::-1], strict=True):
+        parts.append(weight * np.sum(moved * found, axis=1, keepdims=True))
+        found = found - parts[-1] * changed
+    found = curvature.solved(found, strengths)
+    for (moved, changed), weight, part in zip(past, weights, parts[::-1], strict=True):
+        found = found + (part - weight * np.sum(changed * found, axis=1, keepdims=True)) * moved
+    return found
 
 
 def _alike(strengths: Floats) -> NDArray[np.bool_]:
@@ -96,103 +216,35 @@ def _spanned(objective: MarginObjective, rows: Design, centres: Floats, strength
     inner = np.repeat(strengths.max(axis=1, keepdims=True), basis.shape[1], axis=1)
     inner[:, many:] = strengths[:, ~alike]
     within = centres @ basis
-    plain = replace(objective, origin=None)  # a ridge of strength 0 has none
-    moved = _closed(plain, replace(rows, X=rows.X @ basis), within, inner) - within
+    turned = replace(rows, X=rows.X @ basis)
+    curvature = Curvature.of(_second(objective, turned, within[0]), _alike(inner))
+    moved = _closed(objective, turned, within, inner, curvature) - within
     return np.asarray(centres + moved @ basis.T)
 
 
-def _closed(objective: MarginObjective, rows: Summable, centres: Floats, strengths: Floats) -> Floats:
-    """(H + diag s)(theta - c) = -gradient at c. The block of H whose parameters are pulled alike is decomposed once for
-    all models; the others, an intercept as a rule, are eliminated through their Schur complement."""
-    curve, gradient, alike = (
-        objective.hessian(rows, centres[0]),
-        objective.mean_gradient(rows, centres),
-        _alike(strengths),
-    )
-    values, directions = np.linalg.eigh(curve[np.ix_(alike, alike)])
-    shrunk = 1 / (np.maximum(values, 0.0) + strengths.max(axis=1, keepdims=True))  # [B, those alike]
-    mixed, along = directions.T @ curve[np.ix_(alike, ~alike)], gradient[:, alike] @ directions
-    own = curve[np.ix_(~alike, ~alike)] + strengths[:, ~alike, None] * np.eye(mixed.shape[1])
-    own = own - np.matmul(mixed.T * shrunk[:, None, :], mixed)
-    step = np.empty_like(gradient)
-    step[:, ~alike] = np.linalg.solve(own, (gradient[:, ~alike] - (along * shrunk) @ mixed)[:, :, None])[:, :, 0]
-    step[:, alike] = ((along - step[:, ~alike] @ mixed.T) * shrunk) @ directions.T
-    return np.asarray(centres - step)
-
-
-def _newton(
-    objective: MarginObjective,
-    rows: Summable,
-    centres: Floats,
-    strengths: Floats,
-    starts: Floats,
-    curves: Floats | None,
+def _closed(
+    objective: MarginObjective, rows: Design, centres: Floats, strengths: Floats, curvature: Curvature
 ) -> Floats:
-    """Newton's method, steps halved until the cost falls; who has arrived is left out of the next step.
-
-    Second derivatives serve as long as what a step brings falls quickly: those in `curves` first, where a model gets
-    its own only if, say, a rare name is in none of these rows; then those of some steps ago.
-    """
-
-    def cost(theta: Floats, at: NDArray[np.int64]) -> Floats:
-        return np.asarray(
-            objective.cost(rows, theta) + 0.5 * np.sum(strengths[at] * (theta - centres[at]) ** 2, axis=-1)
-        )
-
-    theta, at = starts.copy(), np.arange(len(centres), dtype=np.int64)
-    value, eye = cost(theta, at), np.eye(centres.shape[1])
-    kept = np.empty((len(centres), *eye.shape)) if curves is None else curves.copy()
-    stale, before = np.full(len(centres), curves is None), np.full(len(centres), np.inf)
-    for _ in range(100):
-        here, fresh = theta[at], stale[at]
-        gradient = objective.mean_gradient(rows, here) + strengths[at] * (here - centres[at])
-        if fresh.any():
-            kept[at[fresh]] = _curves(objective, rows, here[fresh])
-        curve = kept[at] + strengths[at][:, :, None] * eye
-        # The ridge turns flat directions into gradient steps and vanishes with the gradient: it changes the path, not
-        # the goal.
-        ridge = 1e-8 * np.linalg.norm(gradient, axis=1) + 1e-14 * np.trace(curve, axis1=1, axis2=2) + 1e-300
-        step = -np.linalg.solve(curve + ridge[:, None, None] * eye, gradient[:, :, None])[:, :, 0]
-        fall = -np.sum(gradient * step, axis=1)
-        length = np.ones(len(at))
-        for _ in range(60):
-            there = cost(here + length[:, None] * step, at)
-            short = there > value[at] - 1e-4 * length * fall + 1e-15 * np.abs(value[at])
-            if not short.any():
-                break
-            length[short] /= 2
-        length[short] = 0.0  # rounding leaves nothing to gain
-        theta[at] = here + length[:, None] * step
-        value[at] = np.where(short, value[at], there)
-        # No step brings more than by the pull alone: where that is little too, nothing lies in a direction in which
-        # others have curvature and these none.
-        size, most = np.abs(value[at]) + 1e-300, np.sum(gradient**2 / strengths[at], axis=1)
-        arrived = np.where(
-            fresh, fall <= PRECISION * size, (fall <= LENT_PRECISION * size) & (most <= PRECISION * size)
-        )
-        stale[at] = short | (fall > QUICKLY * before[at]) | (fall <= LENT_PRECISION * size)
-        before[at] = fall
-        at = at[~arrived & ~(short & fresh)]
-        if not at.size:
-            break
-    return theta
-
-
-def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats:
-    """Second derivatives of the mean loss at every parameter [B, P] -> [B, P, P]."""
+    """(H + diag s)(theta - c) = -gradient at c."""
 
     def part(block: Design) -> Floats:
-        curves = objective.loss.hessian(theta @ block.X.T, block.y) * block.weight
-        total = np.empty((len(theta), rows.width, rows.width))
-        for place, curve in enumerate(curves):
-            total[place] = block.curved(curve)
-        return total
+        return (objective.loss.gradient(centres @ block.X.T, block.y) * block.weight) @ block.X
 
-    return rows.sum(part) / len(rows)
+    return centres - curvature.solved(_mean(part, rows), strengths)
+
+
+def _second(objective: MarginObjective, rows: Design, theta: Floats) -> Floats:
+    """Second derivatives [P, P] of the mean loss at parameters [P]."""
+    return _mean(lambda block: block.curved(objective.record_curvatures(block, theta)), rows)
+
+
+def _mean(part: Callable[[Design], Floats], rows: Design) -> Floats:
+    """part(block) added up over all rows, divided by their number; few of them are a block, and not worth threads."""
+    return (part(rows) if len(rows) <= BLOCK else rows.sum(part)) / len(rows)
 
 
 def _one_by_one(
-    objective: EmpiricalRisk, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None
+    objective: EmpiricalRisk, rows: Design, centres: Floats, strengths: Floats, starts: Floats | None
 ) -> Floats:
     """Each searched from where the last one ended, if their centres are the same."""
     found: list[Floats] = []
@@ -202,7 +254,7 @@ def _one_by_one(
     return np.array(found)
 
 
-def _single(objective: EmpiricalRisk, rows: Summable, centre: Floats, strength: Floats, start: Floats) -> Floats:
+def _single(objective: EmpiricalRisk, rows: Design, centre: Floats, strength: Floats, start: Floats) -> Floats:
     """One minimiser of a cost that is none of a margin, searched from `start`."""
 
     def cost(theta: Floats) -> float:

@@ -105,6 +105,7 @@ def consider(
         refused.callback(require_ledger(owner).close)
         warning = ledger_warning(settings.ledger)
         agreement = owner.prepare(terms)
+        agreement.part.require_sound_arithmetic()
         keys = {
             name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None
         }

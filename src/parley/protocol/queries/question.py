@@ -230,6 +230,10 @@ class Question(ABC):
         """How much each record's share measures before it is bounded [n], at a parameter [P]. Private too."""
         return np.ones(len(design))
 
+    def require_sound_arithmetic(self) -> None:  # noqa: B027 - most questions are sound on every machine
+        """Refuse (`GuaranteeError`) a machine whose arithmetic the guarantee does not hold for; asked of an owner's
+        machine before a budget is reserved."""
+
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         """Refuse a query of another kind, or a parameter out of place, before any record is touched. `replicates`: of a
         study."""

@@ -136,7 +136,8 @@ def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
     sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unsure"))
     return (
         f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners; for {largest.name}, with "
-        f"{largest.records:,} rows, it is{'' if worth[place] else ' not'}. {sure} surely, {open_} unsure."
+        f"{largest.records:,} rows, it is{'' if worth[place] else ' not'}. Verdicts: "
+        f"join {sure}, unsure {open_}, stay {len(worth) - sure - open_}."
     )
 
 

@@ -9,10 +9,9 @@ from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 
 CAVEAT = (
-    "Assumes that the owners' data follow one law and that they state their values truthfully. Test cost: the mean "
-    "loss of a prediction on new rows; of numbers, its squared error. The joint model as it is counts here, or an "
-    "owner's own where that is better; in parley forecast a gain is that of a personal model, among owners that "
-    "differ: another figure."
+    "Gains are those of parley forecast at the terms' budgets and without noise; in between they are taken to fall in "
+    "line with what the joint model costs. Assumes that owners state their values truthfully. Test cost: the mean loss "
+    "of a prediction on new rows; of numbers, its squared error."
 )
 
 STATED = (

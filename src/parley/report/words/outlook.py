@@ -31,10 +31,13 @@ def verdict_sentence(outlook: Outlook, file: str = "TERMS") -> str:
         return f"Join{without}: it is worth it for all {counted(len(members), 'member')}, {_saved(members)}."
     sure = [owner.name for owner in members if owner.verdict == "join"]
     surely = f" Worth it for {listed_names(sure)}." if sure else ""
-    return (
-        f"Unsure{without}: joining is expected to save members {_saved(members)}, and may save nothing.{surely} An "
-        f"owner's own rows tell more: parley forecast {file} --inside TABLE --owner NAME."
+    saved = (
+        f"joining is expected to save members {_saved(members)}, and may save nothing"
+        if sum(owner.gain.mean for owner in members) > 0
+        else "joining may save some members something, and is expected to save nothing on average"
     )
+    more = f"An owner's own rows tell more: parley forecast {file} --inside TABLE --owner NAME."
+    return f"Unsure{without}: {saved}.{surely} {more}"
 
 
 def _saved(members: Sequence[OwnerOutlook]) -> str:

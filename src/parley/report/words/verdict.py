@@ -8,9 +8,10 @@ from parley.numerals import counted, ends, number
 
 MODELS = ("together", "alone", "personal")
 OF_OWN_ROWS = {
-    "linear": "a linear model",
-    "linear and trees": "a linear model and trees",
-    "boosted trees": "boosted trees",
+    "linear": "a linear model of its own rows",
+    "linear and trees": "a linear model and trees of its own rows",
+    "boosted trees": "boosted trees of its own rows",
+    "the public fit": "the public sample's fit",
 }
 WAYS = {
     "joint": "the joint model",
@@ -20,7 +21,7 @@ WAYS = {
     "alone": "the model alone",
 }
 
-COMPARED = "Alone and personal are made by one procedure, that of parley refine: alone without the joint model."
+COMPARED = "Alone and personal are made by one procedure, that of parley refine: alone from the public fit, if any."
 
 
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
@@ -68,7 +69,7 @@ def explained(verdict: Verdict) -> list[str]:
 def headline(verdict: Verdict) -> str:
     """Which model serves this owner's own rows best, how sure that is, and on how little it rests."""
     best = min(MODELS, key=lambda name: verdict.costs[name].mean)
-    own = f"{OF_OWN_ROWS[verdict.alone_model]} of its own rows"
+    own = OF_OWN_ROWS[verdict.alone_model]
     joint = "what was refined from the joint model" if verdict.refined else "the joint model"
     words = {"together": joint, "alone": own, "personal": "its personal model"}
     gain = verdict.personal_gain

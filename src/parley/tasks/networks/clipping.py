@@ -116,6 +116,10 @@ class RecordGradients:
                 self._shapes[threads] = self._sound_shapes()
             return self._shapes[threads]
 
+    def require_sound_shapes(self) -> None:
+        """Refuse (`GuaranteeError`) kernels by which a row's gradient depends on the rows beside it."""
+        _ = self.shapes
+
     def _sound_shapes(self) -> list[Slots]:
         if not self.listed:  # a study promises nothing
             return [Slots(size, torch.arange(size)) for size in self.sizes]

@@ -134,6 +134,9 @@ class MixedGradientQuestion(Question):
             f"mixed with those of {self.band.width - 1} rounds before, as vectors of {self.size:,} numbers"
         )
 
+    def require_sound_arithmetic(self) -> None:
+        self.gradients.require_sound_shapes()
+
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
         check_parameter(query.arrays["theta"], (*replicates, self.band.width, self.parameters))

@@ -80,6 +80,9 @@ class NetworkGradientQuestion(Question):
             f"with probability 1/{self.batches}, as vectors of {self.size:,} numbers"
         )
 
+    def require_sound_arithmetic(self) -> None:
+        self.gradients.require_sound_shapes()
+
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
         check_parameter(query.arrays["theta"], (*replicates, self.parameters))

@@ -299,7 +299,7 @@ def _answering(
     shape, expected = rows.X.shape[1:], len(rows) / plan.batches
     study = seed is not None
     made = RecordGradients(module, losses, shape, plan.clip, plan.norm, expected, speed.device, study)
-    _ = made.shapes  # kernels that mix rows are refused now, before a budget is reserved
+    made.require_sound_shapes()  # now, before a budget is reserved
     if losses in (cross_entropy, binary_cross_entropy):
         _require_classes(module, rows, losses is binary_cross_entropy)
     question, series = _question(made, plan, len(rows))
