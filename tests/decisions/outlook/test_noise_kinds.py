@@ -99,12 +99,16 @@ def test_every_kind_is_the_forecast_of_its_own_terms(privacy):
     for kind in both:
         noise = compare_noise(results[kind]).to_json()
         for other, result in results.items():
-            assert noise[other]["relative_fitness"] == pytest.approx(result.relative_fitness.mean, rel=1e-9)
-            assert noise[other]["gains"] == pytest.approx(
-                {owner.name: owner.gain.mean for owner in result.owners}, rel=1e-9
-            )
-            assert noise[other]["share_that_gains"] == np.mean(result.outlook.chances >= 0.5)
+            exact = other == kind or {each.method for each in results.values()} == {"exact-moments"}
+            near = 1e-9 if exact else 0.1  # a pilot run's price of noise is that of its own noise
+            assert noise[other]["relative_fitness"] == pytest.approx(result.relative_fitness.mean, rel=near)
             assert noise[other]["best_coalition"] == result.best_coalition
+            # of the interval of the joint model's error: that of the terms as written
+            near = 1e-9 if other == kind else max(near, 1e-3)
+            assert noise[other]["gains"] == pytest.approx(
+                {owner.name: owner.gain.mean for owner in result.owners}, rel=near
+            )
+        assert noise[kind]["share_that_gains"] == np.mean(results[kind].outlook.chances >= 0.5)
     assert noise["shared"]["delta"] == (1e-6 if privacy else 1e-9)
     ours, theirs = (noise[kind]["relative_fitness"] for kind in ("shared", "each_owner"))
     assert ours < theirs
@@ -125,9 +129,9 @@ def test_two_hosts_are_forecast_alike_from_whichever_terms():
         fitness = {kind: noise[kind]["relative_fitness"] for kind in ("shared", "two_hosts", "each_owner")}
         assert fitness["two_hosts"] == pytest.approx(direct.relative_fitness.mean, rel=1e-9)
         assert fitness["shared"] < fitness["two_hosts"] < fitness["each_owner"]
-    assert "no smaller" in plan_beside({"owners": 2, "hosts": 2, "shared": None})[0]
-    assert "1.5 times less" in plan_beside({"owners": 3, "hosts": 2, "shared": None})[0]
-    assert plan_beside({"owners": 3, "hosts": 3, "shared": None}) == []
+    assert "no smaller" in plan_beside({"owner_count": 2, "hosts": 2, "shared": None})[0]
+    assert "1.5 times less" in plan_beside({"owner_count": 3, "hosts": 2, "shared": None})[0]
+    assert plan_beside({"owner_count": 3, "hosts": 3, "shared": None}) == []
 
 
 def test_unequal_budgets_are_where_one_noise_loses():
@@ -150,12 +154,13 @@ def test_a_kind_that_cannot_be_is_explained():
 def test_break_even_is_the_common_epsilon():
     """At an owner's break-even budget for all, its gain begins to count in half of the draws."""
     terms = shared_terms(make_terms(300, 400, 5000, epsilon=2.0, **WAY, **QUIET))
-    even = {owner.name: owner.break_even_epsilon for owner in forecast(terms, PILOT, resamples=2).values}
+    few = PILOT.head(120)  # no help to anybody
+    even = {owner.name: owner.break_even_epsilon for owner in forecast(terms, few, resamples=2).values}
     assert sum(bool(e) for e in even.values()) >= 2
     for name, epsilon in even.items():
         if epsilon:
             for side, pays in ((0.98, False), (1.02, True)):
-                there = forecast(terms.changed(everyone={"epsilon": epsilon * side}), PILOT, resamples=2)
+                there = forecast(terms.changed(everyone={"epsilon": epsilon * side}), few, resamples=2)
                 place = "abc".index(name)
                 assert bool(there.outlook.chances[place] >= 0.5) == pays
 
