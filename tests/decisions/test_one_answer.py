@@ -22,7 +22,7 @@ from parley.decisions.planning.noise_terms import kind_of
 from parley.terms import write_terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
-CASES, PLANNED = 42, 2
+CASES, PLANNED = 40, 2
 KINDS = ("linear-regression", "logistic-regression", "linear-svm")
 SHAPES = [(kind, noise, public, values) for kind in KINDS for noise in (0, 1) for public in (0, 1) for values in (0, 1)]
 FIGURES = ("alone", "together", "personal", "gain", "gain_low", "gain_high")
@@ -34,6 +34,7 @@ def quick():
     with quick_studies(), pytest.MonkeyPatch.context() as patched:
         patched.setattr("parley.decisions.expectation.expectation.WORK", 1e7)
         patched.setattr("parley.decisions.expectation.expectation.RESAMPLES", 2)
+        patched.setattr("parley.decisions.outlook.owners.MOST_DRAWS", 32)
         patched.setattr("parley.decisions.expectation.prospect.LAWS", 4)
         patched.setattr("parley.decisions.expectation.invented_laws.RUNS", 2)
         patched.setattr("parley.learning.outcome.tree_study.ITERATIONS", (5,))
@@ -56,7 +57,7 @@ def random_terms(case, folder):
     ranges = {"bounds": [-4.0, 4.0], "scales": 2.0, "centres": 0.0}
     known = {key: dict.fromkeys(ranged, value) for key, value in ranges.items()}
     known = {"public": str(table)} if public else known
-    count = int(rng.integers(2, 5))
+    count = int(rng.integers(2, 4))
     stated = {"value": float(10 ** rng.uniform(0, 5)), "privacy_cost": {"kind": "linear", "weight": 0.01}}
     content = {
         "model": {"kind": kind, "target": "y", "features": names, "regularisation": 0.1, "intercept": True, **known},
