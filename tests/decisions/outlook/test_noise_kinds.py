@@ -28,7 +28,7 @@ WAY = {"privacy__clip": 60.0, "learning__horizon": 20, "learning__step": 1.0, "m
 def test_stated_assumptions_are_enough_for_every_kind():
     terms = make_terms(500, 700)
     stated = Stated(np.array([0.7, 0.7, 0.6])[: resolve(terms, PILOT).parameters], 0.02, distance=1.0)
-    compared = compare_noise(forecast(terms, stated, resamples=2), stated)
+    compared = compare_noise(forecast(terms, stated, resamples=2))
     assert {*compared.kinds} == {"each_owner", "shared", "two_hosts", "distributed"}
 
 
@@ -97,14 +97,18 @@ def test_every_kind_is_the_forecast_of_its_own_terms(privacy):
     assert each_owner_terms(both["shared"]).hash == apart.hash
     results = {kind: forecast(terms, PILOT, resamples=2) for kind, terms in both.items()}
     for kind in both:
-        noise = compare_noise(results[kind], PILOT).to_json()
+        noise = compare_noise(results[kind]).to_json()
         for other, result in results.items():
-            assert noise[other]["relative_fitness"] == pytest.approx(result.relative_fitness.mean, rel=1e-9)
-            assert noise[other]["gains"] == pytest.approx(
-                {owner.name: owner.gain.mean for owner in result.owners}, rel=1e-9
-            )
-            assert noise[other]["share_that_gains"] == np.mean(result.joining.gains()[0] > result.joining.least)
+            exact = other == kind or {each.method for each in results.values()} == {"exact-moments"}
+            near = 1e-9 if exact else 0.1  # a pilot run's price of noise is that of its own noise
+            assert noise[other]["relative_fitness"] == pytest.approx(result.relative_fitness.mean, rel=near)
             assert noise[other]["best_coalition"] == result.best_coalition
+            # of the interval of the joint model's error: that of the terms as written
+            near = 1e-9 if other == kind else max(near, 1e-3)
+            assert noise[other]["gains"] == pytest.approx(
+                {owner.name: owner.gain.mean for owner in result.owners}, rel=near
+            )
+        assert noise[kind]["share_that_gains"] == np.mean(results[kind].outlook.chances >= 0.5)
     assert noise["shared"]["delta"] == (1e-6 if privacy else 1e-9)
     ours, theirs = (noise[kind]["relative_fitness"] for kind in ("shared", "each_owner"))
     assert ours < theirs
@@ -121,26 +125,26 @@ def test_two_hosts_are_forecast_alike_from_whichever_terms():
     two = shared_terms(apart).changed(hosts=UNNAMED_HOSTS[:2])
     direct = forecast(two, PILOT, resamples=2)
     for terms in (apart, two):
-        noise = compare_noise(forecast(terms, PILOT, resamples=2), PILOT).to_json()
+        noise = compare_noise(forecast(terms, PILOT, resamples=2)).to_json()
         fitness = {kind: noise[kind]["relative_fitness"] for kind in ("shared", "two_hosts", "each_owner")}
         assert fitness["two_hosts"] == pytest.approx(direct.relative_fitness.mean, rel=1e-9)
         assert fitness["shared"] < fitness["two_hosts"] < fitness["each_owner"]
-    assert "no smaller" in plan_beside({"owners": 2, "hosts": 2, "shared": None})[0]
-    assert "1.5 times less" in plan_beside({"owners": 3, "hosts": 2, "shared": None})[0]
-    assert plan_beside({"owners": 3, "hosts": 3, "shared": None}) == []
+    assert "no smaller" in plan_beside({"owner_count": 2, "hosts": 2, "shared": None})[0]
+    assert "1.5 times less" in plan_beside({"owner_count": 3, "hosts": 2, "shared": None})[0]
+    assert plan_beside({"owner_count": 3, "hosts": 3, "shared": None}) == []
 
 
 def test_unequal_budgets_are_where_one_noise_loses():
     """Everybody gets the smallest epsilon: one shy small owner spoils it, and is not to be asked."""
     terms = make_terms(3000, 3000, 100, epsilon=4.0, **WAY, **QUIET).changed(owners={"c": {"epsilon": 0.05}})
-    noise = compare_noise(forecast(terms, PILOT, resamples=2), PILOT).to_json()
+    noise = compare_noise(forecast(terms, PILOT, resamples=2)).to_json()
     assert noise["shared"]["best_coalition"] == ("a", "b")
     assert noise["shared"]["epsilon"] == 4.0
 
 
 def test_a_kind_that_cannot_be_is_explained():
     terms = make_terms(3000, 3000, epsilon=200.0, **WAY)
-    noise = compare_noise(forecast(terms, PILOT, resamples=2), PILOT).to_json()
+    noise = compare_noise(forecast(terms, PILOT, resamples=2)).to_json()
     assert noise["shared"] is None
     assert noise["distributed"] is None
     assert "random bits" in noise["missing"]["shared"]
@@ -148,16 +152,17 @@ def test_a_kind_that_cannot_be_is_explained():
 
 
 def test_break_even_is_the_common_epsilon():
-    """At an owner's break-even budget for all, its gain begins to count."""
+    """At an owner's break-even budget for all, its gain begins to count in half of the draws."""
     terms = shared_terms(make_terms(300, 400, 5000, epsilon=2.0, **WAY, **QUIET))
-    even = {owner.name: owner.break_even_epsilon for owner in forecast(terms, PILOT, resamples=2).owners}
+    few = PILOT.head(120)  # no help to anybody
+    even = {owner.name: owner.break_even_epsilon for owner in forecast(terms, few, resamples=2).values}
     assert sum(bool(e) for e in even.values()) >= 2
     for name, epsilon in even.items():
         if epsilon:
-            for side, sign in ((0.98, -1), (1.02, 1)):
-                there = forecast(terms.changed(everyone={"epsilon": epsilon * side}), PILOT, resamples=2)
+            for side, pays in ((0.98, False), (1.02, True)):
+                there = forecast(terms.changed(everyone={"epsilon": epsilon * side}), few, resamples=2)
                 place = "abc".index(name)
-                assert sign * (there.joining.gains()[0] - there.joining.least)[place] > 0
+                assert bool(there.outlook.chances[place] >= 0.5) == pays
 
 
 def test_the_planner_shows_the_plan_with_hosts_beside_and_keeps_hosts_that_are_there():

@@ -9,7 +9,8 @@ from parley.decisions.expectation.expectation import expect
 from parley.decisions.expectation.pilot_runs import pilot_models
 from parley.decisions.knowledge.baselines import fitted_excess
 from parley.decisions.knowledge.pilot import open_pilot
-from parley.decisions.outlook.worth import REPLICATES, _candidates, _quickly, require_worth, worth, worth_of
+from parley.decisions.outlook.worth import require_worth, worth, worth_of
+from parley.decisions.planning.better_plan import REPLICATES, _candidates, _quickly
 from parley.decisions.planning.search import checked
 from parley.errors import BelowBaselineError
 

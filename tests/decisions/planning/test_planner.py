@@ -79,7 +79,7 @@ def test_the_proposal_is_terms_that_train_and_json_that_programs_read(planned):
         "baselines",
         "shared",
         "unjudged",
-        "owners",
+        "owner_count",
         "hosts",
     }
     assert content["choices"][0]["label"] == "as written"

@@ -48,7 +48,7 @@ class BreakEvens:
 def break_even(terms: Terms, pilot: Table | None = None, seed: int = 0) -> BreakEvens:
     """From which value on joining pays each owner. No private record is looked at."""
     outlook = forecast(terms, pilot, seed).outlook
-    gain, most = (np.maximum(each.gain.mean(axis=1), 0.0) for each in (outlook, outlook.louder(0.0)))
+    gain, most = (np.maximum(each.expected_gain, 0.0) for each in (outlook, outlook.louder(0.0)))
     epsilon = [float(terms.common_epsilon) if terms.noise.common else part.epsilon for part in terms.owners]
     rows = zip(outlook.names, epsilon, gain.tolist(), most.tolist(), strict=True)
     return BreakEvens(outlook, tuple(BreakEven(*row) for row in rows))

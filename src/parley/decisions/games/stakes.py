@@ -44,11 +44,11 @@ class Lines:
     @classmethod
     def of(cls, outlook: Outlook, cost: CoalitionCost, variance: float) -> "Lines":
         """Through the gains of this outlook, whose combined answers have this variance; costs in the target's units."""
-        size, gain = np.array(outlook.laws[0].owners.together_records), outlook.gain.mean(axis=1)
+        size, gain = np.array(outlook.laws[0].owners.together_records), outlook.expected_gain
         here, quiet = float(cost.at(size, variance)), float(cost.at(size, 0.0))
         if not outlook.corrected:
             return cls(here + gain, np.ones(len(gain)))
-        most = outlook.louder(0.0).gain.mean(axis=1)
+        most = outlook.louder(0.0).expected_gain
         share = np.maximum((most - gain) / max(here - quiet, 1e-300), FLAT)
         return cls(here + gain / share, share)
 

@@ -119,6 +119,11 @@ class Outlook:
         return np.asarray(self.alone - self.personal)
 
     @property
+    def expected_gain(self) -> Floats:
+        """What it saves on average, the same for owners that are alike [N]."""
+        return self._alike(self.gain.mean(axis=1))
+
+    @property
     def net(self) -> Floats:
         """What it saves beyond what privacy costs, in draws [N, D]."""
         return np.asarray(self.gain - self.prices[:, None])
