@@ -9,8 +9,8 @@ Right means: forecast and outcome are on the same side of what joining costs.
   little about a gain of a few percent.
 - Cost: the owner's privacy cost over its value, as its terms say: 3 cents a loan, about 0.6 % of the error.
 
-Beside it: the same where joining costs nothing (does it gain at all), a forecast counting as a gain from 5 % of the
-estimation error of own rows on; and the better of the two constant answers, all or none.
+Beside it: the same where joining costs nothing (does it gain at all), a gain counting from 0.5 % of the error
+alone on; and the better of the two constant answers, all or none.
 
     python benchmarks/demo_agreement.py [--seeds 20] [--first 0] [--noise one|own]
 """
@@ -24,6 +24,7 @@ import numpy as np
 
 from parley.demo.folder import ONE, OWN, write_unions
 from parley.demo.story import foresee, learn
+from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.report.words.joined import Chapter
 
 
@@ -58,9 +59,8 @@ def main() -> None:
 
 def at_all(chapter: Chapter) -> tuple[int, int]:
     """How often the forecast and the better constant answer are right about gaining anything at all."""
-    least = chapter.expected.joining.least * chapter.model.preparation_.target_scale**2
-    gains = [owner.gain > 0 for owner in chapter.owners]
-    said = [owner.foreseen.mean > bound for owner, bound in zip(chapter.owners, least, strict=True)]
+    gains = [owner.gain > LEAST_GAIN * owner.alone for owner in chapter.owners]
+    said = [owner.foreseen.mean > LEAST_GAIN * owner.foreseen_alone for owner in chapter.owners]
     return sum(a == b for a, b in zip(gains, said, strict=True)), max(sum(gains), len(gains) - sum(gains))
 
 

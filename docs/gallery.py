@@ -94,7 +94,7 @@ def gains(count: int) -> Picture:
     said = np.where(low > 0, "join", np.where(high < 0, "stay", "unsure"))
     found = [OwnerGain(*each) for each in zip(names(count), means, low, high, said, strict=True)]
     title = f"Better for {(low > 0).sum()} of {count} owners"
-    return owner_gains(found, title, "test cost saved by joining", "lines: if owners differ much or not at all")
+    return owner_gains(found, title, "test cost saved by joining", "lines: 90 % of what may come out")
 
 
 def gains_came_out(count: int) -> Picture:

@@ -102,8 +102,8 @@ def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
     def never(*arguments, **keywords):
         raise AssertionError("a forecast was begun")
 
-    monkeypatch.setattr("parley.decisions.outlook.worth", never)
-    monkeypatch.setattr("parley.decisions.outlook.forecast", never)
+    monkeypatch.setattr("parley.decisions.outlook.worth.worth", never)
+    monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", never)
     for command in ("train", "forecast"):
         for text, sentence in (
             ("z=1", "no owner is called 'z'"),

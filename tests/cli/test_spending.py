@@ -16,10 +16,7 @@ from samples import regression_table
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.decisions.knowledge.heterogeneity import ASSUMED
-from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.outlook import outlook
-from parley.decisions.outlook.worth import worth_spending
+from parley.decisions.outlook.forecast import forecast, worth_spending
 from parley.errors import BelowBaselineError
 from parley.numerals import number
 from parley.owner.ledger import Ledger
@@ -47,7 +44,6 @@ scales = { x0 = 2, x1 = 2, x2 = 2, y = 4.5 }
 centres = { x0 = 0, x1 = 0, x2 = 0, y = 0 }
 """
 LARGE = 4000
-worth = import_module("parley.decisions.outlook.worth")  # the package has a function of that name
 
 
 def written(folder, name, model, owners, epsilon):
@@ -86,14 +82,14 @@ def release(terms, *more):
 def test_what_nobody_gains_by_is_refused_before_anything_is_spent(folder, needless):
     terms = load_terms(needless)
     found = worth_spending(terms)
-    assert found.gaining == 0
+    assert found.outlook.consortium.verdict == "stay"
     assert found.sentence() is None  # no baseline speaks against it
-    foreseen = forecast(terms, resamples=2)
-    assert foreseen.verdict.kind == "no"
-    assert found.together == foreseen.worth.together  # the same seed, one figure
+    foreseen = forecast(terms)
+    assert found.outlook.to_json() == foreseen.outlook.to_json()  # one answer
+    assert found.together == foreseen.worth.together
     refused = release(needless)
     assert isinstance(refused.exception, BelowBaselineError)
-    assert "no owner is expected to gain by joining" in str(refused.exception)
+    assert "joining is worth it for no group of these owners" in str(refused.exception)
     assert "--anyway" in str(refused.exception)
     assert not (folder / "books").exists()
     let = release(needless, "--anyway", "--json")
@@ -140,19 +136,18 @@ def test_without_a_public_sample_declared_ranges_are_enough_to_ask(folder):
     terms = written(folder, "ranges.toml", RANGES, {"a": LARGE, "b": LARGE}, 0.1)
     assert isinstance(release(terms).exception, BelowBaselineError)
     assert not (folder / "books").exists()
-    assert forecast(load_terms(terms)).verdict.kind == "no"
+    assert forecast(load_terms(terms)).verdict.verdict == "stay"
 
 
-def test_without_a_public_sample_an_owner_counts_by_how_many_invented_laws_it_gains(folder, monkeypatch):
-    """One law is a guess. A small owner beside a large one gains by some of them, and counts where that is the share
-    that is asked for, which is half."""
+def test_without_a_public_sample_an_owner_counts_by_the_draws_of_all_invented_laws(folder):
+    """One law is a guess: a small owner beside a large one gains by some of them."""
     terms = load_terms(written(folder, "ranges.toml", RANGES, {"a": 30, "b": 10 * LARGE}, 20.0))
-    small, large = np.mean([law.joining(ASSUMED).counting() for law in outlook(terms).laws], axis=0)
-    assert large < small < 1
-    assert worth.MOST == 0.5
-    for most, gaining in ((small, 1), (small + 0.01, 0)):
-        monkeypatch.setattr(worth, "MOST", most)
-        assert worth_spending(terms).gaining == gaining
+    outlook = worth_spending(terms).outlook
+    small, large = outlook.chances
+    assert large < 0.1 < small < 1
+    each = np.array([(law.alone - law.personal > 0.005 * law.alone).mean(axis=1)[0] for law in outlook.laws])
+    assert small == pytest.approx(each.mean())
+    assert each.std() > 0.05
 
 
 def at_a_terminal(answer, *words):

@@ -7,6 +7,7 @@ from parley.demo.folder import ONE, PRIVACY, VALUE, write_unions
 from parley.demo.story import foresee, learn
 from parley.learning.outcome import refine, score
 from parley.learning.outcome.model import make_model
+from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.owners import open_owners
 from parley.learning.start import public_fit
 
@@ -47,8 +48,10 @@ def test_the_truth_is_told_by_loans_of_the_owner_s_own_law_that_nobody_has_seen(
     for union, owner, said in zip(unions, open_owners(terms), chapter.owners, strict=True):
         loans = union.future(4000, SEED)
         setup = owner.prepare(terms).setup
-        nobody = make_model(setup.preparation, np.zeros(setup.parameters), terms.hash, released=False)
-        (own, _), (personal, _) = (refine(model, terms, owner) for model in (nobody, chapter.model))
+        agreement = owner.prepare(terms)
+        alone, _ = compared(agreement, np.empty((0, setup.parameters)), plain_columns(owner, agreement)[0])
+        own = make_model(setup.preparation, alone.theta, terms.hash, released=False, trees=alone.trees)
+        personal, _ = refine(chapter.model, terms, owner)
         errors = [np.mean((model.predict(loans) - loans["int_rate"]) ** 2) for model in (own, personal)]
         assert said.alone == pytest.approx(errors[0], rel=1e-9)
         assert said.gain == pytest.approx(errors[0] - errors[1], rel=1e-6)

@@ -269,7 +269,7 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "st
 def show(result: "Forecast", verdict: Sequence[str]) -> None:
     """Print what a forecast comes to: the verdict, what joining saves each owner, and what would change it."""
     from parley.report.words import outlook as said
-    from parley.report.words.forecast import baseline_line
+    from parley.report.words.forecast import baseline_line, verdict_lines
 
     first, *others = verdict
     console.print(first, style="bold", markup=False, soft_wrap=True)
@@ -278,6 +278,8 @@ def show(result: "Forecast", verdict: Sequence[str]) -> None:
         console.print(terminal_table(said.gain_rows(result.outlook), said.TITLE))
     else:
         console.print(baseline_line(result.worth, result.expected_cost))
+        for sentence in verdict_lines(result):
+            console.print(sentence, style="bold yellow", markup=False)
     for sentence in others:
         console.print(f"\n{sentence}", markup=False, soft_wrap=True)
     for warning in result.warnings:

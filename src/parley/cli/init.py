@@ -14,7 +14,7 @@ from parley.cli.forecast import show_plan
 from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, unsaid_columns
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
-from parley.errors import DataError, ParleyError, SettingError, TermsError
+from parley.errors import ParleyError, SettingError
 from parley.report.terminal import console, errors_console, print_json, progress_bar, warn
 from parley.report.words import interview as asked
 from parley.terms import Terms, write_terms
@@ -267,11 +267,10 @@ def _foreseen(made: "Draft", seed: int) -> "Forecast | None":
     from parley.decisions.outlook.forecast import forecast
     from parley.protocol.task import task_of
 
-    if task_of(made.terms).command("forecast") is not None:
-        return None
     try:
-        return forecast(made.terms, seed=seed)
-    except (DataError, SettingError, TermsError):
+        own = task_of(made.terms).command("forecast") is not None
+        return None if own else forecast(made.terms, seed=seed)
+    except ParleyError:
         return None
 
 

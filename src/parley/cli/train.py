@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -197,10 +197,9 @@ def train_command(
             "coding": None if coding is None else vars(coding),
             "baselines": None if expected is None else expected.to_json(),
             "repeated": repeated,
-            **({} if expected is None or expected.outlook is None else {"outlook": expected.outlook.to_json()}),
             "said": [*quality_lines(result), *missed, *(each.sentence for each in misnamed), *left],
         }
-        print_json(result.to_json() | beside, inside=not result.released)
+        print_json(_beside_outlook(result.to_json() | beside, expected), inside=not result.released)
     else:
         show(result, expected)
         for line in missed:
@@ -214,6 +213,18 @@ def train_command(
         raise SettingError(
             f"--plot: nothing was drawn, relative fitness is not defined here: {result.relative_fitness_undefined}"
         )
+
+
+def _beside_outlook(told: dict[str, Any], expected: "Worth | None") -> dict[str, Any]:
+    """What was released, and for each owner what the release check had said of it."""
+    if expected is None or expected.outlook is None:
+        return told
+    outlook = expected.outlook.to_json()
+    foreseen = {owner["name"]: owner for owner in outlook["owners"]}
+    return told | {
+        "owners": [{**foreseen.get(owner["name"], {}), **owner} for owner in told["owners"]],
+        "consortium": outlook["consortium"],
+    }
 
 
 def _worth(terms: Terms, asks: bool, speeds: Mapping[str, float] | None) -> "Worth | None":

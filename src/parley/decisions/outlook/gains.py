@@ -80,6 +80,9 @@ class Gains:
     def under(self, pilot: Pilot) -> "Gains":
         """The same under terms that differ in owners' numbers and in whose noise it is."""
         there = replace(self, pilot=pilot, owners=replace(self.owners, records=pilot.rows, members=None))
+        if self.differences.origin == "assumed":
+            differ = assumed_heterogeneity(float(np.median(pilot.rows)), len(self.price))
+            there = replace(there, differences=differ)
         return there.at(pilot.combined_variance())
 
     def of(self, members: Members) -> "Gains":

@@ -105,43 +105,39 @@ class Ridge:
         ways, place = list(unlike.values()), {key: place for place, key in enumerate(unlike)}
         final, folds = self._models(self.rows, ways), int(fold.max()) + 1
         parts = [self.rows.where(some[fold == k]) for k in range(folds)]
-        curves = without_each(self._smoothed, parts, final.reshape(-1, final.shape[-1]))
+        curves = without_each(self._smoothed, parts, final[0])
         tried, losses = np.empty((folds, *final.shape)), np.empty((*final.shape[:2], len(some)))
         for k in range(folds):
             progress(k, folds)
             tried[k] = self._models(self.rows.where(some[fold != k]), ways, final, curves[k])
             losses[:, :, fold == k] = self.plain.record_losses(parts[k], tried[k])
         chosen = [[place[id(centre)] for centre in centres] for centres in sets]
-        return [self._averaged(one, [ways[c].name for c in one], some, fold, tried, losses, final) for one in chosen]
+        return [self._averaged(one, [ways[c].name for c in one], parts, fold, tried, losses, final) for one in chosen]
 
     def _averaged(
         self,
         chosen: list[int],
         names: list[str],
-        some: Places,
+        parts: list[Design],
         fold: Places,
         tried: Floats,
         losses: Floats,
         final: Floats,
     ) -> RidgeModel:
         """The average of the chosen centres' models `final` [centres, weights, P], of which those `tried` without each
-        fold had these losses [centres, weights, n]. What the average itself would lose is judged like everything else:
-        the shares with which it judges a fold are those that the other folds give."""
-        seen = losses[chosen].reshape(-1, len(some))
+        fold had these losses [centres, weights, n] on its rows, its part. What the average itself would lose is judged
+        like everything else: the shares with which it judges a fold are those that the other folds give."""
+        seen = losses[chosen].reshape(-1, len(fold))
         each = np.repeat(names, len(WEIGHTS) + 1)
         unit = 2 * float(seen.mean(axis=1).min()) if self.objective.quadratic else 1.0
-        share, own, without = _shares(seen, unit, each), np.empty(len(some)), np.empty((len(tried), tried.shape[-1]))
+        share, own, without = _shares(seen, unit, each), np.empty(len(fold)), np.empty((len(tried), tried.shape[-1]))
         for k, models in enumerate(tried):
             others = _shares(seen[:, fold != k], unit, each).reshape(len(chosen), -1)
             without[k] = np.einsum("cw,cwp->p", others, models[chosen])
-            own[fold == k] = self._losses(some[fold == k], without[k])
+            own[fold == k] = self.plain.record_losses(parts[k], without[k])
         by_centre = {name: float(share[each == name].sum()) for name in dict.fromkeys(names)}
         theta = np.einsum("cw,cwp->p", share.reshape(len(chosen), -1), final[chosen])
         return RidgeModel(theta, by_centre, own, without)
-
-    def _losses(self, places: Places, thetas: Floats) -> Floats:
-        """The losses of rows at these places by models [..., P] -> [..., n]."""
-        return self.plain.record_losses(self.rows.where(places), thetas)
 
     def fit(self, rows: Design, centre: Centre, weight: float) -> Floats:
         """The model [P] of these rows that is pulled towards the centre."""

@@ -51,7 +51,8 @@ def pulled(
         if objective.quadratic:
             return _spanned(objective, rows, centres, strengths)
         return RowSpace.of(objective.loss, rows, strengths, _alike(strengths)).minimisers(centres, starts)
-    second = _second(objective, rows, begin[len(begin) // 2]) if second is None else second
+    # at the first start: what is found for the first models does not depend on which others are asked for
+    second = _second(objective, rows, begin[0]) if second is None else second
     curvature = Curvature.of(second, _alike(strengths))
     if objective.quadratic:
         return _closed(objective, rows, centres, strengths, curvature)
@@ -62,7 +63,7 @@ def without_each(objective: EmpiricalRisk, parts: Sequence[Design], thetas: Floa
     """Second derivatives [P, P], at the middle one of these parameters [B, P], of the mean loss of all rows without
     each part; None where `pulled` has no use for them. Each part is summed over once."""
     many = np.array([len(part) for part in parts])
-    if not isinstance(objective, MarginObjective) or 2 * many.sum() <= thetas.shape[1]:
+    if not isinstance(objective, MarginObjective) or len(parts) < 2 or 2 * many.sum() <= thetas.shape[1]:
         return [None] * len(parts)
     each = [_second(objective, part, thetas[len(thetas) // 2]) * len(part) for part in parts]
     total = np.sum(each, axis=0)
@@ -104,8 +105,8 @@ class Curvature:
 class _Search:
     """Minimisers of a loss that is not squared, by the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno.
 
-    It begins with the second derivatives of the model in the middle of a group. Who has not arrived after `STEPS` goes
-    on in one half of the group: in the end each alone, by second derivatives of its own.
+    All models begin with the same second derivatives. Those that have not arrived after `STEPS` go on in halves, each
+    half with the second derivatives of its middle model: in the end each alone, with its own.
     """
 
     objective: MarginObjective

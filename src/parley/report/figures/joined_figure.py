@@ -152,5 +152,5 @@ def _legend() -> list[Line2D | Patch]:
         dot("does not", "white", MUTED),
         dot("forecast wrong", "none", ALONE, 11),
         Line2D([], [], color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label="forecast"),
-        Patch(color=TOGETHER, alpha=0.14, label="if owners differ much or not at all"),
+        Patch(color=TOGETHER, alpha=0.14, label="90 % of what may come out"),
     ]
