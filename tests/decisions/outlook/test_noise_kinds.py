@@ -153,8 +153,9 @@ def test_a_kind_that_cannot_be_is_explained():
 
 def test_break_even_is_the_common_epsilon():
     """At an owner's break-even budget for all, its gain begins to count in half of the draws."""
-    terms = shared_terms(make_terms(300, 400, 5000, epsilon=2.0, **WAY, **QUIET))
-    few = PILOT.head(120)  # no help to anybody
+    terms = shared_terms(make_terms(120, 130, 5000, epsilon=2.0, **WAY, **QUIET))
+    few = regression_table(60, seed=9)  # no help to anybody
+    few["y"] = 2 * few["y"] + 3 * np.random.default_rng(2).standard_normal(len(few))
     even = {owner.name: owner.break_even_epsilon for owner in forecast(terms, few, resamples=2).values}
     assert sum(bool(e) for e in even.values()) >= 2
     for name, epsilon in even.items():
