@@ -72,7 +72,7 @@ def test_a_table_goes_from_the_smallest_to_the_largest():
 
 
 def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many_it_is_sure():
-    said = [("small", 200, 0.4, "join"), ("middle", 900, 0.06, "unknown"), ("large", 20_000, 0.001, "stay")]
+    said = [("small", 200, 0.4, "join"), ("middle", 900, 0.06, "unsure"), ("large", 20_000, 0.001, "stay")]
     expected = SimpleNamespace(
         terms=SimpleNamespace(owners=[SimpleNamespace(name=name, records=rows) for name, rows, _, _ in said]),
         owners=[
@@ -82,7 +82,7 @@ def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many
     )
     sentence = forecast_sentence(expected, [0.05] * 3)
     assert "worth its price for 2 of 3 owners; for large, with 20,000 rows, it is not" in sentence
-    assert "1 gain; of 1 it cannot be said" in sentence
+    assert "Verdicts: join 1, unsure 1, stay 1." in sentence
     rows = forecast_rows(expected, [0.05] * 3)
     assert [row[-1] for row in rows[1:]] == ["yes", "yes", "no"]
     assert rows[1][2:4] == ["8.0 %", "4.0 % to 8.0 %"]

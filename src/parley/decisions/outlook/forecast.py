@@ -113,12 +113,13 @@ class Forecast:
         if self.laws:  # each has an error of its own
             count = len(self.laws)
             laws = [gains_by(law.expected, law.fitness, law.models, self.differences, laws=count) for law in self.laws]
-            return Outlook.of(self.terms, laws)
+            return Outlook.of(self.expected.pilot.terms, laws)
         fitness = self.relative_fitness
         low, high = (max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high))
         factors = min(low, 1.0), max(high, 1.0)
         return Outlook.of(
-            self.terms, [gains_by(self.expected, float(self.path[-1]), self.models, self.differences, factors)]
+            self.expected.pilot.terms,
+            [gains_by(self.expected, float(self.path[-1]), self.models, self.differences, factors)],
         )
 
     @property
