@@ -94,7 +94,7 @@ def test_there_is_nothing_to_say_where_nothing_would_change(folder):
 
 def test_commands_say_what_coding_costs_and_what_counts_as_one(folder):
     terms, words = folder / "terms.toml", "Target 'state': 'sick' counts as 1, every other name as 0."
-    shown = invoke("forecast", terms).output
+    shown = invoke("forecast", terms, "--details").output
     assert words in " ".join(shown.split())
     assert "names as 0, 1, 2, … give a cost of" in " ".join(shown.split())
     content = json.loads(invoke("forecast", terms, "--json").stdout)
