@@ -257,7 +257,7 @@ def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
     again = json.loads(
         CliRunner().invoke(app, ["score", str(folder / "own.json"), files[1], "--owner", "b", "--json"]).stdout
     )
-    assert again["cost_together"] == pytest.approx(content["owners"][1]["personal"]["mean"])
+    assert again["cost_together"] == pytest.approx(content["owners"][1]["personal"])
 
 
 SCORED = TERMS.replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25").replace(

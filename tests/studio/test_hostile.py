@@ -303,7 +303,7 @@ def test_who_loads_a_file_again_gets_forecasts_of_what_it_holds_now(folder, monk
 
 
 class Old:
-    joining = None
+    outlook = None
 
 
 def test_what_needs_libraries_waits_for_them_and_no_other_page_does(client, monkeypatch):

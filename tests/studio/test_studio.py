@@ -165,13 +165,14 @@ def test_one_noise_for_all_is_saved_with_hosts_that_were_named_or_says_that_they
 
 def test_where_nobody_is_expected_to_gain_the_page_says_so_first_and_no_more_of_whom_to_ask(folder):
     visitor = enter(stranger_at(studio_at(folder, worthwhile(folder))))
-    poor = changed(visitor, **{"epsilon.0": "0.001", "epsilon.1": "0.001"}).text
+    many = {"records.0": "9000", "records.1": "9000"}
+    poor = changed(visitor, **{**many, "epsilon.0": "0.001", "epsilon.1": "0.001"}).text
     assert poor.startswith('<p class="verdict">Stay: ')
     assert "the joint model is better with it" not in poor
     assert "Asking all is best" not in poor
     assert "<strong>2</strong> stay: not worth it" in poor
     rich = changed(visitor, **{"records.0": "50", "records.1": "50", "epsilon.0": "100", "epsilon.1": "100"}).text
-    assert "Unsure: joining is expected to save members" in rich.splitlines()[0]
+    assert "Unsure: joining " in rich.splitlines()[0]
     assert "<strong>2</strong> unsure" in rich
     assert "the joint model is better with it" in rich
     assert "whether or not each gains" in rich

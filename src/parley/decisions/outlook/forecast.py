@@ -110,17 +110,15 @@ class Forecast:
     @cached_property
     def outlook(self) -> Outlook:
         """What joining means for each owner, and the verdicts: all that every command says of it."""
+        who = self.expected.pilot.terms  # without owners that never answer
         if self.laws:  # each has an error of its own
             count = len(self.laws)
             laws = [gains_by(law.expected, law.fitness, law.models, self.differences, laws=count) for law in self.laws]
-            return Outlook.of(self.expected.pilot.terms, laws)
+            return Outlook.of(who, laws)
         fitness = self.relative_fitness
         low, high = (max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high))
         factors = min(low, 1.0), max(high, 1.0)
-        return Outlook.of(
-            self.expected.pilot.terms,
-            [gains_by(self.expected, float(self.path[-1]), self.models, self.differences, factors)],
-        )
+        return Outlook.of(who, [gains_by(self.expected, float(self.path[-1]), self.models, self.differences, factors)])
 
     @property
     def owners(self) -> tuple[OwnerOutlook, ...]:
