@@ -110,8 +110,7 @@ def assumption(result: Forecast) -> str:
     )
     apart = (
         f" Together costs own rows more than the {number(result.worth.together, 5)} above, by what owners differ."
-        if law.differences.high > 0
-        and any(number(owner.together, 5) != number(result.worth.together, 5) for owner in result.owners)
+        if law.differences.high > 0 and any(owner.together > result.worth.together for owner in result.owners)
         else ""
     )
     return f"{law.differences.words(float(np.median(law.owners.records)))}.{apart} Personal models: {rests}."
