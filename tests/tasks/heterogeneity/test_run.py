@@ -123,7 +123,7 @@ def test_a_study_is_no_release_and_the_forecast_takes_what_came_out(public, tmp_
     assert known == Heterogeneity(result.between.mean, result.between.low, result.between.high, "measured")
     measured, guessed = (forecast(result.ready, resamples=2, **more) for more in ({"differences": known}, {}))
     assert measured.owners[0].gain.mean < guessed.owners[0].gain.mean  # they differ more than was thought
-    assert "By what owners released" in measured.joining.differences.words(ROWS)
+    assert "By what owners released" in measured.outlook.laws[0].differences.words(ROWS)
     (tmp_path / "wrong.json").write_text('{"differences": {"mean": -1, "low": 0, "high": 1}}')
     with pytest.raises(DataError, match="parley differences --save"):
         Heterogeneity.load(tmp_path / "wrong.json")
