@@ -67,7 +67,7 @@ def forecast_command(
             metavar="MULTIPLE|JSON",
             help="How much owners differ: the variance between their best parameters, in units of the variance of an "
             "own estimate of the owner of median size, or what `parley differences --save` kept. 0: one law for "
-            "all. Left out: not known, from none to much.",
+            "all. Default: not known, from none to much.",
         ),
     ] = None,
     worth: Annotated[
@@ -75,7 +75,7 @@ def forecast_command(
         typer.Option(
             metavar="SHARE",
             help="With --inside: what joining must save to be worth a budget, beside the owner's privacy cost over its "
-            "value where the terms have both, as a share of what own rows cost alone. Left out: 0.005.",
+            "value where the terms have both, as a share of what own rows cost alone. Default: 0.005.",
         ),
     ] = None,
     speeds: Speeds = None,

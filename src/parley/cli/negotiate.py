@@ -87,9 +87,10 @@ def negotiate_command(
     known = None if pilot is None else str(pilot)
     terms = _stating(terms, value, privacy_cost)
     unstated = [part for part in terms.owners if part.value is None or part.privacy_cost is None]
-    if unstated and (not as_json or len(unstated) == len(terms.owners)):
+    before = len(unstated) == len(terms.owners) and target is None and write is None and not drawn
+    if unstated and (before or not as_json):
         _show_break_even(terms, known, as_json)
-        if len(unstated) == len(terms.owners) and target is None and write is None and not drawn:
+        if before:
             return  # nobody has stated anything yet: what there is to know before
     with progress_bar("running the pilot") as progress:
         result = negotiate(terms, known, target, balanced, keep_own=keep_own, doing=progress.says)

@@ -64,7 +64,7 @@ def test_the_search_finds_rows_on_disk_whose_last_digit_hangs_on_who_else_was_dr
     it."""
     settings = [
         Setting("linear-regression", width=9, prepared=prepared, streamed=True, size=1e24, rows=4, seed=s)
-        for s in range(24)  # which of them shows it hangs on the processor
+        for s in range(24)  # different processors show it with different seeds
     ]
     kept = Preparation.columns
 

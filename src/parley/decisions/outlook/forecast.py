@@ -248,13 +248,13 @@ def forecast(
     terms
         What owners would agree on.
     pilot
-        A public table, released moments or stated assumptions; left out: the terms' own public sample.
+        A public table, released moments or stated assumptions. Default: the terms' own public sample.
     seed
         Of the pilot's resamples and runs.
     resamples
         How often the pilot is drawn again for the interval; left out: as often as its way of computing has it.
     differences
-        How much owners differ, on which hangs what joining adds for each; left out: not known.
+        How much owners differ: the less, the more joining adds. Default: not known.
     progress
         Is told how far the work is: (done, of).
     doing
@@ -303,7 +303,7 @@ def outlook(terms: Terms, knowledge: Table | Source | None = None) -> Outlook:
     terms
         What owners would agree on.
     knowledge
-        A public table, released moments or stated assumptions; left out: the terms' own public sample.
+        A public table, released moments or stated assumptions. Default: the terms' own public sample.
 
     Returns
     -------

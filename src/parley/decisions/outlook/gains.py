@@ -94,10 +94,9 @@ class Gains:
         there = replace(self, owners=replace(self.owners, members=members))
         return there.at(self.pilot.combined_variance() * times)
 
-    def seeing(self, seen: Seen, trees: LearningCurve | None) -> "Gains":
+    def seeing(self, seen: Seen) -> "Gains":
         """The same to whoever has seen the private rows of one owner."""
-        records = self.owners.records
-        return replace(self, owners=replace(self.owners, records=records, seen=seen, drawn={}), trees=trees)
+        return replace(self, owners=replace(self.owners, seen=seen, drawn={}))
 
     def _costs(self, excess: list[Floats]) -> Floats:
         return np.asarray((self.level + np.concatenate(excess, axis=1)) * self._unit)

@@ -94,6 +94,8 @@ def inside_view(
     if not 0 <= worth < 1:
         raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
     known = open_pilot(terms, pilot)
+    if not known.has_rows:
+        raise DataError("an inside view sets own rows beside public ones; give a public sample as the pilot")
     agreement = owner.prepare(known.setup)
     rows = agreement.tables.train.in_memory().targeted()
     if len(rows) < LEAST_ROWS:
@@ -107,7 +109,7 @@ def inside_view(
     none = np.empty((0, agreement.setup.parameters))
     alone, _ = compared(agreement, none, plain_columns(owner, agreement)[0], False, progress)
     if not own_law:
-        law = law.seeing(Seen(place, _step(law, rows)), None)
+        law = law.seeing(Seen(place, _step(law, rows)))
     law = _with_own_costs(law, place, alone)
     inside = replace(public.outlook, laws=(law,), inside=owner.name, least=worth)
     return InsideView(inside, len(rows), None if own_law else _law(known, rows), alone.made_of, worth)

@@ -1,10 +1,9 @@
 """Owners' own verdicts on the joint model as pages, in the sentences of the terminal. For their eyes only."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from parley.learning.outcome.guarantee import INSIDE
-from parley.learning.outcome.verdict import Estimate, Verdict
+from parley.learning.outcome.verdict import Verdict
 from parley.report.figures import picture
 from parley.report.figures.model_costs import model_costs
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
@@ -35,12 +34,12 @@ def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
 
 def verdicts_figure(verdicts: Sequence[Verdict]) -> Picture:
     """What joining saves each owner on its own held-out rows, with its personal model."""
-    gains = [_gain(each.owner, each.personal_gain) for each in verdicts]
+    gains = [_gain(each) for each in verdicts]
     paid, surely = sum(gain.mean > 0 for gain in gains), sum(gain.low > 0 for gain in gains)
     title = f"Joining pays for {paid:,} of {len(gains):,}, for {surely:,} beyond chance"
     return owner_gains(gains, title, "saved a row by the personal model", "lines: 90 % intervals on own held-out rows")
 
 
-def _gain(owner: str, gain: Estimate) -> OwnerGain:
-    verdict: Literal["join", "stay", "unsure"] = "join" if gain.low > 0 else "stay" if gain.high < 0 else "unsure"
-    return OwnerGain(owner, gain.mean, gain.low, gain.high, verdict)
+def _gain(found: Verdict) -> OwnerGain:
+    gain = found.personal_gain
+    return OwnerGain(found.owner, gain.mean, gain.low, gain.high, found.measured)
