@@ -117,7 +117,7 @@ def foreseen_gains(count: int) -> Picture:
 
 def verdicts(count: int) -> Picture:
     found: Any = [
-        SimpleNamespace(owner=name, personal_gain=Estimate(0.3, -np.inf if place == 0 else 0.1, 0.5))
+        SimpleNamespace(owner=name, personal_gain=Estimate(0.3, -np.inf if place == 0 else 0.1, 0.5), measured="join")
         for place, name in enumerate(names(count))
     ]
     return score_page.verdicts_figure(found)
