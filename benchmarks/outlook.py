@@ -2,8 +2,8 @@
 
 Consortia of 2 to 40 owners with 120 to 3,000 rows, a public sample, eps .3 to 10, own or shared noise; half of them
 linear, half of them alike or nearly; numbers and classes; terms as `parley init` writes them with plain columns. One
-training each. An owner's gain is what its personal model saves against its model alone on 4,000 new rows of its own
-law.
+training each. An owner's gain is what its personal model is expected to save against its model alone on 4,000 new rows
+of its own law, whose targets are known in expectation.
 
 Printed, with standard errors over consortia: how often 90 % intervals cover the gain, how often `join` and `stay` are
 right (the gain exceeds 0.5 % of the cost alone or does not), from outside and, with --inside, with own rows; beside
@@ -32,6 +32,8 @@ from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.validate import Floats
 
 NEW = 4_000  # rows that judge
+JUDGED = 8  # owners of a consortium, at most: the first ones, and they are in no order
+New = tuple[pd.DataFrame, Floats]  # their columns, and what their targets are in expectation
 
 
 def main() -> None:
@@ -78,19 +80,19 @@ def _judged(seed: int, inside: bool, folder: Path) -> dict[str, Any]:
     terms = draft_terms(
         files, "y", public=str(folder / "public.csv"), epsilon=about["epsilon"], columns="lines", hosts=hosts, kind=kind
     ).terms
-    outlook = parley.forecast(terms).outlook
+    public = parley.forecast(terms)
     owners = [parley.Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     model = parley.train(terms, owners, seed=seed, measure=False).model
     rows = []
-    for owner, expected, new in zip(owners, outlook.owners, future, strict=True):
+    for owner, expected, new in list(zip(owners, public.owners, future, strict=True))[:JUDGED]:
         row = expected.to_json() | {"records": expected.records, "real": real_gain(terms, owner, model, new)}
         if inside:
-            row["inside"] = inside_view(terms, owner).owner.to_json()
+            row["inside"] = inside_view(terms, owner, public=public).owner.to_json()
         rows.append(row)
-    return about | {"owners": rows, "consortium": outlook.consortium.to_json()}
+    return about | {"owners": rows, "consortium": public.outlook.consortium.to_json()}
 
 
-def consortium(seed: int) -> tuple[dict[str, Any], list[pd.DataFrame], pd.DataFrame, list[pd.DataFrame]]:
+def consortium(seed: int) -> tuple[dict[str, Any], list[pd.DataFrame], pd.DataFrame, list[New]]:
     """(what it is, the owners' tables, the public sample, new rows of each owner)."""
     rng = np.random.default_rng([7, seed])
     columns, linear, shared = int(rng.integers(4, 12)), bool(rng.random() < 0.5), bool(rng.random() < 0.5)
@@ -107,29 +109,41 @@ def consortium(seed: int) -> tuple[dict[str, Any], list[pd.DataFrame], pd.DataFr
         shift = ratio**0.5 * float(rng.normal()) * (1 if linear else 2)
         return common + ratio**0.5 * apart @ rng.normal(size=columns), shift
 
-    def rows(size: int, best: tuple[Floats, float]) -> pd.DataFrame:
+    def new(size: int, best: tuple[Floats, float]) -> New:
         X = np.clip(rng.normal(size=(size, columns)) @ mixed.T, -4, 4)
         score = X @ best[0] + best[1] + bend * (np.abs(X[:, 0]) - 0.8) * (1 + X[:, 1])
-        y = score + rng.normal(size=size) if linear else (rng.random(size) < 1 / (1 + np.exp(-score))).astype(int)
-        return pd.DataFrame(X, columns=[f"x{place}" for place in range(columns)]).assign(y=y)
+        expected = score if linear else 1 / (1 + np.exp(-score))
+        return pd.DataFrame(X, columns=[f"x{place}" for place in range(columns)]), expected
+
+    def rows(size: int, best: tuple[Floats, float]) -> pd.DataFrame:
+        X, expected = new(size, best)
+        return X.assign(y=expected + rng.normal(size=size) if linear else (rng.random(size) < expected).astype(int))
 
     laws = [law() for _ in range(count)]
     about = {"seed": seed, "linear": linear, "shared": shared, "bend": bend, "ratio": ratio, "epsilon": epsilon}
     tables = [rows(int(size), each) for size, each in zip(records, laws, strict=True)]
-    return about, tables, rows(public, law()), [rows(NEW, each) for each in laws]
+    return about, tables, rows(public, law()), [new(NEW, each) for each in laws]
 
 
-def real_gain(terms: parley.Terms, owner: parley.Owner, model: parley.JointModel, new: pd.DataFrame) -> float:
-    """What the personal model saves on new rows against the model alone, in the target's own units."""
+def real_gain(terms: parley.Terms, owner: parley.Owner, model: parley.JointModel, new: New) -> float:
+    """What the personal model saves on new rows against the model alone, in the target's own units: the loss is linear in
+    the target but for what both models pay."""
     agreement = owner.prepare(terms)
     alone, (personal,) = compared(agreement, model.theta_[None], plain_columns(owner, agreement)[0])
     risk, preparation = agreement.setup.risk, agreement.setup.preparation
-    rows, columns = preparation.design(new, owner.name), preparation.unturned.design(new, owner.name).X
-    costs = [
-        float(risk.record_losses(*said(risk, rows, each.theta, each.trees, columns)).mean())
-        for each in (alone, personal)
-    ]
-    return (costs[0] - costs[1]) * preparation.target_scale**2
+    frame, expected = new
+    squared = terms.model.kind == "linear-regression"
+    columns = preparation.unturned.design(frame.assign(y=expected if squared else 0), owner.name).X
+
+    def saved(y: Floats | int) -> Floats:
+        rows = preparation.design(frame.assign(y=y), owner.name)
+        before, after = (
+            risk.record_losses(*said(risk, rows, each.theta, each.trees, columns)) for each in (alone, personal)
+        )
+        return np.asarray(before - after)
+
+    each = saved(expected) if squared else expected * saved(1) + (1 - expected) * saved(0)
+    return float(each.mean()) * preparation.target_scale**2
 
 
 def lines(told: list[dict[str, Any]]) -> list[str]:

@@ -165,7 +165,7 @@ def held_out_losses(owner: parley.Owner, terms: parley.Terms, joint: Floats) -> 
     setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
     ridge, none = Ridge(setup.risk, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
     starts = [Start(NO_MODEL, none.theta, None), Start(JOINT, joint, 0)]
-    alone_pulled, pulled = ridge.averages([centres(setup, start, none) for start in starts])
+    alone_pulled, pulled = ridge.averages([[*centres(setup, start), none] for start in starts])
     columns, new_columns = plain_columns(owner, agreement)
     _, linear = corrected(ridge, [alone_pulled, pulled], starts, None)
     alone, (personal,) = compared(agreement, joint[None], columns)

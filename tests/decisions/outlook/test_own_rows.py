@@ -52,10 +52,13 @@ class Tables:
     def ruled(self) -> np.ndarray:
         """Excess costs [D, 2] of models alone and personal ones, by the drawn rule."""
         estimate = np.array([rows.X.T @ rows.y / ROWS for rows in self.rows])
-        rule = OwnRows(np.full(P, 2.0), 2.0, np.array([float(ROWS)]), estimate[None])
+        records = np.array([float(ROWS)])
+        priced = OwnRows.folds_price(records, (1, *estimate.shape), np.random.default_rng(6))
+        rule = OwnRows(np.full(P, 2.0), 2.0, records, estimate[None], priced)
         alone = rule.ridge([ZERO])
-        alone = alone if self.public is None else rule.corrected(self.public, ZERO, alone)
-        personal = rule.corrected(self.joint, ZERO, alone)
+        alone = alone if self.public is None else rule.corrected(self.public, [ZERO], alone)
+        others = [ZERO] if self.public is None else [self.public, ZERO]
+        personal = rule.corrected(self.joint, others, alone)
         return np.stack([np.sum((model.theta[0] - self.own) ** 2, axis=1) for model in (alone, personal)], axis=1)
 
     def made(self, place: int) -> list[float]:
@@ -64,7 +67,8 @@ class Tables:
         starts = [Start(NO_MODEL, ZERO, None)]
         starts += [] if self.public is None else [Start(PUBLIC, self.public[place], 0)]
         starts.append(Start(JOINT, self.joint[place], len(starts) - 1))
-        pulled = ridge.averages([[none], *([Centre(s.name, s.theta, False), none] for s in starts[1:])])
+        known = [Centre(start.name, start.theta, False) for start in starts[:0:-1]]  # the joint model first
+        pulled = ridge.averages([[none], *([*known[-count:], none] for count in range(1, len(starts)))])
         models = corrected(ridge, pulled, starts, None)[-2:]
         return [float(np.sum((model.theta - self.own[place]) ** 2)) for model in models]
 

@@ -113,7 +113,10 @@ class Forecast:
         who = self.expected.pilot.terms  # without owners that never answer
         if self.laws:  # each has an error of its own
             count = len(self.laws)
-            laws = [gains_by(law.expected, law.fitness, law.models, self.differences, laws=count) for law in self.laws]
+            laws = [
+                gains_by(law.expected, law.fitness, law.models, self.differences, law=place, laws=count)
+                for place, law in enumerate(self.laws)
+            ]
             return Outlook.of(who, laws)
         fitness = self.relative_fitness
         low, high = (max(end / fitness.mean, 1e-9) if fitness.mean > 0 else 1.0 for end in (fitness.low, fitness.high))

@@ -24,12 +24,12 @@ from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
 # equally likely positions, from low to high, of how much owners differ; and, paired with them, of the joint model's
-# error and of what trees cost
+# error, of what trees cost, and of what is left beside them: the share of what the joint model saves a linear model that
+# it still saves where trees of own rows stand on top of both
 POSITIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ERROR_POSITIONS, TREE_POSITIONS = (0.5, 0.9, 0.1, 0.7, 0.3), (0.3, 0.7, 0.5, 0.1, 0.9)
+BESIDE_TREES = (0.7, 0.1, 0.9, 0.5, 0.3)
 FINE = (np.arange(64) + 0.5) / 64  # positions that what own rows show is weighed at
-# of what the joint model saves a linear model: what it still saves where trees of own rows stand on top of both
-BESIDE_TREES = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Gains:
     @cached_property
     def alone(self) -> Floats:
         """Of the model alone: linear, or boosted trees where public rows say that they would be better."""
-        return self._costs([self._alone(between, side) for between, _, side in self._worlds])
+        return self._costs([self._alone(*world) for world in self._worlds])
 
     @cached_property
     def together(self) -> Floats:
@@ -59,15 +59,17 @@ class Gains:
     @cached_property
     def personal(self) -> Floats:
         """Of the personal model. Trees of own rows on top of it keep a part of what a better start saves."""
-        return self._costs([self._personal(*world) for world in self._worlds])
+        return self._costs(
+            [self._personal(*world, beside) for world, beside in zip(self._worlds, BESIDE_TREES, strict=True)]
+        )
 
     @property
     def by_trees(self) -> Members:
         """For which owners the model alone is one of boosted trees [N]."""
         if self.trees is None:
             return np.zeros(len(self.owners.records), bool)
-        between = self._worlds[len(self._worlds) // 2][0]
-        return np.asarray(self.trees.ahead(self.owners.records, self.owners.alone(between).mean(axis=1)))
+        between, owners, _ = self._worlds[len(self._worlds) // 2]
+        return np.asarray(self.trees.ahead(self.owners.records, owners.alone(between).mean(axis=1)))
 
     def at(self, variance: Floats | float) -> "Gains":
         """The same if the combined answer had this variance, one or for each owner its own [N, 1]."""
@@ -113,7 +115,8 @@ class Gains:
         worlds = []
         for position, error, trees in zip(self._positions(unit), ERROR_POSITIONS, TREE_POSITIONS, strict=True):
             times = math.exp(np.interp(error, (0.05, 0.5, 0.95), np.log((better, 1.0, worse))))
-            worlds.append((self.differences.at(position) * unit, self.owners.erring(times), float(ndtri(trees))))
+            owners = replace(self.owners.erring(times), world=self.owners.world + len(worlds))
+            worlds.append((self.differences.at(position) * unit, owners, float(ndtri(trees))))
         return worlds
 
     def _positions(self, unit: Floats) -> Floats:
@@ -124,15 +127,15 @@ class Gains:
         weights = np.cumsum(np.exp(heights - heights.max()))
         return FINE[np.searchsorted(weights / weights[-1], POSITIONS)]
 
-    def _alone(self, between: Floats, side: float) -> Floats:
-        linear = self.owners.alone(between)
+    def _alone(self, between: Floats, owners: Owners, side: float) -> Floats:
+        linear = owners.alone(between)
         return linear if self.trees is None else np.minimum(linear, self._own_trees(linear, side))
 
-    def _personal(self, between: Floats, owners: Owners, side: float) -> Floats:
+    def _personal(self, between: Floats, owners: Owners, side: float, beside: float) -> Floats:
         linear, alone = owners.personal(between), owners.alone(between)
         if self.trees is None:
             return linear
-        return np.minimum(linear, self._own_trees(alone, side) - BESIDE_TREES * (alone - linear))
+        return np.minimum(linear, self._own_trees(alone, side) - beside * (alone - linear))
 
     def _own_trees(self, linear: Floats, side: float) -> Floats:
         """What trees of own rows cost [N, 1], where they are expected to cost less than the linear model; else
@@ -150,10 +153,11 @@ def gains_by(
     models: Floats,
     differences: Heterogeneity | None = None,
     error_factors: tuple[float, float] = (1.0, 1.0),
+    law: int = 0,
     laws: int = 1,
 ) -> Gains:
     """The owners' gains if training comes out as expected: this relative fitness, and models as they may come out.
-    `laws`: of how many laws this is one."""
+    It is number `law` of so many `laws`."""
     here, pilot = expected.here, expected.pilot
     cost, _ = coalition_cost(expected, fitness)
     penalty = pilot.objective.regularisation
@@ -173,6 +177,7 @@ def gains_by(
         starts_publicly=pilot.starts_publicly,
         moved=math.sqrt(expected.moved()),
         laws=laws,
+        world=law * len(POSITIONS),
     )
     differ = differences or assumed_heterogeneity(float(np.median(pilot.rows)), len(curvature))
     return Gains(pilot, owners, cost, price, differ, best_cost(pilot), cost.trees, error_factors)

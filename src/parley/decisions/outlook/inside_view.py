@@ -22,7 +22,7 @@ from parley.data.sources import Table
 from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Sample, Source, bent
-from parley.decisions.outlook.forecast import forecast
+from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.decisions.outlook.gains import Gains
 from parley.decisions.outlook.outlook import Outlook, OwnerOutlook
 from parley.decisions.outlook.owners import Seen
@@ -88,12 +88,14 @@ def inside_view(
     seed: int = 0,
     worth: float = LEAST_GAIN,
     progress: Progress = lambda done, total: None,
+    public: Forecast | None = None,
 ) -> InsideView:
     """What joining by these terms would add for this owner's customers; it is told to join if that is more than
-    `worth`, a share of what they cost alone, beside what its privacy costs it by the terms."""
+    `worth`, a share of what they cost alone, beside what its privacy costs it by the terms. `public`: the forecast by
+    the same pilot and seed, where it was made before."""
     if not 0 <= worth < 1:
         raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
-    known = open_pilot(terms, pilot)
+    known = open_pilot(terms, pilot) if public is None else public.expected.pilot
     if not known.has_rows:
         raise DataError("an inside view sets own rows beside public ones; give a public sample as the pilot")
     agreement = owner.prepare(known.setup)
@@ -104,7 +106,8 @@ def inside_view(
             "more"
         )
     own_law = known.source.invented
-    public = forecast(terms, Sample(rows.for_studies()) if own_law else pilot, seed)
+    if own_law or public is None:
+        public = forecast(terms, Sample(rows.for_studies()) if own_law else pilot, seed)
     (law,), place = public.outlook.laws, public.outlook.names.index(owner.name)
     none = np.empty((0, agreement.setup.parameters))
     alone, _ = compared(agreement, none, plain_columns(owner, agreement)[0], False, progress)
@@ -116,12 +119,19 @@ def inside_view(
 
 
 def _step(law: Gains, rows: Design) -> Floats:
-    """From the public fit to the estimate of own rows, in each direction: a Newton step by public curvature."""
+    """From the public fit to the estimate of own rows, in each direction: a Newton step by the curvature of public and
+    own rows together."""
     pilot, here = law.pilot, law.pilot.landscape()
     penalty = pilot.objective.regularisation
     begin = here.optimum if pilot.own_fit is None else pilot.own_fit.theta
     slope = here.inward(pilot.objective.mean_gradient(rows, begin) + penalty * begin)
-    return np.asarray(-slope[bent(here.curvature + penalty)] / law.owners.curvature)
+    curved = bent(here.curvature + penalty)
+    second, own = np.diag(law.owners.curvature), pilot.objective.hessian(rows, begin)
+    if own is not None:  # of many classes it is not formed
+        own = own if here.directions is None else here.directions.T @ own @ here.directions
+        share = len(rows) / (len(rows) + len(pilot.design))
+        second = second + share * (own[np.ix_(curved, curved)] - second)
+    return np.asarray(-np.linalg.solve(second, slope[curved]))
 
 
 def _with_own_costs(law: Gains, place: int, alone: PersonalModel) -> Gains:

@@ -2,10 +2,10 @@
 them.
 
 Costs are quadratic around best parameters, in directions of the cost's curvature. The mean loss of an owner's rows is
-a constant + 1/2 sum_j h_j (theta_j - u_j)^2, u their estimate. Cross-validation adds `price`/n for each degree of
-freedom with which a model follows its rows' chance (Mallows' Cp). The drawn u decides, as the procedure does, on
-ridges, their average, the share of a correction that is kept and the way to another model. For squared losses this is
-exact except for folds.
+a constant + 1/2 sum_j h_j (theta_j - u_j)^2, u their estimate. Cross-validation adds about `price`/n for each degree of
+freedom with which a model follows its rows' chance (Mallows' Cp). Of K folds it is (1 + K/(K-1))/2 of that on average,
+since models are made of fewer rows, and it scatters in each direction as chi^2_K/K does. The drawn u decides, as the
+procedure does, on ridges, their average, the share of a correction that is kept and the way to another model.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
-from parley.learning.outcome.ridge import CHANCE, FAR, WEIGHTS
+from parley.learning.outcome.ridge import CHANCE, FAR, FEWER_FOLDS, FOLDS, MANY_ROWS, WEIGHTS
 from parley.validate import Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A model [N, D, P] and how much it follows the own rows' chance, added up over directions [N, D]."""
+    """A model [N, D, P] and how much it follows the own rows' chance, as folds price it, over directions [N, D]."""
 
     theta: Floats
     freedom: Floats
@@ -35,19 +35,21 @@ class OwnRows:
     price: float
     records: Floats
     estimate: Floats
+    priced: Floats  # how many times `price` folds charge in each direction [N, D, P]
 
-    def corrected(self, centre: Floats, zero: Floats, other: Fitted) -> Fitted:
-        """A model [..., P] as own rows correct it, and last as much of the way to another one as they bear out."""
+    def corrected(self, centre: Floats, others: Sequence[Floats], other: Fitted) -> Fitted:
+        """A model [..., P] as own rows correct it, pulled to it or to others, and last as much of the way to another
+        result as they bear out."""
         theta = np.broadcast_to(centre, self.estimate.shape)
         start = Fitted(theta, np.zeros(theta.shape[:2]))
-        return self.kept(self.kept(start, self.ridge([centre, zero])), other)
+        return self.kept(self.kept(start, self.ridge([centre, *others])), other)
 
     def ridge(self, centres: Sequence[Floats]) -> Fitted:
         """Ridges of every weight towards every centre [..., P], averaged: one that is z standard errors behind the best
         counts exp(-z - z^2/FAR)."""
         h, rows, pulls = self.curvature, self.records[:, None, None], self._pulls
         away = np.stack([centre - self.estimate for centre in centres])  # [centres, N, D, P]
-        freedom = (len(h) - pulls.sum(axis=-1))[:, None]  # [N, 1, weights]
+        freedom = np.matmul(self.priced, (1 - pulls).swapaxes(1, 2))  # [N, D, weights]
         moved = np.matmul(away**2, (h * pulls**2).swapaxes(1, 2))  # twice what each costs [centres, N, D, weights]
         judged = 0.5 * moved + self.price / rows * freedom
         least = judged.min(axis=(0, 3))
@@ -73,6 +75,12 @@ class OwnRows:
         error = length * np.sqrt(self.price * bend / rows)
         share = length * (1 - np.minimum(error / np.maximum(gain, 1e-300), 1.0) ** 2)
         return Fitted(start.theta + share[:, :, None] * step, start.freedom + share * freedom)
+
+    @staticmethod
+    def folds_price(records: Floats, shape: tuple[int, int, int], rng: np.random.Generator) -> Floats:
+        """How many times the price folds of so many records charge [N, D, P]."""
+        folds = np.where(records >= MANY_ROWS, FEWER_FOLDS, FOLDS)[:, None, None]
+        return np.asarray((1 + folds / (folds - 1)) / 2 * rng.chisquare(folds, shape) / folds)
 
     @cached_property
     def _pulls(self) -> Floats:

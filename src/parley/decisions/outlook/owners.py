@@ -7,7 +7,6 @@ corrects the public fit, which asks nobody. Trees of own rows are not in these f
 """
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -34,6 +33,10 @@ class Public:
     error: Floats
     elsewhere: Floats
 
+    @property
+    def fit(self) -> Floats:
+        return np.asarray(self.error + self.elsewhere)
+
 
 @dataclass(frozen=True, eq=False)
 class Owners:
@@ -52,7 +55,8 @@ class Owners:
     members: Members | None = None  # who learns together [N]; None: all
     seen: Seen | None = None
     laws: int = 1  # among how many this is one
-    drawn: dict[bytes, tuple[OwnRows, Floats, Public | None, Fitted]] = field(default_factory=dict, repr=False)
+    world: int = 0  # which: each has random numbers of its own
+    drawn: dict[bytes, "_Drawn"] = field(default_factory=dict, repr=False)
 
     def erring(self, times: float) -> "Owners":
         """The same if the joint model's squared error were so many times as large."""
@@ -65,20 +69,21 @@ class Owners:
 
     def alone(self, differences: Floats) -> Floats:
         """Excess cost of the models alone [N, D]; `differences`: variance of owners' best parameters [P]."""
-        _, best, _, own = self._owners(differences)
-        return self._cost(own.theta, best)
+        drawn = self._owners(differences)
+        return self._cost(drawn.own.theta, drawn.best)
 
     def together(self, differences: Floats) -> Floats:
         """The joint model's, for each owner's own rows [N, D]."""
-        _, best, _, _ = self._owners(differences)
-        return self._cost(self._joint(differences), best)
+        drawn = self._owners(differences)
+        return self._cost(self._joint(drawn), drawn.best)
 
     def personal(self, differences: Floats) -> Floats:
         """The personal models' [N, D]; an owner by itself has nobody to join."""
-        rows, best, _, own = self._owners(differences)
+        drawn = self._owners(differences)
         if np.count_nonzero(self._learning) * self.copies <= 1:
-            return self._cost(own.theta, best)
-        return self._cost(rows.corrected(self._joint(differences), -self.optimum, own).theta, best)
+            return self._cost(drawn.own.theta, drawn.best)
+        others = [-self.optimum] if drawn.public is None else [drawn.public.fit, -self.optimum]
+        return self._cost(drawn.rows.corrected(self._joint(drawn), others, drawn.own).theta, drawn.best)
 
     def likelihood(self, differences: Floats) -> float:
         """The logarithm of how likely what was seen is where owners differ so much; 0 where nothing was."""
@@ -90,20 +95,20 @@ class Owners:
     def _cost(self, theta: Floats, best: Floats) -> Floats:
         return np.asarray(0.5 * (theta - best) ** 2 @ self.curvature)
 
-    def _owners(self, differences: Floats) -> tuple[OwnRows, Floats, Public | None, Fitted]:
-        """(what their rows say, their best parameters [N, D, P], the public fit, their models alone), drawn once:
-        neither the joint model nor who learns together changes any of it."""
-        key = differences.tobytes() + self.records.tobytes()
+    def _owners(self, differences: Floats) -> "_Drawn":
+        """Drawn once: neither the joint model nor who learns together changes any of it."""
+        key = bytes([self.world]) + differences.tobytes() + self.records.tobytes()
         if key not in self.drawn:
-            if len(self.drawn) > 8:
+            if len(self.drawn) > 16:
                 self.drawn.clear()
             shape = len(self.records), self._draws, len(self.curvature)
-            normal = _normal(1, (2, *shape))
-            best = np.sqrt(differences) * normal[0]
-            chance = np.sqrt(self.scatter / self.records[:, None])[:, None] * normal[1]
+            rng = np.random.default_rng([1, self.world])
+            best = np.sqrt(differences) * rng.standard_normal(shape)
+            chance = np.sqrt(self.scatter / self.records[:, None])[:, None] * rng.standard_normal(shape)
+            normal = np.random.default_rng([2, self.world]).standard_normal((3, *shape[1:]))
             public = None
             if self.fit is not None:
-                error, elsewhere = self.fit * self._normal[0], np.sqrt(differences) * self._normal[1]
+                error, elsewhere = self.fit * normal[0], np.sqrt(differences) * normal[1]
                 if self.seen is not None:  # four normal numbers whose sum is known
                     place = self.seen.place
                     rest = self.seen.step - (best[place] + chance[place] - error - elsewhere)
@@ -113,11 +118,12 @@ class Owners:
                     error, elsewhere = error - self.fit**2 * rest, elsewhere - differences * rest
                 public = Public(error, elsewhere)
             price = float(np.mean(self.scatter * self.curvature))
-            rows = OwnRows(self.curvature, price, self.records, best + chance)
+            priced = OwnRows.folds_price(self.records, shape, np.random.default_rng([3, self.world]))
+            rows = OwnRows(self.curvature, price, self.records, best + chance, priced)
             own = rows.ridge([-self.optimum])
             if public is not None:
-                own = rows.corrected(public.error + public.elsewhere, -self.optimum, own)
-            self.drawn[key] = rows, best, public, own
+                own = rows.corrected(public.fit, [-self.optimum], own)
+            self.drawn[key] = _Drawn(rows, best, public, own, normal[2])
         return self.drawn[key]
 
     def _apart(self, differences: Floats) -> Floats:
@@ -137,17 +143,12 @@ class Owners:
         least, most = (max(each // self.laws, 2) for each in (LEAST_DRAWS, MOST_DRAWS))
         return int(np.clip(NUMBERS // size, least, most))
 
-    @property
-    def _normal(self) -> Floats:
-        """Of the public fit, of its population, of noise [3, D, P]."""
-        return _normal(2, (3, self._draws, len(self.curvature)))
-
-    def _joint(self, differences: Floats) -> Floats:
+    def _joint(self, drawn: "_Drawn") -> Floats:
         """The joint model [D, P], or for each owner [N, D, P]: what its start leaves, what owners' estimates are on
         average, and noise."""
-        rows, _, public, _ = self._owners(differences)
+        public = drawn.public
         share = self._learning / max(self._learning.sum(), 1e-300) / self.copies**0.5
-        mean = np.einsum("n,ndp->dp", share, rows.estimate)
+        mean = np.einsum("n,ndp->dp", share, drawn.rows.estimate)
         left = np.sqrt(self.bias)
         if self.starts_publicly and public is not None and self.fit is not None:
             start = left / np.maximum(self.fit, 1e-300) * public.error + (1 - self.moved) * public.elsewhere
@@ -155,10 +156,16 @@ class Owners:
             start = -left * np.sign(self.optimum)
         noise = np.sqrt(self.noise)
         loud = noise[:, None] if noise.ndim > 1 else noise
-        return np.asarray(start + self.moved * mean + loud * self._normal[2])
+        return np.asarray(start + self.moved * mean + loud * drawn.normal)
 
 
-@lru_cache(maxsize=8)
-def _normal(seed: int, shape: tuple[int, ...]) -> Floats:
-    """Standard normal numbers, the same for whoever asks."""
-    return np.random.default_rng(seed).standard_normal(shape)
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """What owners' rows say, their best parameters [N, D, P], the public fit, their models alone, and standard normal
+    numbers for noise [D, P]."""
+
+    rows: OwnRows
+    best: Floats
+    public: Public | None
+    own: Fitted
+    normal: Floats

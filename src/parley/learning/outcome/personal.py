@@ -47,7 +47,9 @@ def compared(
         known.append(Start(PUBLIC, fit, 0))
     alone = len(known) - 1
     starts = [*known, *(Start(JOINT, joint, alone) for joint in joints)]
-    pulled = ridge.averages([centres(setup, start, none) for start in starts], progress)
+    own = [none] if fit is None else [*centres(setup, known[alone]), none]
+    sets = [[none], own][: len(known)] + [[*centres(setup, start), *own] for start in starts[len(known) :]]
+    pulled = ridge.averages(sets, progress)
     made = corrected(ridge, pulled, starts, columns, grown)
     return made[alone], made[alone + 1 :]
 
@@ -65,8 +67,8 @@ def own_public_fit(setup: Setup) -> Floats | None:
 
 def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None = None) -> PersonalModel:
     """The joint model [P], corrected by the owner's own training rows as far as they bear it out (`correction`):
-    ridges towards the joint model, weighed by cross-validation, the intercept with it or free, since owners differ most
-    in how common things are, or towards none; then trees, which look at `columns` [n, columns] of the training rows
+    ridges towards the joint model, the public fit, or none, weighed by cross-validation, the intercept with it or free,
+    since owners differ most in how common things are; then trees, which look at `columns` [n, columns] of the training rows
     (`plain_columns`), None: no trees; and last towards the model alone."""
     return compared(agreement, joint[None], columns)[1][0]
 
@@ -166,14 +168,10 @@ def plain_columns(owner: Owner, agreement: Agreement) -> tuple[Floats, Floats]:
     return train, held_out
 
 
-def centres(setup: Setup, start: Start, none: Centre) -> list[Centre]:
-    """What a ridge of own rows may be pulled to: the model that it corrects, or `none`. Zeros are no model."""
-    if not start.theta.any():
-        return [none]
-    ways = [Centre(start.name, start.theta, free=False), none]
-    if setup.preparation.model.has_intercept:
-        ways.insert(1, Centre(start.name, start.theta, free=True))
-    return ways
+def centres(setup: Setup, start: Start) -> list[Centre]:
+    """How a ridge of own rows may be pulled to a model: all of it, or all but its intercept. Zeros are no model."""
+    ways = (False, True) if setup.preparation.model.has_intercept else (False,)
+    return [Centre(start.name, start.theta, free) for free in ways] if start.theta.any() else []
 
 
 def nothing(setup: Setup) -> Centre:
