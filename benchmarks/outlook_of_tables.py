@@ -1,10 +1,10 @@
 """Is the outlook right on real tables? What it says of owners' gains beside what joining then brought, over splits.
 
-Each table is cut twice, into up to eight owners: by who holds the rows (states, banks, hospitals, regions, towns, years),
-with own noise; and at random into owners of 100 to 2,000 rows, with one noise. Terms as `parley init` writes them, eps 1.
-A split draws anew which rows are public, an owner's or new, and trains once. An owner's gain is what its personal model
-saves against its model alone on new rows of its own. An owner is clear where its mean gain over splits lies beyond two
-standard errors from 0.5 % of its cost; if it is below that, or not clear, `join` is wrong.
+Each table is cut twice, into up to eight owners: by who holds the rows (states, banks, hospitals, regions, towns,
+years), with own noise; and at random into owners of 100 to 2,000 rows, with one noise. Terms as `parley init` writes
+them, eps 1. A split draws anew which rows are public, an owner's or new, and trains once. An owner's gain is what its
+personal model saves against its model alone on new rows of its own. An owner is clear where its mean gain over splits
+lies beyond two standard errors from 0.5 % of its cost; if it is below that, or not clear, `join` is wrong.
 
     python benchmarks/outlook_of_tables.py [--splits 12] [--tables loans,heart] [--jobs 2] [--json F]
 
@@ -90,7 +90,7 @@ def heart() -> Cut:
 
 def hours() -> Cut:
     rows = pd.read_parquet(DATA / "hi.parquet")
-    kept = "whrswk education race hispanic experience kidslt6 kids618 husby hhi".split()
+    kept = ["whrswk", "education", "race", "hispanic", "experience", "kidslt6", "kids618", "husby", "hhi"]
     return Cut(rows[kept], "whrswk", rows["region"].astype(str))
 
 
@@ -108,7 +108,7 @@ def fraud() -> Cut:
 def relapse() -> Cut:
     rows, public = (pd.read_parquet(DATA / f"{name}.parquet") for name in ("rotterdam", "gbsg"))
     named = {"rtime": "time", "recur": "event", "rfstime": "time", "status": "event"}
-    kept = "age meno nodes pgr er hormon grade time event".split()
+    kept = ["age", "meno", "nodes", "pgr", "er", "hormon", "grade", "time", "event"]
     third = pd.qcut(rows["year"].rank(method="first"), 3, labels=["early", "middle", "late"]).astype(str)
     rows, public = (each.rename(columns=named)[kept] for each in (rows, public))
     return Cut(rows, "time", third, {"kind": "survival", "event": "event", "periods": (365, 730, 1095, 1825)}, public)
@@ -142,13 +142,11 @@ def judged(name: str, by: str, split: int, file: Path | None = None) -> list[dic
     cut, rng = TABLES[name](), np.random.default_rng([11, split])
     public, parts = divided(cut, by, rng)
     with tempfile.TemporaryDirectory() as folder:
-        files = [str(Path(folder) / f"{who}.csv") for who in parts]
-        for place, table in zip(
-            [*files, Path(folder) / "public.csv"], [*(t for t, _ in parts.values()), public], strict=True
-        ):
+        files = [str(Path(folder) / f"{who}.csv") for who in ("public", *parts)]
+        for place, table in zip(files, [public, *(mine for mine, _ in parts.values())], strict=True):
             table.to_csv(place, index=False)
         try:
-            told = _judged(cut, by, split, files, str(Path(folder) / "public.csv"), [new for _, new in parts.values()])
+            told = _judged(cut, by, split, files[1:], files[0], [new for _, new in parts.values()])
         except ParleyError as error:
             print(f"{name} {by} {split}: {error}"[:300])
             return []
@@ -174,8 +172,7 @@ def divided(
         starts = zip(ends - sizes, ends, strict=True)
         return public, {f"owner{place}": (rows.iloc[left[a:b]], new) for place, (a, b) in enumerate(starts)}
     sizes = who.value_counts()
-    names = sorted(name for name, count in sizes.items() if count >= 100)
-    names = sorted(names, key=lambda name: (-sizes[name], name))
+    names = sorted((name for name, count in sizes.items() if count >= 100), key=lambda name: (-sizes[name], name))
     chosen = [names[place] for place in np.unique(np.linspace(0, len(names) - 1, OWNERS).round().astype(int))]
     parts = {}
     for place, name in enumerate(chosen):

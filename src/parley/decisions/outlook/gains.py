@@ -24,8 +24,8 @@ from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
 # equally likely positions, from low to high, of how much owners differ; and, paired with them, of the joint model's
-# error, of what trees cost, and of what is left beside them: the share of what the joint model saves a linear model that
-# it still saves where trees of own rows stand on top of both
+# error, of what trees cost, and of the share of what the joint model saves a linear model that it still saves where trees
+# of own rows stand on top of both
 POSITIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ERROR_POSITIONS, TREE_POSITIONS = (0.5, 0.9, 0.1, 0.7, 0.3), (0.3, 0.7, 0.5, 0.1, 0.9)
 BESIDE_TREES = (0.7, 0.1, 0.9, 0.5, 0.3)
@@ -112,7 +112,7 @@ class Gains:
         """Equally likely: (the variance between owners [P], owners with the joint model's error, standard errors by
         which trees cost more than expected). Positions are paired so that no two unknowns go together."""
         unit, (better, worse) = self.owners.scatter / np.median(self.owners.records), self.error_factors
-        worlds = []
+        worlds = list[tuple[Floats, Owners, float]]()
         for position, error, trees in zip(self._positions(unit), ERROR_POSITIONS, TREE_POSITIONS, strict=True):
             times = math.exp(np.interp(error, (0.05, 0.5, 0.95), np.log((better, 1.0, worse))))
             owners = replace(self.owners.erring(times), world=self.owners.world + len(worlds))

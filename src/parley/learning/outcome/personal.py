@@ -68,8 +68,8 @@ def own_public_fit(setup: Setup) -> Floats | None:
 def personal_model(agreement: Agreement, joint: Floats, columns: Floats | None = None) -> PersonalModel:
     """The joint model [P], corrected by the owner's own training rows as far as they bear it out (`correction`):
     ridges towards the joint model, the public fit, or none, weighed by cross-validation, the intercept with it or free,
-    since owners differ most in how common things are; then trees, which look at `columns` [n, columns] of the training rows
-    (`plain_columns`), None: no trees; and last towards the model alone."""
+    since owners differ most in how common things are; then trees, which look at `columns` [n, columns] of the training
+    rows (`plain_columns`), None: no trees; and last towards the model alone."""
     return compared(agreement, joint[None], columns)[1][0]
 
 
