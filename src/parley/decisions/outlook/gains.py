@@ -24,8 +24,8 @@ from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
 # equally likely positions, from low to high, of how much owners differ; and, paired with them, of the joint model's
-# error, of what trees cost, and of the share of what the joint model saves a linear model that it still saves where trees
-# of own rows stand on top of both
+# error, of what trees cost, and of the share of what the joint model saves a linear model that it still saves where
+# trees of own rows stand on top of both
 POSITIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ERROR_POSITIONS, TREE_POSITIONS = (0.5, 0.9, 0.1, 0.7, 0.3), (0.3, 0.7, 0.5, 0.1, 0.9)
 BESIDE_TREES = (0.7, 0.1, 0.9, 0.5, 0.3)
