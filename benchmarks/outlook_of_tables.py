@@ -1,7 +1,7 @@
 """Is the outlook right on real tables? What it says of owners' gains beside what joining then brought, over splits.
 
-Each table is cut twice, into up to eight owners: by who holds the rows (states, banks, hospitals, regions, towns,
-years), with own noise; and at random into owners of 100 to 2,000 rows, with one noise. Terms as `parley init` writes
+Each table is cut twice, into up to six owners: by who holds the rows (states, banks, hospitals, regions, towns,
+years), with own noise; and at random into owners of 100 to 1,500 rows, with one noise. Terms as `parley init` writes
 them, eps 1. A split draws anew which rows are public, an owner's or new, and trains once. An owner's gain is what its
 personal model saves against its model alone on new rows of its own. An owner is clear where its mean gain over splits
 lies beyond two standard errors from 0.5 % of its cost; if it is below that, or not clear, `join` is wrong.
@@ -33,9 +33,9 @@ from parley.learning.outcome.correction import said
 from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 
-OWNERS, PUBLIC, EPSILON = 8, 1000, 1.0
-SIZES = np.geomspace(100, 2000, OWNERS).astype(int)  # where rows are cut at random
-MOST, NEW = 2000, 3000  # rows of an owner at most: to learn from, and to judge by
+OWNERS, PUBLIC, EPSILON = 6, 1000, 1.0
+SIZES = np.geomspace(100, 1500, OWNERS).astype(int)  # where rows are cut at random
+MOST, NEW = 1500, 3000  # rows of an owner at most: to learn from, and to judge by
 
 
 @dataclass(frozen=True, eq=False)
