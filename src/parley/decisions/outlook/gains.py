@@ -192,8 +192,10 @@ def _costing(shape: Floats, curvature: Floats, total: float) -> Floats:
 
 
 def _but_intercepts(expected: Expectation) -> Floats:
-    """The common optimum [P] with zeros for its intercepts, which nobody pulls towards zero."""
-    best, preparation = expected.here.optimum.copy(), expected.pilot.setup.preparation
+    """The public fit, or the common optimum [P], with zeros for its intercepts, which nobody pulls towards zero."""
+    pilot = expected.pilot
+    best = (expected.here.optimum if pilot.own_fit is None else pilot.own_fit.theta).copy()
+    preparation = pilot.setup.preparation
     if preparation.model.has_intercept and len(best) % preparation.width == 0:
         best[preparation.width - 1 :: preparation.width] = 0.0
     return best

@@ -47,7 +47,7 @@ class Owners:
     scatter: Floats  # variance of an own estimate from one record [P]
     bias: Floats  # squared error of the joint model that its start leaves [P]
     noise: Floats  # squared error of the joint model by noise, [P] or for each owner [N, P]
-    optimum: Floats  # the common one, from the model of zeros [P]
+    optimum: Floats  # the public fit, or where there is none the common optimum, from the model of zeros [P]
     fit: Floats | None = None  # root mean square error of the public fit [P]; None: there is none
     starts_publicly: bool = False
     moved: float = 1.0  # how far the joint model goes from its start (0) to the mean of owners' estimates (1)
@@ -82,7 +82,7 @@ class Owners:
         drawn = self._owners(differences)
         if np.count_nonzero(self._learning) * self.copies <= 1:
             return self._cost(drawn.own.theta, drawn.best)
-        others = [-self.optimum] if drawn.public is None else [drawn.public.fit, -self.optimum]
+        others = [drawn.zero] if drawn.public is None else [drawn.public.fit, drawn.zero]
         return self._cost(drawn.rows.corrected(self._joint(drawn), others, drawn.own).theta, drawn.best)
 
     def likelihood(self, differences: Floats) -> float:
@@ -120,10 +120,11 @@ class Owners:
             price = float(np.mean(self.scatter * self.curvature))
             priced = OwnRows.folds_price(self.records, shape, np.random.default_rng([3, self.world]))
             rows = OwnRows(self.curvature, price, self.records, best + chance, priced)
-            own = rows.ridge([-self.optimum])
+            zero = -self.optimum if public is None else public.fit - self.optimum
+            own = rows.ridge([zero])
             if public is not None:
-                own = rows.corrected(public.fit, [-self.optimum], own)
-            self.drawn[key] = _Drawn(rows, best, public, own, normal[2])
+                own = rows.corrected(public.fit, [zero], own)
+            self.drawn[key] = _Drawn(rows, best, public, zero, own, normal[2])
         return self.drawn[key]
 
     def _apart(self, differences: Floats) -> Floats:
@@ -161,11 +162,12 @@ class Owners:
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """What owners' rows say, their best parameters [N, D, P], the public fit, their models alone, and standard normal
-    numbers for noise [D, P]."""
+    """What owners' rows say, their best parameters [N, D, P], the public fit, the model of zeros [..., P], their models
+    alone, and standard normal numbers for noise [D, P]."""
 
     rows: OwnRows
     best: Floats
     public: Public | None
+    zero: Floats
     own: Fitted
     normal: Floats
