@@ -104,7 +104,7 @@ def tracked_training(
 def tracked_forecast(result: Forecast, command: str, seed: int) -> TrackedRun:
     """A forecast from public knowledge: no private record was looked at."""
     told = result.to_json()
-    chosen = ("relative_fitness", "excess_cost", "by_method", "metrics", "expected_cost", "baselines", "plan_gain")
+    chosen = ("relative_fitness", "excess_cost", "by_method", "metrics", "expected_cost", "baselines")
     steps = {"relative_fitness.path": [float(value) for value in result.path]}
     drawn = curves.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
     return TrackedRun(

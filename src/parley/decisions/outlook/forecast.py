@@ -25,7 +25,6 @@ from parley.decisions.outlook.outlook import Consortium, Interval, Outlook, Owne
 from parley.decisions.outlook.owner_values import OwnerValue, owner_values
 from parley.decisions.outlook.owners_needed import needed_words, owners_needed
 from parley.decisions.outlook.worth import Worth, joint_cost, worth_of
-from parley.decisions.planning.better_plan import BetterPlan, better_plan
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.metrics import Metrics, task_metrics
@@ -158,16 +157,6 @@ class Forecast:
         return worth_of(self.expected, float(self.path[-1]), self.models)
 
     @cached_property
-    def better_plan(self) -> BetterPlan | None:
-        """A plan that comes twice as near to the best model, or nearer; None: none found quickly."""
-        return better_plan(self.expected, float(self.path[-1]), self.seed)
-
-    @property
-    def plan_gain(self) -> float | None:
-        """How many times nearer to the best model that plan would come."""
-        return None if self.better_plan is None else self.better_plan.times
-
-    @cached_property
     def warnings(self) -> tuple[str, ...]:
         """The sentences that a reader should know beside the figures."""
         known, mean = self.expected.pilot, float(self.path[-1])
@@ -222,7 +211,6 @@ class Forecast:
             "public_alone_model": self.worth.baselines.public_model,
             "expected_cost": self.worth.together,
             "expected_cost_interval": vars(self.expected_cost),
-            "plan_gain": self.plan_gain,
             "warnings": list(self.warnings),
             "target_words": self.target_words,
             "coding": None if self.coding is None else vars(self.coding),

@@ -1,5 +1,4 @@
-"""Which terms would turn a verdict into join: larger budgets with noise of either kind, the same budgets spent as a
-plan would, or more owners like these.
+"""Which terms would turn a verdict into join: larger budgets with noise of either kind, or more owners like these.
 
 The outlook is carried over: nothing is read or resampled again. A gain counts as in its verdicts, in nearly all draws;
 where no budget makes that so, in half of them.
@@ -12,22 +11,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parley.decisions.expectation.expectation import expect
 from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.outlook.forecast import Forecast
-from parley.decisions.outlook.gains import gains_by
 from parley.decisions.outlook.noise_kinds import NoiseComparison
 from parley.decisions.outlook.outlook import SURE, Outlook
 from parley.decisions.outlook.owner_values import common_demand, least_epsilon
 from parley.decisions.outlook.owners_needed import MOST, owners_needed
-from parley.decisions.planning.better_plan import REPLICATES
 from parley.decisions.planning.noise_terms import kind_of
-from parley.errors import DataError, SettingError, TermsError
 from parley.protocol.aggregation import OneNoise
 from parley.validate import Floats
 
-Way = Literal["each_owner", "shared", "two_hosts", "plan"]
+Way = Literal["each_owner", "shared", "two_hosts"]
 
 CALIBRATED = (1e-9, 1e6)  # epsilons that noise can be calibrated to
 LARGEST = 10.0  # epsilon: beyond, an even chance may become certainty, and nobody should be advised to go there
@@ -94,7 +89,7 @@ def _owners(result: Forecast, surely: bool) -> tuple[int | None, int | None]:
 
 
 def _ways(result: Forecast, noise: NoiseComparison) -> list[tuple[Way, Outlook]]:
-    """The terms as written, the other kind of noise, and a better plan, where a quick look found one."""
+    """The terms as written, and the other kind of noise."""
     agreed = kind_of(result.terms)
     ways: list[tuple[Way, Outlook]] = [(agreed, result.outlook)]
     ways += [
@@ -102,13 +97,6 @@ def _ways(result: Forecast, noise: NoiseComparison) -> list[tuple[Way, Outlook]]
         for kind, found in noise.kinds.items()
         if (kind == "each_owner" or kind == "shared") and kind != agreed
     ]
-    if result.better_plan is not None:
-        try:
-            expected = expect(result.better_plan.pilot)
-            law = gains_by(expected, *expected.ending(result.seed, REPLICATES), result.differences)
-            ways.append(("plan", Outlook.of(expected.pilot.terms, [law])))
-        except (TermsError, SettingError, DataError):
-            pass
     return ways
 
 

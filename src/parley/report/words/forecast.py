@@ -66,16 +66,11 @@ def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
 
 
 def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
-    """What speaks against these terms: a baseline that beats them, a plan that would be twice as good."""
+    """What speaks against these terms: a baseline that beats them."""
     said = []
     below, advice = result.worth.sentence(), result.worth.advice
     if below is not None:
         said.append(f"Not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
-    if result.plan_gain is not None:
-        said.append(
-            f"A plan would come {number(result.plan_gain, 2)} times as near to the best model, or nearer: parley plan "
-            f"{file}."
-        )
     return said
 
 

@@ -10,7 +10,6 @@ WAYS = {
     "each_owner": "with noise of each owner's own",
     "shared": "with one noise for all (three hosts)",
     "two_hosts": "with the noise of two hosts",
-    "plan": "spent as a plan would (parley plan)",
 }
 
 
