@@ -9,7 +9,7 @@ import pytest
 from newcomer import on_disk, typed
 
 import parley
-from parley.decisions.from_files.odd_columns import odd_columns
+from parley.decisions.from_files.known_columns import odd_columns
 from parley.decisions.from_files.terms_from_files import owner_names
 from parley.errors import SettingError
 from parley.protocol.task import task_named

@@ -14,10 +14,9 @@ from parley.cli.app import app
 from parley.decisions.games.break_even import break_even
 from parley.decisions.games.negotiate import negotiate
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
-from parley.decisions.outlook.forecast import forecast, worth_spending
+from parley.decisions.outlook.forecast import forecast, what_if, worth_spending
 from parley.decisions.outlook.noise_kinds import compare_noise
 from parley.decisions.outlook.outlook import Outlook
-from parley.decisions.outlook.what_if import what_if
 from parley.decisions.planning.noise_terms import kind_of
 from parley.terms import write_terms
 from parley.terms.catalogue import UNNAMED_HOSTS
@@ -36,7 +35,7 @@ def quick():
         patched.setattr("parley.decisions.expectation.expectation.RESAMPLES", 2)
         patched.setattr("parley.decisions.outlook.owners.MOST_DRAWS", 32)
         patched.setattr("parley.decisions.expectation.prospect.LAWS", 4)
-        patched.setattr("parley.decisions.expectation.invented_laws.RUNS", 2)
+        patched.setattr("parley.decisions.expectation.prospect.RUNS", 2)
         patched.setattr("parley.learning.outcome.tree_study.ITERATIONS", (5,))
         yield
 
@@ -140,7 +139,7 @@ def elsewhere(*given, **named):
         (3, "parley.decisions.games.stakes.forecast", elsewhere, "bargain"),
         (2, "parley.decisions.outlook.forecast.forecast", elsewhere, "release"),
         (2, "parley.decisions.outlook.noise_kinds.joint_cost", lambda expected, fitness: 1.01 * fitness, "noise"),
-        (2, "parley.decisions.outlook.what_if.replace", lambda outlook, **_: replace(outlook, least=0.5), "what if"),
+        (2, "parley.decisions.outlook.forecast.replace", lambda outlook, **_: replace(outlook, least=0.5), "what if"),
     ],
 )
 def test_a_mutant_of_one_command_is_noticed(case, broken, mutant, command, folder, monkeypatch):

@@ -331,7 +331,7 @@ def test_a_first_forecast_is_shown_before_the_gains_that_follow_from_it(folder, 
             return go_on.wait(20)
 
     monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", Slow)
-    monkeypatch.setattr("parley.decisions.outlook.what_if.what_if", lambda *_: None)
+    monkeypatch.setattr("parley.decisions.outlook.forecast.what_if", lambda *_: None)
     play = Playground()
     play.load(folder / "terms.toml")
     early = play.first()

@@ -19,8 +19,7 @@ from studio_client import PROOF, enter, stranger_at, studio_at
 from typer.testing import CliRunner
 
 from parley.cli.app import app as parley
-from parley.decisions.outlook.forecast import forecast
-from parley.decisions.outlook.what_if import what_if
+from parley.decisions.outlook.forecast import forecast, what_if
 from parley.errors import SettingError
 from parley.report.words.negotiation import SHARED
 from parley.studio.claims import claimed, is_claimed, lock_of

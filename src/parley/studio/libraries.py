@@ -15,7 +15,7 @@ NEEDED = (
     "data.headers",
     "data.sources",
     "decisions.from_files.known_columns",
-    "decisions.outlook.what_if",
+    "decisions.outlook.forecast",
     "decisions.games.break_even",
     "decisions.games.negotiate",
     "learning.owners",

@@ -20,7 +20,7 @@ from parley.terms import OwnerTerms, Terms
 from parley.terms.catalogue import HOST_DELTAS, UNNAMED_HOSTS
 
 if TYPE_CHECKING:
-    from parley.decisions.outlook.what_if import WhatIf
+    from parley.decisions.outlook.forecast import WhatIf
 
 DRAWN = 60  # owners in the chart of gains
 

@@ -14,8 +14,7 @@ from parley.terms import Terms, load_terms, write_terms
 if TYPE_CHECKING:  # libraries that take their time, loaded when something is forecast
     from parley.decisions.games.break_even import BreakEvens
     from parley.decisions.games.negotiate import Negotiation
-    from parley.decisions.outlook.forecast import Forecast
-    from parley.decisions.outlook.what_if import WhatIf
+    from parley.decisions.outlook.forecast import Forecast, WhatIf
 
 PAGE = 20  # owners on a page
 
@@ -95,7 +94,7 @@ class Playground:
 
     def at_once(self) -> "WhatIf":
         """The last whole forecast, carried over to what the sliders say; the first time, a whole one."""
-        from parley.decisions.outlook.what_if import what_if
+        from parley.decisions.outlook.forecast import what_if
 
         played = self.require()
         return what_if(self._base or self._whole(played), played.terms, played.personal)

@@ -6,7 +6,7 @@ from owners_moments import Moments, expected_path
 from samples import make_terms, regression_table
 
 import parley
-from parley.decisions.expectation.chance_deviations import chance_deviations
+from parley.decisions.expectation.pilot_runs import chance_deviations
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.errors import SettingError, TermsError
 from parley.protocol.aggregation.price import noise_price

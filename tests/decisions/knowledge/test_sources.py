@@ -6,8 +6,7 @@ import pytest
 from samples import BOUNDS, make_terms, regression_table
 
 import parley
-from parley.decisions.knowledge.bootstrap import bootstrap_interval
-from parley.decisions.knowledge.sources import ReleasedMoments, Stated
+from parley.decisions.knowledge.sources import ReleasedMoments, Stated, bootstrap_interval
 from parley.decisions.outlook.forecast import forecast
 from parley.errors import DataError, SettingError
 

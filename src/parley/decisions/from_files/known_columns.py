@@ -6,6 +6,7 @@ public sample nor a declaration says so, whether a column holds numbers or names
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from parley.data.cells import TRUTH, cell_number
 from parley.data.headers import Header, Kind, column_kinds
 from parley.data.sources import find_source, read_table
 from parley.data.table import codes, names, numbers, require_columns
 from parley.data.targets import dropped_words, with_target
 from parley.decisions.from_files.column_choice import Wanted
-from parley.decisions.from_files.odd_columns import odd_columns
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
 from parley.terms import Terms
@@ -34,6 +35,10 @@ MOST_NAMES = 50  # that a column of names may have: with more it tells people ap
 WHO = re.compile(r"(^|[^a-z])(id|ids|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$")
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
 SERIAL = 1e9  # whole numbers from here on, no two alike: numbers of people, accounts, telephones
+MOSTLY = 0.5  # share of a column's different cells from which on it looks like numbers, with others among them
+NEARLY_ALL = 0.9
+SIGNS = re.compile(r"[$€£¥%\s]|(?<=\d)[,'](?=\d)")
+DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
 
 
 @dataclass(frozen=True)
@@ -391,3 +396,37 @@ def _require_known(wishes: Wishes, columns: Sequence[str]) -> None:
         ("--features", wishes.features or ()),
     ):
         require_columns(frame, list(named), option)
+
+
+def odd_columns(public: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """A sentence for each of these columns of names whose cells look like numbers or dates. Only public cells are
+    looked at, and may be shown."""
+    return [said for column in columns if (said := _odd(column, names(public, column, "public sample", gaps=True)))]
+
+
+def _odd(column: str, cells: Sequence[str]) -> str | None:
+    """What looks odd about a column with these different cells.
+
+    >>> _odd("paid", ["$1,200.50", "$90.00"])[:43]
+    "paid holds numbers with signs ('$1,200.50')"
+    """
+    called = printable(column, 60)
+    words = [cell for cell in cells if not _is_number(cell)]
+    if sum(DATE.fullmatch(cell) is not None for cell in words) > NEARLY_ALL * len(cells):
+        return f"{called} holds dates: a number instead, such as days since one of them, could be learned from."
+    signed = [cell for cell in words if _is_number(SIGNS.sub("", cell))]
+    if len(signed) > NEARLY_ALL * len(cells):
+        shown = printable(signed[0], 20)
+        plain = "plain (1234.5), here and in the private files, it is learned from as a number"
+        return f"{called} holds numbers with signs ({shown!r}): {plain}."
+    if words and len(words) < (1 - MOSTLY) * len(cells):
+        shown = printable(words[0], 20)
+        return (
+            f"{called} holds numbers, and cells that are none ({shown!r}): with those empty, here and in the private "
+            "files, it is learned from as a number."
+        )
+    return None
+
+
+def _is_number(cell: str) -> bool:
+    return cell not in TRUTH and not math.isnan(cell_number(cell))

@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
+import pandas as pd
 
-from parley.data import Design, read_table
+from parley.data import Design, Preparation, read_table
+from parley.data.fitting import PUBLIC, read_public
 from parley.data.sources import Table
+from parley.decisions.knowledge.assumed import AssumedSample
 from parley.decisions.knowledge.cross_fit import CrossFit, cross_fit
 from parley.decisions.knowledge.grown_sample import GrownSample
-from parley.decisions.knowledge.known_rows import known_rows
-from parley.decisions.knowledge.sources import Landscape, Source
+from parley.decisions.knowledge.sources import Landscape, Sample, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm
 from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_speeds
@@ -263,7 +265,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mappin
             f"the pilot describes {given.width} parameters, the terms have {setup.parameters} (with the constant, if "
             f"any)"
         )
-    pilot = _with(setup, known_rows(setup, example) if given is None else given, apart=example is not None)
+    pilot = _with(setup, _known_rows(setup, example) if given is None else given, apart=example is not None)
     return pilot if speeds is None else _at_speeds(pilot, speeds)
 
 
@@ -339,3 +341,32 @@ def _drawn_fits(pilot: Pilot) -> Floats:
     if hessian is None or not fit.ridge > 0:
         return np.array(fits)
     return np.array(fits) - fit.ridge * np.linalg.solve(hessian + fit.ridge * np.eye(len(hessian)), fit.theta)
+
+
+def _known_rows(setup: Setup, example: pd.DataFrame | None) -> Source:
+    """The rows of this table, else of the terms' public sample, else those that released scales and names allow."""
+    model, plain = setup.terms.model, setup.preparation.unturned
+    turned = plain is not setup.preparation
+    if example is not None:
+        rows = setup.preparation.design(example, "pilot").targeted()
+        before = partial(_targeted_columns, plain, example) if turned else None
+        return Sample(rows.for_studies(), unturned=before)
+    if setup.public is not None and model.public is not None:
+        again = partial(_public_columns, plain) if turned else None
+        return (Sample if model.trees is None else GrownSample)(setup.public.for_studies(), unturned=again)
+    if model.scales or (model.categories and model.coding == "one-hot"):
+        return AssumedSample.of(setup)
+    raise DataError(
+        "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), "
+        "released moments or stated assumptions"
+    )
+
+
+def _targeted_columns(plain: Preparation, example: pd.DataFrame) -> Floats:
+    """The columns of a table's rows that have a target, before a rotation, a basis or leaves."""
+    return plain.design(example, "pilot").targeted().X
+
+
+def _public_columns(plain: Preparation) -> Floats:
+    """The same of the terms' public sample."""
+    return plain.matrix(read_public(plain.model), PUBLIC)

@@ -10,8 +10,7 @@ import numpy as np
 from parley.data.fitting import grown_here
 from parley.data.sources import Table
 from parley.decisions.expectation.expectation import REPLICATES, Expectation, Method
-from parley.decisions.expectation.invented_laws import Law
-from parley.decisions.expectation.prospect import NO_OPTIMUM, prospect
+from parley.decisions.expectation.prospect import NO_OPTIMUM, Law, prospect
 from parley.decisions.expectation.published import PublishedBounds, published_bounds
 from parley.decisions.knowledge.baselines import best_cost
 from parley.decisions.knowledge.coding import CodingCost, coding_cost
@@ -337,6 +336,36 @@ def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | No
     forecast."""
     found = forecast(terms, seed=seed, speeds=speeds)
     return replace(found.worth, outlook=found.outlook)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What the joint model would be worth if the owners had these records and budgets."""
+
+    terms: Terms
+    relative_fitness: Interval
+    outlook: Outlook
+    best_coalition: tuple[str, ...]  # whom to ask for the least test cost of the joint model
+
+
+@one_thread
+def what_if(base: Forecast, terms: Terms, personal: bool = True) -> WhatIf:
+    """The forecast `base` carried over to terms that differ from its own in owners' numbers and in whose noise it is.
+    No private record is looked at, and nothing is run again. `personal`: whether members correct the joint model by
+    their own rows.
+
+    Exact where the forecast is by moments; where it is by a pilot run, the cost is taken to be linear in the combined
+    answer's variance, as it is for coalitions. Its interval stays as wide, in proportion, as it was.
+    """
+    cost, _ = base.coalitions
+    outlook = replace(base.outlook.at(terms=terms), corrected=personal)
+    pilot = base.expected.pilot.under(terms)
+    unit = base.expected.here.least_at(float(pilot.rows.sum()))
+    known, mean = base.relative_fitness, float(cost.privacy_error(pilot.combined_variance())) / unit
+    fitness = _hull(mean, [each * (mean / known.mean if known.mean > 0 else 1.0) for each in (known.low, known.high)])
+    asked = cost.best_coalition(pilot.noise)
+    names = tuple(terms.owners[place].name for place in np.flatnonzero(asked))
+    return WhatIf(terms, fitness, outlook, names)
 
 
 def _hull(mean: float, values: Sequence[float]) -> Interval:

@@ -18,7 +18,7 @@ from parley.decisions.knowledge.heterogeneity import Heterogeneity, assumed_hete
 from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import bent
-from parley.decisions.outlook.coalition import CoalitionCost, coalition_cost
+from parley.decisions.outlook.coalition import coalition_cost
 from parley.decisions.outlook.owners import Owners, Seen
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
@@ -39,7 +39,6 @@ class Gains:
 
     pilot: Pilot
     owners: Owners  # at the variance of the terms' own budgets
-    cost: CoalitionCost
     price: Floats  # the joint model's squared error in each direction by one unit of the combined answer's variance [P]
     differences: Heterogeneity
     level: float  # what the best model costs
@@ -180,7 +179,7 @@ def gains_by(
         world=law * len(POSITIONS),
     )
     differ = differences or assumed_heterogeneity(float(np.median(pilot.rows)), len(curvature))
-    return Gains(pilot, owners, cost, price, differ, best_cost(pilot), cost.trees, error_factors)
+    return Gains(pilot, owners, price, differ, best_cost(pilot), cost.trees, error_factors)
 
 
 def _costing(shape: Floats, curvature: Floats, total: float) -> Floats:

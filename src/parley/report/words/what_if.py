@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from parley.decisions.outlook.forecast import WhatIf
 from parley.decisions.outlook.outlook import OwnerOutlook, Verdict
-from parley.decisions.outlook.what_if import WhatIf
 from parley.numerals import ends, number, percent
 from parley.privacy.accounting.explanation import explanation
 from parley.privacy.accounting.meaning import WIDER
