@@ -6,7 +6,7 @@ them, eps 1. A split draws anew which rows are public, an owner's or new, and tr
 personal model saves against its model alone on new rows of its own. An owner is clear where its mean gain over splits
 lies beyond two standard errors from 0.5 % of its cost; if it is below that, or not clear, `join` is wrong.
 
-    python benchmarks/outlook_of_tables.py [--splits 12] [--tables loans,heart] [--jobs 2] [--json F]
+    python benchmarks/outlook_of_tables.py [--splits 12] [--first 0] [--tables loans,heart] [--jobs 2] [--json F]
 
 Needs PARLEY_DATA (default ../shared/data).
 """
@@ -122,13 +122,14 @@ TABLES: dict[str, Callable[[], Cut]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0, help="the first split")
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, metavar="F", help="add a line for each split")
     asked = parser.parse_args()
     cases = [
         (name, by, split)
-        for split in range(asked.splits)
+        for split in range(asked.first, asked.first + asked.splits)
         for name in asked.tables.split(",")
         for by in ("holder", "chance")
     ]

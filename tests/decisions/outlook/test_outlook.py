@@ -196,14 +196,14 @@ def test_what_was_seen_moves_draws_to_where_a_normal_posterior_lies(monkeypatch)
         wide = np.abs(drawn.best[0].var(axis=0) / variance - 1) / np.sqrt(2 / 4000)
         return bool((off < 3.5).all() and (wide < 3.5).all()), drawn.rows.estimate[0] - drawn.public.fit
 
-    right, seen = holds(owners(seen=Seen(0, step)))
+    right, seen = holds(owners(seen=Seen(0, step, np.full(P, 0.01))))
     assert right
     np.testing.assert_allclose(seen, np.broadcast_to(step, seen.shape), atol=1e-12)
     assert not holds(owners())[0]  # the mutant that does not look
-    assert owners(seen=Seen(0, step)).likelihood(d) == pytest.approx(
+    assert owners(seen=Seen(0, step, np.full(P, 0.01))).likelihood(d) == pytest.approx(
         -0.5 * np.sum(np.log(apart) + step**2 / apart), rel=1e-12
     )
-    other = owners(seen=Seen(1, step))._owners(d).best[0]  # nothing is seen of the other owner
+    other = owners(seen=Seen(1, step, np.full(P, 1 / 300)))._owners(d).best[0]  # nothing is seen of the other owner
     np.testing.assert_array_equal(other, owners()._owners(d).best[0])
 
 

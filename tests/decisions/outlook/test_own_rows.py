@@ -54,7 +54,7 @@ class Tables:
         estimate = np.array([rows.X.T @ rows.y / ROWS for rows in self.rows])
         records = np.array([float(ROWS)])
         priced = OwnRows.folds_price(records, (1, *estimate.shape), np.random.default_rng(6))
-        rule = OwnRows(np.full(P, 2.0), 2.0, records, estimate[None], priced)
+        rule = OwnRows(np.full(P, 2.0), np.full(1, 2.0), records, estimate[None], priced)
         alone = rule.ridge([ZERO])
         alone = alone if self.public is None else rule.corrected(self.public, [ZERO], alone)
         others = [ZERO] if self.public is None else [self.public, ZERO]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -153,12 +154,9 @@ def common_stakes(
 ) -> CommonStakes:
     """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record
     is looked at."""
-    found = known_cost(terms, pilot, seed, keep_own)
-    known = found.known
+    known, said = _known(terms, pilot, seed, keep_own)
     budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
-    demand = demand_law(known, budget_range)
-    beside = found.lines, found.outlook, found.warnings
-    return CommonStakes(found.cost, found.least, known.rows, demand, budget_range, *beside)
+    return CommonStakes(records=known.rows, demand=demand_law(known, budget_range), budget_range=budget_range, **said)
 
 
 def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
@@ -213,49 +211,33 @@ def stakes(
             f"aggregation.rule: expected 'mean' where budgets are negotiated: what {terms.aggregation.rule!r} makes of "
             "owners whose noise differs has no law that a game could be solved by"
         )
-    found = known_cost(terms, pilot, seed, keep_own)
-    known = found.known
+    known, said = _known(terms, pilot, seed, keep_own)
     records = np.array([float(question.records) for question in known.questions])
     return Stakes(
-        cost=found.cost,
-        least_cost=found.least,
         unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
         unit_variance=noise_law(terms, budget_range),
         budget_range=budget_range,
-        lines=found.lines,
-        outlook=found.outlook,
-        warnings=found.warnings,
+        **said,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class KnownCost:
-    """What coalitions cost, the least cost of all, and what joining saves owners, in the target's own units."""
-
-    known: Pilot
-    outlook: Outlook
-    cost: CoalitionCost
-    least: float
-    lines: Lines
-    warnings: tuple[str, ...]
-
-
-def known_cost(terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool = True) -> KnownCost:
-    """By the forecast's own figures; its gains are the outlook's. `keep_own`: members correct the joint model by own
-    rows; else they use it as it is."""
+def _known(terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool) -> tuple[Pilot, dict[str, Any]]:
+    """What is known before anybody is asked, and of `Stakes` what the forecast says, in the target's own units; gains
+    are the outlook's. `keep_own`: members correct the joint model by own rows; else they use it as it is."""
     found = forecast(terms, pilot, seed)
     expected, warnings, (cost, _) = found.expected, found.expected.warnings, found.coalitions
     if expected.curvature_price is not None:
         cost = replace(cost, noise_price=max(cost.noise_price, expected.curvature_price))
-        warnings = (
-            *warnings,
-            "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess",
+        guess = (
+            "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess"
         )
+        warnings = (*warnings, guess)
     known, outlook = expected.pilot, replace(found.outlook, corrected=keep_own)
     unit = known.setup.preparation.target_scale**2
     cost = cost.in_units(unit)
     lines = Lines.of(outlook, cost, known.combined_variance())
-    return KnownCost(known, found.outlook, cost, expected.unit * unit, lines, warnings)
+    said = {"cost": cost, "least_cost": expected.unit * unit, "lines": lines, "outlook": found.outlook}
+    return known, said | {"warnings": warnings}
 
 
 def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:

@@ -51,9 +51,15 @@ class Landscape:
     def least_at(self, records: float) -> float:
         """Expected cost, on that many records, of the optimum found on them: what relative fitness will be measured
         in."""
-        if self.records is None:
-            return self.least_cost
-        return max(self.test_cost - self.estimation / records, 0.5 * self.least_cost)
+        least = self.least_cost
+        if self.records is not None:
+            least = max(self.test_cost - self.estimation / records, 0.5 * least)
+        if not least > 0:
+            raise DataError(
+                "public rows are fitted without any error (one class alone, or a column that gives the target away): "
+                "they say nothing of new ones; give others, or none"
+            )
+        return least
 
     @property
     def bent(self) -> NDArray[np.bool_]:

@@ -112,15 +112,15 @@ def inside_view(
     none = np.empty((0, agreement.setup.parameters))
     alone, _ = compared(agreement, none, plain_columns(owner, agreement)[0], False, progress)
     if not own_law:
-        law = law.seeing(Seen(place, _step(law, rows)))
+        law = law.seeing(_seen(law, place, rows))
     law = _with_own_costs(law, place, alone)
     inside = replace(public.outlook, laws=(law,), inside=owner.name, least=worth)
     return InsideView(inside, len(rows), None if own_law else _law(known, rows), alone.made_of, worth)
 
 
-def _step(law: Gains, rows: Design) -> Floats:
-    """From the public fit to the estimate of own rows, in each direction: a Newton step by the curvature of public and
-    own rows together."""
+def _seen(law: Gains, place: int, rows: Design) -> Seen:
+    """From the public fit to the estimate of own rows, in each direction, a Newton step by the curvature of public and
+    own rows together; and how it scatters, by the rows' own gradients."""
     pilot, here = law.pilot, law.pilot.landscape()
     penalty = pilot.objective.regularisation
     begin = here.optimum if pilot.own_fit is None else pilot.own_fit.theta
@@ -131,7 +131,10 @@ def _step(law: Gains, rows: Design) -> Floats:
         own = own if here.directions is None else here.directions.T @ own @ here.directions
         share = len(rows) / (len(rows) + len(pilot.design))
         second = second + share * (own[np.ix_(curved, curved)] - second)
-    return np.asarray(-np.linalg.solve(second, slope[curved]))
+    some = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(np.int64))
+    own_slopes = here.inward(pilot.objective.record_gradients(some, begin))[:, curved]
+    scatter = np.linalg.solve(second, own_slopes.T).var(axis=1, ddof=1) / len(rows)
+    return Seen(place, np.asarray(-np.linalg.solve(second, slope[curved])), np.asarray(scatter))
 
 
 def _with_own_costs(law: Gains, place: int, alone: PersonalModel) -> Gains:

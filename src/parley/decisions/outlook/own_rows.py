@@ -28,11 +28,11 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class OwnRows:
-    """Estimates [N, D, P] of owners from so many records [N] each; `price` is the variance of an estimate from one row,
-    times its direction's curvature."""
+    """Estimates [N, D, P] of owners from so many records [N] each; `price` [N] is the variance of an estimate from one
+    row, times its direction's curvature."""
 
     curvature: Floats
-    price: float
+    price: Floats
     records: Floats
     estimate: Floats
     priced: Floats  # how many times `price` folds charge in each direction [N, D, P]
@@ -48,16 +48,17 @@ class OwnRows:
         """Ridges of every weight towards every centre [..., P], averaged: one that is z standard errors behind the best
         counts exp(-z - z^2/FAR)."""
         h, rows, pulls = self.curvature, self.records[:, None, None], self._pulls
+        price = self.price[:, None, None]
         away = np.stack([centre - self.estimate for centre in centres])  # [centres, N, D, P]
         freedom = np.matmul(self.priced, (1 - pulls).swapaxes(1, 2))  # [N, D, weights]
         moved = np.matmul(away**2, (h * pulls**2).swapaxes(1, 2))  # twice what each costs [centres, N, D, weights]
-        judged = 0.5 * moved + self.price / rows * freedom
+        judged = 0.5 * moved + price / rows * freedom
         least = judged.min(axis=(0, 3))
         centre, weight = np.divmod(np.moveaxis(judged, 0, 2).reshape(*least.shape, -1).argmin(axis=-1), pulls.shape[1])
         best = np.take_along_axis(away, centre[None, :, :, None], axis=0)[0]
         best = best * np.take_along_axis(pulls, weight[:, :, None], axis=1)
         apart = moved - 2 * np.matmul(away * best, (h * pulls).swapaxes(1, 2)) + (best**2 @ h)[:, :, None]
-        error = np.hypot(np.sqrt(self.price * rows * np.maximum(apart, 0.0)), CHANCE * self.price)
+        error = np.hypot(np.sqrt(price * rows * np.maximum(apart, 0.0)), CHANCE * price)
         z = (judged - least[:, :, None]) * rows / error
         shares = np.exp(-z - z**2 / FAR)
         shares /= shares.sum(axis=(0, 3), keepdims=True)
@@ -67,12 +68,13 @@ class OwnRows:
     def kept(self, start: Fitted, end: Fitted) -> Fitted:
         """As much of the way from one model to another as own rows bear out: of the best length 1 - 1/z^2, if it is z
         standard errors better."""
-        step, freedom, rows = end.theta - start.theta, end.freedom - start.freedom, self.records[:, None]
+        step, freedom = end.theta - start.theta, end.freedom - start.freedom
+        rows, price = self.records[:, None], self.price[:, None]
         bend = step**2 @ self.curvature
-        slope = (step * (start.theta - self.estimate)) @ self.curvature + self.price / rows * freedom
+        slope = (step * (start.theta - self.estimate)) @ self.curvature + price / rows * freedom
         length = np.clip(-slope / np.maximum(bend, 1e-300), 0.0, 1.0)
         gain = -length * (slope + 0.5 * bend * length)
-        error = length * np.sqrt(self.price * bend / rows)
+        error = length * np.sqrt(price * bend / rows)
         share = length * (1 - np.minimum(error / np.maximum(gain, 1e-300), 1.0) ** 2)
         return Fitted(start.theta + share[:, :, None] * step, start.freedom + share * freedom)
 

@@ -20,10 +20,12 @@ NUMBERS = 2**16  # that all draws of all owners may have
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What private rows of one owner show: how far their estimate lies from the public fit, in each direction [P]."""
+    """What private rows of one owner show: how far their estimate lies from the public fit, in each direction [P], and
+    the variance of that by their chance."""
 
     place: int
     step: Floats
+    chance: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +106,7 @@ class Owners:
             shape = len(self.records), self._draws, len(self.curvature)
             rng = np.random.default_rng([1, self.world])
             best = np.sqrt(differences) * rng.standard_normal(shape)
-            chance = np.sqrt(self.scatter / self.records[:, None])[:, None] * rng.standard_normal(shape)
+            chance = np.sqrt(self._chance)[:, None] * rng.standard_normal(shape)
             normal = np.random.default_rng([2, self.world]).standard_normal((3, *shape[1:]))
             public = None
             if self.fit is not None:
@@ -114,10 +116,10 @@ class Owners:
                     rest = self.seen.step - (best[place] + chance[place] - error - elsewhere)
                     rest = rest / self._apart(differences)
                     best[place] += differences * rest
-                    chance[place] += self.scatter / self.records[place] * rest
+                    chance[place] += self.seen.chance * rest
                     error, elsewhere = error - self.fit**2 * rest, elsewhere - differences * rest
                 public = Public(error, elsewhere)
-            price = float(np.mean(self.scatter * self.curvature))
+            price = self._chance @ self.curvature * self.records / len(self.curvature)
             priced = OwnRows.folds_price(self.records, shape, np.random.default_rng([3, self.world]))
             rows = OwnRows(self.curvature, price, self.records, best + chance, priced)
             zero = -self.optimum if public is None else public.fit - self.optimum
@@ -131,7 +133,15 @@ class Owners:
         """The variance [P] of the step from the public fit to the estimate of the owner that was seen."""
         if self.seen is None or self.fit is None:
             raise TypeError("nothing was seen")
-        return np.asarray(2 * differences + self.scatter / self.records[self.seen.place] + self.fit**2)
+        return np.asarray(2 * differences + self.seen.chance + self.fit**2)
+
+    @property
+    def _chance(self) -> Floats:
+        """The variance of owners' estimates by their rows' chance [N, P]."""
+        chance = self.scatter / self.records[:, None]
+        if self.seen is not None:
+            chance[self.seen.place] = self.seen.chance
+        return np.asarray(chance)
 
     @property
     def _learning(self) -> Floats:
