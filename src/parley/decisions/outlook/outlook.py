@@ -28,7 +28,7 @@ SURE = 0.9  # share of draws in which it does, to join; in as many it does not, 
 ENDS = (0.05, 0.95)  # of an interval
 LOUDEST = 18.0  # logarithm: how many times as loud, or as quiet, noise is looked at
 HALVINGS = 14
-WIDER = 1.5  # an interval from inside than its draws: found on simulated consortia
+WIDER = 1.25  # an interval from inside than its draws: found on simulated consortia
 ONE_BY_ONE = 16  # owners that are dropped one at a time; of more, a share at a time
 
 
