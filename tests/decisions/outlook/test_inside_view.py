@@ -16,6 +16,7 @@ import parley
 from parley.cli.app import app
 from parley.data import Design
 from parley.decisions.knowledge.privacy_cost import price_note
+from parley.decisions.knowledge.sources import Stated
 from parley.decisions.outlook.inside_view import LEVEL, inside_view, law_test
 from parley.errors import DataError, SettingError, UnknownTerms
 from parley.learning.outcome.correction import said
@@ -191,6 +192,9 @@ def test_too_few_rows_and_no_public_sample_are_said(tmp_path):
         inside_view(terms_for(4000, 5, tmp_path=tmp_path), parley.Owner("b", regression_table(5)))
     with pytest.raises((DataError, SettingError)):
         inside_view(make_terms(100, 100), parley.Owner("a", regression_table(100)))
+    terms, stated = terms_for(4000, 100, tmp_path=tmp_path), Stated(np.array([0.7, 0.7, 0.6]), 0.02, distance=1.0)
+    with pytest.raises(DataError, match="beside public ones"):  # moments and assumptions have no rows
+        inside_view(terms, parley.Owner("b", regression_table(100)), stated)
 
 
 def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):

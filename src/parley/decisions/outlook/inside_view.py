@@ -29,7 +29,7 @@ from parley.decisions.outlook.owners import Seen
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.correction import MadeOf, PersonalModel
-from parley.learning.outcome.personal import compared, plain_columns
+from parley.learning.outcome.personal import compared, own_model, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Owner
@@ -112,15 +112,15 @@ def inside_view(
     none = np.empty((0, agreement.setup.parameters))
     alone, _ = compared(agreement, none, plain_columns(owner, agreement)[0], False, progress)
     if not own_law:
-        law = law.seeing(_seen(law, place, rows))
+        law = law.seeing(_seen(law, place, rows, own_model(agreement).theta))
     law = _with_own_costs(law, place, alone)
     inside = replace(public.outlook, laws=(law,), inside=owner.name, least=worth)
     return InsideView(inside, len(rows), None if own_law else _law(known, rows), alone.made_of, worth)
 
 
-def _seen(law: Gains, place: int, rows: Design) -> Seen:
+def _seen(law: Gains, place: int, rows: Design, alone: Floats) -> Seen:
     """From the public fit to the estimate of own rows, in each direction, a Newton step by the curvature of public and
-    own rows together; and how it scatters, by the rows' own gradients."""
+    own rows together; and how it scatters, by the rows' own gradients at the model alone [P]."""
     pilot, here = law.pilot, law.pilot.landscape()
     penalty = pilot.objective.regularisation
     begin = here.optimum if pilot.own_fit is None else pilot.own_fit.theta
@@ -132,7 +132,7 @@ def _seen(law: Gains, place: int, rows: Design) -> Seen:
         share = len(rows) / (len(rows) + len(pilot.design))
         second = second + share * (own[np.ix_(curved, curved)] - second)
     some = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(np.int64))
-    own_slopes = here.inward(pilot.objective.record_gradients(some, begin))[:, curved]
+    own_slopes = here.inward(pilot.objective.record_gradients(some, alone))[:, curved]
     scatter = np.linalg.solve(second, own_slopes.T).var(axis=1, ddof=1) / len(rows)
     return Seen(place, np.asarray(-np.linalg.solve(second, slope[curved])), np.asarray(scatter))
 
