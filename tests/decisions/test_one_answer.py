@@ -132,6 +132,11 @@ def elsewhere(*given, **named):
     return forecast(*given, **named, differences=Heterogeneity.stated(3.0))
 
 
+def pickier(found, /, **changed):
+    """An outlook that was carried over counts only gains of half the cost."""
+    return replace(found, **changed, **({"least": 0.5} if "corrected" in changed else {}))
+
+
 @pytest.mark.parametrize(
     ("case", "broken", "mutant", "command"),
     [
@@ -139,7 +144,7 @@ def elsewhere(*given, **named):
         (3, "parley.decisions.games.stakes.forecast", elsewhere, "bargain"),
         (2, "parley.decisions.outlook.forecast.forecast", elsewhere, "release"),
         (2, "parley.decisions.outlook.noise_kinds.joint_cost", lambda expected, fitness: 1.01 * fitness, "noise"),
-        (2, "parley.decisions.outlook.forecast.replace", lambda outlook, **_: replace(outlook, least=0.5), "what if"),
+        (2, "parley.decisions.outlook.forecast.replace", pickier, "what if"),
     ],
 )
 def test_a_mutant_of_one_command_is_noticed(case, broken, mutant, command, folder, monkeypatch):

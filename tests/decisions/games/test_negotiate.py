@@ -144,7 +144,7 @@ def test_with_one_noise_the_payoff_is_the_forecasts_at_the_common_budget():
 
 
 def test_with_one_noise_owners_join_that_stay_out_otherwise():
-    apart = priced_terms(120, 130, 140, value=1e3, weight=8.0, **QUIET)
+    apart = priced_terms(120, 130, 140, value=1e3, weight=6.0, **QUIET)
     assert negotiate(apart, PILOT).relative_fitness is None
     together = negotiate(hosted(apart), PILOT)
     assert together.deal.members.sum() == 3

@@ -5,6 +5,7 @@ import http.client
 import socket
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,12 @@ def test_slow_readers_take_no_threads_and_others_are_answered_meanwhile(bank):
     assert read(port) == (200, b"ready\n")
     threads = Path(f"/proc/{bank.daemons['a'].pid}/task")
     before = len(list(threads.iterdir()))
-    slow = [begin(port) for _ in range(100)]
-    assert read(port) == (200, b"ready\n")
-    assert len(list(threads.iterdir())) - before < 20
-    assert peer.statement(terms.hash, "learner", 20).rounds == 3
-    for end in slow:
-        end.close()
+    with ExitStack() as slow:
+        for _ in range(100):
+            slow.enter_context(begin(port))
+        assert read(port) == (200, b"ready\n")
+        assert len(list(threads.iterdir())) - before < 20
+        assert peer.statement(terms.hash, "learner", 20).rounds == 3
     peer.close()
 
 

@@ -23,6 +23,7 @@ from parley.network.serving.server import start_workers
 WORDS = "text/plain; charset=utf-8"
 READERS = 8  # requests that are read and answered at once
 HELD = 4 * READERS  # requests at most, also of those that were given up
+ENDING = 0.2  # seconds in which those that were given up end
 WHOLE = 10.0  # seconds for a request, from the connection to the last byte of the page
 
 
@@ -60,21 +61,22 @@ class _Server(HTTPServer):
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], six: bool) -> None:
         if six:
             self.address_family = socket.AF_INET6
-        self._workers, self._lock = start_workers(READERS, "parley-metrics"), threading.Lock()
+        self._workers, self._lock = start_workers(READERS, "parley-metrics"), threading.Condition()
         self._began: dict[Any, float] = {}  # by connection, the oldest first
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
-            full = len(self._began) >= HELD
             given_up = list(self._began)[: 1 + len(self._began) - READERS] if len(self._began) >= READERS else []
-            if not full:
-                self._began[request] = time.monotonic()
         self._give_up(given_up)
-        if full:
-            self.shutdown_request(request)
-        else:
+        with self._lock:
+            room = self._lock.wait_for(lambda: len(self._began) < HELD, ENDING)
+            if room:
+                self._began[request] = time.monotonic()
+        if room:
             self._workers.submit(self._answer, request, client_address)
+        else:
+            self.shutdown_request(request)
 
     def _answer(self, request: Any, client_address: Any) -> None:
         try:
@@ -84,6 +86,7 @@ class _Server(HTTPServer):
         finally:
             with self._lock:
                 self._began.pop(request, None)
+                self._lock.notify()
             self.shutdown_request(request)
 
     def service_actions(self) -> None:
