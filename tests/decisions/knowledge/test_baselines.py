@@ -3,7 +3,7 @@ import pytest
 from samples import class_table, make_terms, regression_table
 
 from parley.data.split import folds
-from parley.decisions.knowledge.baselines import baselines, public_sample_model
+from parley.decisions.knowledge.baselines import baselines, fit_errors, public_sample_model
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.knowledge.sources import Stated
 
@@ -35,6 +35,15 @@ def test_the_cost_of_the_public_sample_alone_is_what_new_rows_show(tmp_path, kin
     error = off.std(ddof=1) / np.sqrt(len(off))
     assert abs(off.mean()) < 3 * error
     assert np.mean(fitted) < np.mean(truth)  # so the fit's own cost would not have told
+
+
+def test_terms_without_a_clip_have_a_public_fit_too(tmp_path):
+    """Released statistics of bounded columns need none; without the fit, joining would be credited with the sample."""
+    once = {"learning__algorithm": "sufficient-statistics", "learning__horizon": 1, "learning__step": "auto"}
+    errors = [
+        fit_errors(public_pilot(tmp_path, 200, privacy__clip=clip, model__radius=None, **once)) for clip in (None, 8.0)
+    ]
+    np.testing.assert_allclose(*errors, rtol=1e-6, atol=1e-9)
 
 
 def test_a_ridge_is_chosen_where_rows_are_few_and_features_say_nothing(tmp_path):

@@ -162,6 +162,15 @@ def test_of_some_members_and_among_more_owners_it_is_what_their_own_terms_have()
         assert abs(wrong - there) > 3 * np.hypot(error, other)
 
 
+def test_some_members_and_then_all_again_is_where_it_began():
+    terms, known = stated(6.0, *[150] * 4)
+    outlook = known(terms).outlook
+    two = outlook.at(members=["o0", "o1"])
+    np.testing.assert_array_equal(two.at(members=outlook.names).gain, outlook.gain)
+    assert two.at(epsilon=9.0).members.sum() == 2
+    assert not np.array_equal(two.gain, outlook.gain)
+
+
 def test_owners_that_are_alike_hear_the_same_and_what_they_would_pay_counts():
     terms, known = stated(40.0, 60, 60, 60, 40_000, 60, value=10.0, privacy_cost={"kind": "linear", "weight": 0.001})
     outlook = known(terms.changed(owners={"o4": {"privacy_cost": {"kind": "linear", "weight": 1.0}}})).outlook

@@ -114,9 +114,13 @@ def _from_the_fit(pilot: Pilot) -> Pilot | None:
     """The same knowledge under terms that start at the public fit; None where there is none."""
     if pilot.terms.model.public is None or pilot.apart:
         return None
-    try:
-        there = pilot if pilot.grown is not None else pilot.under(pilot.terms.changed(learning=FROM_THE_FIT))
-        there.landscape()
-    except (TermsError, SettingError, DataError):
-        return None
-    return None if there.own_fit is None else there
+    for clip in ({}, {"clip": 1e9}):  # terms of released statistics need none, and a start does not clip
+        try:
+            there = pilot
+            if pilot.grown is None:
+                there = pilot.under(pilot.terms.changed(learning=FROM_THE_FIT, privacy=clip))
+            there.landscape()
+            return None if there.own_fit is None else there
+        except (TermsError, SettingError, DataError):
+            continue
+    return None

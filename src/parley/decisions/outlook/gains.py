@@ -89,7 +89,7 @@ class Gains:
     def of(self, members: Members) -> "Gains":
         """The same if these owners learned together [N]."""
         noise, everyone = self.pilot.noise, np.ones(len(members), bool)
-        if members.all():
+        if members.all() and self.owners.members is None:
             return self
         times = float(noise.variance(members) / noise.variance(everyone)) if members.any() else 1.0
         there = replace(self, owners=replace(self.owners, members=members))

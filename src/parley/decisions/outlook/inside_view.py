@@ -37,6 +37,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 LEAST_ROWS = 10
+LEAST_CHANCE = 0.25  # of what public rows expect: a name that no own row has is not known for certain
 LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
 MOST = 16_000  # rows that the test looks at
 
@@ -134,6 +135,7 @@ def _seen(law: Gains, place: int, rows: Design, alone: Floats) -> Seen:
     some = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(np.int64))
     own_slopes = here.inward(pilot.objective.record_gradients(some, alone))[:, curved]
     scatter = np.linalg.solve(second, own_slopes.T).var(axis=1, ddof=1) / len(rows)
+    scatter = np.maximum(scatter, LEAST_CHANCE * law.owners.scatter / len(rows))
     return Seen(place, np.asarray(-np.linalg.solve(second, slope[curved])), np.asarray(scatter))
 
 

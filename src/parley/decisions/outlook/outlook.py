@@ -179,7 +179,8 @@ class Outlook:
             return Consortium("stay", ())
         there = self._of(left)
         sure = all(verdict == "join" for verdict, inside in zip(there.verdicts, left, strict=True) if inside)
-        return Consortium("join" if sure else "unsure", _chosen(self.names, left))
+        names = tuple(name for name, chosen in zip(self.names, left, strict=True) if chosen)
+        return Consortium("join" if sure else "unsure", names)
 
     def at(
         self,
@@ -255,7 +256,7 @@ class Outlook:
 
     def _under(self, terms: Terms) -> "Outlook":
         there = Outlook.of(terms, [law.under(law.pilot.under(terms)) for law in self.laws], self.inside)
-        return replace(there, least=self.least, corrected=self.corrected)
+        return replace(there, least=self.least, corrected=self.corrected)._of(self.members)
 
 
 def _settled(outlook: Outlook, members: Members) -> Members:
@@ -281,10 +282,6 @@ def _others(outlook: Outlook) -> Iterator[Members]:
     budgets = np.array([float(part.epsilon) for part in outlook.terms.owners])
     alike = np.stack([np.round(np.log2(records)), np.round(np.log2(budgets))])
     for kind in np.unique(alike, axis=1).T:
-        group = np.all(kind == alike.T, axis=1)
+        group = np.all(kind == alike.T, axis=1) & outlook.members
         if 2 <= group.sum() < len(group):
             yield group
-
-
-def _chosen(names: Sequence[str], members: Members) -> tuple[str, ...]:
-    return tuple(name for name, chosen in zip(names, members, strict=True) if chosen)
