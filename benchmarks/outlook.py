@@ -126,8 +126,8 @@ def consortium(seed: int) -> tuple[dict[str, Any], list[pd.DataFrame], pd.DataFr
 
 
 def real_gain(terms: parley.Terms, owner: parley.Owner, model: parley.JointModel, new: New) -> float:
-    """What the personal model saves on new rows against the model alone, in the target's own units: but for what both
-    models pay, losses are linear in the target."""
+    """The cost on new rows of the model alone less that of the personal model, in the target's own units. Expected
+    targets suffice: the difference of two losses is linear in the target."""
     agreement = owner.prepare(terms)
     alone, (personal,) = compared(agreement, model.theta_[None], plain_columns(owner, agreement)[0])
     risk, preparation = agreement.setup.risk, agreement.setup.preparation

@@ -173,7 +173,7 @@ def forecast_command(
     if report is not None:
         from parley.report.pages.forecast_page import forecast_page
 
-        write_file(report, forecast_page(result, noise, verdict, proposal, planned, str(terms_file)))
+        write_file(report, forecast_page(result, noise, verdict, proposal, planned))
     if track is not None:
         from parley.report.run_store import write_run
         from parley.report.tracking import tracked_forecast
@@ -186,7 +186,7 @@ def forecast_command(
         return
     show(result, verdict)
     if details:
-        show_details(result, str(terms_file))
+        show_details(result)
         console.print()
         console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
         console.print(f"\n{kinds.decision(noise, kind_of(terms))}", markup=False)
@@ -287,7 +287,7 @@ def show(result: "Forecast", verdict: Sequence[str]) -> None:
     console.print("More: --details", style="dim")
 
 
-def show_details(result: "Forecast", file: str = "TERMS") -> None:
+def show_details(result: "Forecast") -> None:
     """Print what a forecast rests on."""
     from parley.report.words import forecast as said
 
@@ -295,7 +295,7 @@ def show_details(result: "Forecast", file: str = "TERMS") -> None:
     for detail in said.details(result):
         console.print(detail, style="dim")
     console.print(said.baseline_line(result.worth, result.expected_cost))
-    for sentence in said.verdict_lines(result, file):
+    for sentence in said.verdict_lines(result):
         console.print(sentence, style="bold yellow", markup=False)
     console.print()
     console.print(terminal_table(said.owner_rows(result), said.owner_title(result)))

@@ -189,7 +189,7 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
     parts: dict[str, Callable[[], object]] = {
         "headline": lambda: forecast_words.headline(result),
         "details": lambda: [*forecast_words.details(result), forecast_words.baseline_line(result.worth)],
-        "verdicts": lambda: forecast_words.verdict_lines(result, file),
+        "verdicts": lambda: forecast_words.verdict_lines(result),
         "for_whom": lambda: verdict_sentence(result.outlook, file),
         "no": lambda: result.verdict.verdict == "stay",
         "assumption": lambda: forecast_words.assumption(result),

@@ -162,6 +162,11 @@ def test_of_some_members_and_among_more_owners_it_is_what_their_own_terms_have()
         assert abs(wrong - there) > 3 * np.hypot(error, other)
 
 
+def test_there_may_be_many_laws_and_each_has_numbers_of_its_own():
+    first, last = (owners(world=world).alone(np.full(P, 0.03)) for world in (0, 700))
+    assert not np.array_equal(first, last)
+
+
 def test_some_members_and_then_all_again_is_where_it_began():
     terms, known = stated(6.0, *[150] * 4)
     outlook = known(terms).outlook

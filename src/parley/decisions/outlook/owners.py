@@ -99,7 +99,7 @@ class Owners:
 
     def _owners(self, differences: Floats) -> "_Drawn":
         """Drawn once: neither the joint model nor who learns together changes any of it."""
-        key = bytes([self.world]) + differences.tobytes() + self.records.tobytes()
+        key = self.world.to_bytes(4) + differences.tobytes() + self.records.tobytes()
         if key not in self.drawn:
             if len(self.drawn) > 16:
                 self.drawn.clear()

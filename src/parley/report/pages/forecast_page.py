@@ -31,13 +31,12 @@ def forecast_page(
     verdict: Sequence[str],
     proposal: Proposal | None = None,
     planned: Mapping[str, Any] | None = None,
-    file: str = "TERMS",
 ) -> str:
     """The HTML page of a forecast; `noise` and `planned` are the JSON of a comparison of noise and of the plan,
     `verdict` the sentences that it begins with."""
     terms, without = result.terms, said.better_without(result)
     baselines = said.baseline_line(result.worth, result.expected_cost)
-    good = [*said.details(result), baselines, *said.verdict_lines(result, file)]
+    good = [*said.details(result), baselines, *said.verdict_lines(result)]
     whom = [said.assumption(result), *([] if without is None else [without])]
     drawn = picture.svg(fitness_figure(result)) if np.isfinite(result.path).all() else ""
     head, *would = verdict

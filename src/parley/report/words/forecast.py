@@ -65,7 +65,7 @@ def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
     )
 
 
-def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
+def verdict_lines(result: Forecast) -> list[str]:
     """What speaks against these terms: a baseline that beats them."""
     said = []
     below, advice = result.worth.sentence(), result.worth.advice
