@@ -141,6 +141,13 @@ MISTAKES = {
     "an owner that is none": (("score", "model.json", "terms.toml", "--owner", "nort"), "north"),
     "no owner at all": (("score", "model.json", "terms.toml"), "--owner"),
     "a table without its owner": (("forecast", "terms.toml", "--inside", "north.csv"), "--owner"),
+    **{
+        f"{option} of own rows": (
+            ("forecast", "terms.toml", "--inside", "north.csv", "--owner", "north", *option.split()),
+            "expected no --inside beside it",
+        )
+        for option in ("--report own.html", "--plot own.png", "--track runs", "--details", "--plan")
+    },
     "an owner whom the terms do not know": (
         ("owner", "accept", "terms.toml", "--owner", "away/owner.toml", "--yes"),
         "nord",

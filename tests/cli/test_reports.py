@@ -130,7 +130,6 @@ def require_said(stdout, reader):
 
 COMMANDS = {
     "forecast": ("forecast", "--plan"),
-    "inside": ("forecast", "--inside", "_a.csv", "--owner", "_a"),
     "negotiate": ("negotiate",),
     "negotiate-paid": ("negotiate", "--target", 0.5),
     "score": ("score", "--owner", NAMES[1]),
@@ -142,7 +141,6 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_writes_a_page_that_says_what_it_prints(folder, name):
     command, *options = COMMANDS[name]
-    options = [folder / option if option == "_a.csv" else option for option in options]
     stdout = run(folder, command, *options, "--report", folder / f"{name}.html")
     text, reader = read(folder / f"{name}.html")
     require_said(stdout, reader)
@@ -150,7 +148,7 @@ def test_a_command_writes_a_page_that_says_what_it_prints(folder, name):
     require_readable(reader)
     if "ε" in text:
         assert "replace-one" in text
-    assert ("svg" in reader.tags) == (name != "inside")
+    assert "svg" in reader.tags
 
 
 def test_the_page_of_a_run_takes_a_column_for_text(folder):

@@ -354,3 +354,15 @@ def test_an_inside_view_is_of_the_owners_own_table(client, folder, started):
     assert command[:3] == ["forecast", str(folder / "terms.toml"), "--inside"]
     assert command[3].endswith("north.csv")
     assert command[4:] == ["--owner", "north"]
+
+
+def test_what_an_owner_sees_of_its_rows_is_shown_once_and_not_kept(client, folder):
+    jobs = studio_at(folder).jobs
+    one, other = (finished(jobs.start(["forecast", "gone.toml", *more], "A view")) for more in (["--inside", "a"], []))
+    page = client.get(f"/jobs/{one.id}").text
+    assert "shown once" in page
+    assert "gone.toml" in page
+    assert not one.folder.exists()
+    assert "there is none of this name" in client.get(f"/jobs/{one.id}").text
+    assert "shown once" not in client.get(f"/jobs/{other.id}").text
+    assert other.folder.exists()

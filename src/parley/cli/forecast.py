@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.speeds import Speeds, read_paces
+from parley.cli.assumptions import Differences, Speeds, read_differences, read_paces
 from parley.cli.track import Track, require_store
 from parley.durable import write_file
 from parley.errors import SettingError
@@ -61,15 +61,7 @@ def forecast_command(
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
-    differences: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MULTIPLE|JSON",
-            help="How much owners differ: the variance between their best parameters, in units of the variance of an "
-            "own estimate of the owner of median size, or what `parley differences --save` kept. 0: one law for "
-            "all. Default: not known, from none to much.",
-        ),
-    ] = None,
+    differences: Differences = None,
     worth: Annotated[
         float | None,
         typer.Option(
@@ -113,8 +105,11 @@ def forecast_command(
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
     require_store(track)
-    if track is not None and inside is not None:
-        raise SettingError("--track: expected no --inside beside it: what an owner sees of its rows is not kept")
+    kept = {"--track": track, "--report": report, "--plot": plot}
+    for option, given in {**kept, "--plan": plan, "--details": details, "--speeds": speeds}.items() if inside else ():
+        if given:
+            why = "what an owner sees of its rows is not kept" if option in kept else "it is of the view from outside"
+            raise SettingError(f"{option}: expected no --inside beside it: {why}")
     if plot is not None:
         from parley.report.figures import picture  # a library that takes its time
 
@@ -135,14 +130,12 @@ def forecast_command(
     known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
-    if paces is not None and inside is not None:
-        raise SettingError("--speeds: expected no --inside beside it, whose joint models come at the usual speeds")
     if worth is not None and inside is None:
         raise SettingError("--worth: expected --inside beside it")
+    heterogeneity = read_differences(differences)
     if inside is not None and owner is not None:
-        _show_inside(terms, owner, inside, known, seed, worth, report, as_json)
+        _show_inside(terms, owner, inside, known, seed, worth, heterogeneity, as_json)
         return
-    heterogeneity = _heterogeneity(differences)
     with progress_bar("reading the pilot") as progress:
         result = forecast(
             terms, known, seed, differences=heterogeneity, progress=progress, doing=progress.says, speeds=paces
@@ -200,18 +193,6 @@ def forecast_command(
         proposal.require_choice()  # where there is none the job was not done
 
 
-def _heterogeneity(given: str | None) -> "Heterogeneity | None":
-    from parley.decisions.knowledge.heterogeneity import Heterogeneity
-
-    if given is None:
-        return None
-    try:
-        multiple = float(given)
-    except ValueError:
-        return Heterogeneity.load(given)
-    return Heterogeneity.stated(multiple)
-
-
 def _show_inside(
     terms: Terms,
     owner: str,
@@ -219,7 +200,7 @@ def _show_inside(
     known: "str | Source | None",
     seed: int,
     worth: float | None,
-    report: Path | None,
+    differences: "Heterogeneity | None",
     as_json: bool,
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
@@ -236,11 +217,7 @@ def _show_inside(
         warn(f"Note: {note}.")
     with progress_bar("own rows, judged") as progress:
         least = LEAST_GAIN if worth is None else worth
-        view = inside_view(terms, Owner(owner, held_table(table)), known, seed, least, progress)
-    if report is not None:
-        from parley.report.pages.forecast_page import inside_page
-
-        write_file(report, inside_page(view, terms))
+        view = inside_view(terms, Owner(owner, held_table(table)), known, seed, least, differences, progress)
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash}, inside=True)
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli.assumptions import Differences
 from parley.cli.propose import proposal_command, propose_command, withdraw_command
 from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.cli.track import Track, require_store
@@ -43,6 +44,7 @@ def run_command(
         typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it."),
     ] = None,
     track: Track = None,
+    differences: Differences = None,
     anyway: Annotated[
         bool,
         typer.Option(
@@ -80,7 +82,7 @@ def run_command(
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
     if not (resume or anyway):
-        require_worth_spending(terms)
+        require_worth_spending(terms, differences)
     with extras():
         federation, own = open_federation(run, begin, owners, deadline, warn)
     if save_own is not None and own is None:

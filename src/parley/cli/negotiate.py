@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli.assumptions import Differences, read_differences
 from parley.durable import write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
@@ -12,6 +13,7 @@ from parley.terms import Terms, load_terms, write_terms
 
 if TYPE_CHECKING:
     from parley.decisions.games.negotiate import Negotiation
+    from parley.decisions.knowledge.heterogeneity import Heterogeneity
 
 
 def negotiate_command(
@@ -42,6 +44,7 @@ def negotiate_command(
             "the joint one."
         ),
     ] = True,
+    differences: Differences = None,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
     ] = None,
@@ -84,16 +87,16 @@ def negotiate_command(
             picture.require_figure_name(file)
     if balanced and target is None:
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
-    known = None if pilot is None else str(pilot)
+    known, differ = None if pilot is None else str(pilot), read_differences(differences)
     terms = _stating(terms, value, privacy_cost)
     unstated = [part for part in terms.owners if part.value is None or part.privacy_cost is None]
     before = len(unstated) == len(terms.owners) and target is None and write is None and not drawn
     if unstated and (before or not as_json):
-        _show_break_even(terms, known, as_json)
+        _show_break_even(terms, known, differ, as_json)
         if before:
             return  # nobody has stated anything yet: what there is to know before
     with progress_bar("running the pilot") as progress:
-        result = negotiate(terms, known, target, balanced, keep_own=keep_own, doing=progress.says)
+        result = negotiate(terms, known, target, balanced, keep_own=keep_own, differences=differ, doing=progress.says)
     joined = result.relative_fitness is not None
     if write is not None and joined:
         write_terms(result.agreed_terms(), write)
@@ -128,14 +131,14 @@ def _stating(terms: Terms, value: float | None, weight: float | None) -> Terms:
     return terms.changed(owners=said) if said else terms
 
 
-def _show_break_even(terms: Terms, pilot: str | None, as_json: bool) -> None:
+def _show_break_even(terms: Terms, pilot: str | None, differences: "Heterogeneity | None", as_json: bool) -> None:
     """From which value on joining pays, for people who have stated none yet."""
     from parley.decisions.games.break_even import break_even
     from parley.report.words import negotiation as said
     from parley.report.words.outlook import verdict_sentence
 
     with progress_bar("what joining saves"):
-        found = break_even(terms, pilot)
+        found = break_even(terms, pilot, differences=differences)
     if as_json:
         print_json(found.to_json(), inside=False)
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli.assumptions import Differences
 from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.report.extras import extras
@@ -68,6 +69,7 @@ def run_command(
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the model that all agree on as JSON.")
     ] = None,
+    differences: Differences = None,
     anyway: Annotated[
         bool,
         typer.Option(
@@ -101,7 +103,7 @@ def run_command(
     run = prepare_peer(terms, settings.name, kept, save)
     begin = run.begin(resume)
     if not (anyway or kept.exists()):  # nothing was spent yet
-        require_worth_spending(terms)
+        require_worth_spending(terms, differences)
     with process_log() as log:
         run_peer(run, settings, begin, patience, show_json if as_json else show, log)
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from parley.cli.assumptions import Differences, read_differences
 from parley.cli.forecast import show_plan, source
 from parley.cli.pin import pins_beside
 from parley.report.terminal import console, print_json, progress_bar
@@ -36,6 +37,7 @@ def plan_command(
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with the best choice, ready for parley train.")
     ] = None,
+    differences: Differences = None,
     seed: Annotated[int, typer.Option(help="Of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -54,11 +56,11 @@ def plan_command(
     from parley.report.words.terms_comments import PSI, planned_line, without_plan
 
     terms = load_terms(terms_file)
-    known = source(pilot, moments, assume)
+    known, differ = source(pilot, moments, assume), read_differences(differences)
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)
         progress.says("what it is worth to each owner")
-        expected = None if proposal.best is None else forecast(proposal.terms, known, seed)
+        expected = None if proposal.best is None else forecast(proposal.terms, known, seed, differences=differ)
         content = proposal.to_json() | ({} if expected is None else expected.headline_json())
     if write is not None and proposal.best is not None:
         head = [*without_plan(head_of(terms_file)), planned_line(proposal)]

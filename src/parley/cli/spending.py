@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from parley.cli.assumptions import read_differences
 from parley.errors import DataError, SettingError, TermsError
 from parley.numerals import number
 from parley.report.terminal import errors_console, progress_bar, warn
@@ -21,14 +22,17 @@ ANYWAY = (
 )
 
 
-def require_worth_spending(terms: Terms, speeds: Mapping[str, float] | None = None) -> "Worth | None":
+def require_worth_spending(
+    terms: Terms, differences: str | None, speeds: Mapping[str, float] | None = None
+) -> "Worth | None":
     """Refuse what is forecast to be worth no budget; what cannot be forecast passes, with a line that says so."""
     from parley.decisions.outlook.forecast import worth_spending
     from parley.decisions.outlook.worth import require_worth
     from parley.report.words.released import unforeseen
 
+    differ = read_differences(differences)
     try:
-        found = worth_spending(terms, speeds=speeds)
+        found = worth_spending(terms, speeds=speeds, differences=differ)
     except (DataError, SettingError, TermsError) as error:
         if isinstance(error, SettingError) and terms.model.public is not None:
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley.cli.acceptance import warn_of
-from parley.cli.speeds import Speeds, read_paces
+from parley.cli.assumptions import Differences, Speeds, read_paces
 from parley.cli.spending import ANYWAY, ask_where_rows_contradict, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.durable import write_file
@@ -50,6 +50,7 @@ def train_command(
     lifetime_delta: Annotated[
         float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
     ] = None,
+    differences: Differences = None,
     speeds: Speeds = None,
     cluster: Annotated[
         str | None,
@@ -111,6 +112,10 @@ def train_command(
     require_expected(terms, expect)
     paces = read_paces(terms, speeds)
     require_store(track)
+    if differences is not None and ledgers is None:
+        raise SettingError(
+            "--differences: expected --ledgers beside it: what joining is worth is asked before a release"
+        )
     if plot is not None or shapes is not None:
         from parley.report.figures import curves, picture  # a library that takes its time
 
@@ -145,7 +150,7 @@ def train_command(
     asks = before is not None and not before and not anyway  # a run that began goes on: its answers are stored
     with joined(cluster) as begin:
         with progress_bar("what is foreseen of it"):
-            expected = _worth(terms, asks, paces)
+            expected = _worth(terms, asks, differences, paces)
         if asks:
             ask_where_rows_contradict(terms, terms_file)
         with progress_bar("reading tables") as progress:
@@ -227,13 +232,13 @@ def _beside_outlook(told: dict[str, Any], expected: "Worth | None") -> dict[str,
     }
 
 
-def _worth(terms: Terms, asks: bool, speeds: Mapping[str, float] | None) -> "Worth | None":
+def _worth(terms: Terms, asks: bool, differences: str | None, speeds: Mapping[str, float] | None) -> "Worth | None":
     """What the model is worth by the public sample. Terms that are worth no budget are refused before they spend, where
     that is asked; else it is only said."""
     from parley.decisions.outlook.worth import worth
 
     if asks:
-        found = require_worth_spending(terms, speeds)
+        found = require_worth_spending(terms, differences, speeds)
         return None if terms.model.public is None else found
     try:
         found = worth(terms, speeds=speeds)

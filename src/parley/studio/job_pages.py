@@ -28,7 +28,7 @@ def show(request: Request) -> Response:
 
 
 def job(request: Request) -> Response:
-    """One job: its command, how it stands, and what it said."""
+    """One job: its command, how it stands, and what it said. An owner's own look is shown once, and gone."""
     found = studio_of(request).jobs.find(request.path_params["name"])
     state, written = found.state, found.written
     seen: dict[str, Any] = {
@@ -38,7 +38,10 @@ def job(request: Request) -> Response:
     }
     name = None if written is None or state != "done" else studio_of(request).name_of(written)
     seen |= {"written": name, "first": None if name is None or written is None else _first(name, written)}
-    return page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)
+    shown = page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)
+    if found.own_eyes and state != "running":
+        found.forget()
+    return shown
 
 
 def _first(name: str, file: Path) -> dict[str, str] | None:

@@ -164,6 +164,15 @@ class Job:
         """The page that the command wrote; None: it wrote none."""
         return self._text(REPORT)
 
+    @property
+    def own_eyes(self) -> bool:
+        """Whether what it found is an owner's own look at its rows, shown once and not kept."""
+        return "--inside" in self.command
+
+    def forget(self) -> None:
+        """Remove its folder with all that it says."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def stop(self, at_once: bool = False) -> None:
         """End the process with all that it started, whatever it is at if `at_once`; nothing where it ended already."""
         said = (self._text(RUNNING) or "") if self.running else ""

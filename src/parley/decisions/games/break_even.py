@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parley.data.sources import Table
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.outlook.forecast import forecast
 from parley.decisions.outlook.outlook import Outlook
 from parley.terms import Terms
@@ -45,9 +46,11 @@ class BreakEvens:
         return told | {"owners": owners, "terms_hash": self.outlook.terms.hash}
 
 
-def break_even(terms: Terms, pilot: Table | None = None, seed: int = 0) -> BreakEvens:
+def break_even(
+    terms: Terms, pilot: Table | None = None, seed: int = 0, differences: Heterogeneity | None = None
+) -> BreakEvens:
     """From which value on joining pays each owner. No private record is looked at."""
-    outlook = forecast(terms, pilot, seed).outlook
+    outlook = forecast(terms, pilot, seed, differences=differences).outlook
     gain, most = (np.maximum(each.expected_gain, 0.0) for each in (outlook, outlook.louder(0.0)))
     epsilon = [float(terms.common_epsilon) if terms.noise.common else part.epsilon for part in terms.owners]
     rows = zip(outlook.names, epsilon, gain.tolist(), most.tolist(), strict=True)

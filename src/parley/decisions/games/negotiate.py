@@ -21,6 +21,7 @@ from parley.decisions.games.payments import (
 from parley.decisions.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, common_stakes, stakes
 from parley.decisions.games.weakest_link import Preferences, WeakestLink, play, preferences
 from parley.decisions.games.wishes import Wish, wishes
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.privacy_cost import PrivacyCosts, stated_cost
 from parley.errors import SettingError, TermsError
 from parley.privacy.adjacency import Adjacency
@@ -128,6 +129,7 @@ def negotiate(
     balance: bool = False,
     seed: int = 0,
     keep_own: bool = True,
+    differences: Heterogeneity | None = None,
     doing: Callable[[str], None] = lambda what: None,
 ) -> Negotiation:
     """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
@@ -149,6 +151,8 @@ def negotiate(
         Of the forecast beneath.
     keep_own
         Whether members use their own model where it is better, so that nobody counts a loss.
+    differences
+        How much owners differ; left out: not known.
     doing
         Is told what is worked at.
 
@@ -159,8 +163,8 @@ def negotiate(
     """
     doing("calibrating noise, running the pilot")
     if terms.noise.common:
-        return _negotiate_common(terms, pilot, target, balance, seed, keep_own, doing)
-    known = stakes(terms, pilot, budgets(terms), seed, keep_own)
+        return _negotiate_common(terms, pilot, target, balance, seed, keep_own, differences, doing)
+    known = stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
     doing(SEARCH)
     game = budget_game(terms, known, keep_own)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
@@ -247,11 +251,12 @@ def _negotiate_common(
     balance: bool,
     seed: int,
     keep_own: bool,
+    differences: Heterogeneity | None,
     doing: Callable[[str], None],
 ) -> CommonNegotiation:
     """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that
     lift it."""
-    known = common_stakes(terms, pilot, budgets(terms), seed, keep_own)
+    known = common_stakes(terms, pilot, budgets(terms), seed, keep_own, differences)
     doing(SEARCH)
     game = common_game(terms, known, keep_own)
     free = free_common_deal(game)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from parley.data.sources import Table
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Source
 from parley.decisions.outlook.coalition import CoalitionCost
@@ -151,10 +152,11 @@ def common_stakes(
     budget_range: tuple[float, float] = BUDGET_RANGE,
     seed: int = 0,
     keep_own: bool = True,
+    differences: Heterogeneity | None = None,
 ) -> CommonStakes:
     """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record
     is looked at."""
-    known, said = _known(terms, pilot, seed, keep_own)
+    known, said = _known(terms, pilot, seed, keep_own, differences)
     budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
     return CommonStakes(records=known.rows, demand=demand_law(known, budget_range), budget_range=budget_range, **said)
 
@@ -194,6 +196,7 @@ def stakes(
     budget_range: tuple[float, float] = BUDGET_RANGE,
     seed: int = 0,
     keep_own: bool = True,
+    differences: Heterogeneity | None = None,
 ) -> Stakes:
     """Forecast what any coalition with any budgets in the range (all above the score's part) would cost. No private
     record is looked at.
@@ -211,7 +214,7 @@ def stakes(
             f"aggregation.rule: expected 'mean' where budgets are negotiated: what {terms.aggregation.rule!r} makes of "
             "owners whose noise differs has no law that a game could be solved by"
         )
-    known, said = _known(terms, pilot, seed, keep_own)
+    known, said = _known(terms, pilot, seed, keep_own, differences)
     records = np.array([float(question.records) for question in known.questions])
     return Stakes(
         unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
@@ -221,10 +224,12 @@ def stakes(
     )
 
 
-def _known(terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool) -> tuple[Pilot, dict[str, Any]]:
+def _known(
+    terms: Terms, pilot: Table | Source | None, seed: int, keep_own: bool, differences: Heterogeneity | None
+) -> tuple[Pilot, dict[str, Any]]:
     """What is known before anybody is asked, and of `Stakes` what the forecast says, in the target's own units; gains
     are the outlook's. `keep_own`: members correct the joint model by own rows; else they use it as it is."""
-    found = forecast(terms, pilot, seed)
+    found = forecast(terms, pilot, seed, differences=differences)
     expected, warnings, (cost, _) = found.expected, found.expected.warnings, found.coalitions
     if expected.curvature_price is not None:
         cost = replace(cost, noise_price=max(cost.noise_price, expected.curvature_price))

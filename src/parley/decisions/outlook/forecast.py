@@ -331,10 +331,12 @@ def missed_forecast(
     return interval if simulated > FAR * interval.high else None
 
 
-def worth_spending(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth:
+def worth_spending(
+    terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None, differences: Heterogeneity | None = None
+) -> Worth:
     """What these terms are worth before a release, with the outlook of their owners. Refused where nothing can be
     forecast."""
-    found = forecast(terms, seed=seed, speeds=speeds)
+    found = forecast(terms, seed=seed, differences=differences, speeds=speeds)
     return replace(found.worth, outlook=found.outlook)
 
 

@@ -134,7 +134,8 @@ class Gains:
         linear, alone = owners.personal(between), owners.alone(between)
         if self.trees is None:
             return linear
-        return np.minimum(linear, self._own_trees(alone, side) - beside * (alone - linear))
+        trees = np.maximum(self._own_trees(alone, side) - beside * (alone - linear), -self.level)  # no cost is below 0
+        return np.minimum(linear, trees)
 
     def _own_trees(self, linear: Floats, side: float) -> Floats:
         """What trees of own rows cost [N, 1], where they are expected to cost less than the linear model; else

@@ -19,6 +19,7 @@ from scipy.special import fdtrc
 
 from parley.data import Design
 from parley.data.sources import Table
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Sample, Source, bent
@@ -88,6 +89,7 @@ def inside_view(
     pilot: Table | Source | None = None,
     seed: int = 0,
     worth: float = LEAST_GAIN,
+    differences: Heterogeneity | None = None,
     progress: Progress = lambda done, total: None,
     public: Forecast | None = None,
 ) -> InsideView:
@@ -108,7 +110,7 @@ def inside_view(
         )
     own_law = known.source.invented
     if own_law or public is None:
-        public = forecast(terms, Sample(rows.for_studies()) if own_law else pilot, seed)
+        public = forecast(terms, Sample(rows.for_studies()) if own_law else pilot, seed, differences=differences)
     (law,), place = public.outlook.laws, public.outlook.names.index(owner.name)
     none = np.empty((0, agreement.setup.parameters))
     alone, _ = compared(agreement, none, plain_columns(owner, agreement)[0], False, progress)
@@ -161,26 +163,25 @@ def law_test(
 ) -> LawTest:
     """Whether own rows and public ones pull their common optimum apart by more than chance.
 
-    Under one law the difference of their mean gradients there is about normal with mean 0. Its covariance is the sum of
-    what each of the two scatters, which need not be alike, so the sum of squares follows Hotelling's law with the
-    degrees of freedom of Krishnamoorthy and Yu (2004). At the public optimum (`optimum`, where the search begins) the
-    test would err: a name that few public rows have is fitted too well there, and own rows that have it too would seem
-    to follow another law.
+    Under one law gradients there scatter alike in both, and the difference of their means is about normal with mean 0,
+    so the sum of squares follows Hotelling's law. At the public optimum (`optimum`, where the search begins) the test
+    would err: a name that few public rows have is fitted too well there, and own rows that have it too would seem to
+    follow another law.
     """
     rows = rows.where(np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(np.int64))
     few = replace(objective, regularisation=objective.regularisation + 1 / (len(rows) + len(public)))
     common = few.optimum([public, rows], radius, precision=1e-5, start=optimum)  # finite, whatever separates
     both = [objective.record_gradients(each, optimum if common is None else common) for each in (rows, public)]
-    scatter = [np.atleast_2d(np.cov(each.T)) / len(each) for each in both]
-    values, directions = np.linalg.eigh(scatter[0] + scatter[1])
+    means = [each.mean(axis=0) for each in both]
+    free = len(rows) + len(public) - 2
+    scatter = sum((each - mean).T @ (each - mean) for each, mean in zip(both, means, strict=True)) / free
+    values, directions = np.linalg.eigh(scatter * (1 / len(rows) + 1 / len(public)))
     seen = values > 1e-9 * max(float(values[-1]), 1e-300)
     count, whitened = int(seen.sum()), directions[:, seen] / np.sqrt(values[seen])
-    squares = float(np.sum(((both[0].mean(axis=0) - both[1].mean(axis=0)) @ whitened) ** 2))
-    shares = [whitened.T @ each @ whitened for each in scatter]
-    lost = sum((np.sum(s**2) + np.trace(s) ** 2) / (len(g) - 1) for s, g in zip(shares, both, strict=True))
-    free = max(count * (1 + count) / float(lost) - count + 1, 1.0)
-    statistic = squares / count * free / (free + count - 1)
-    return LawTest(float(fdtrc(count, free, statistic)), statistic, count)
+    squares = float(np.sum(((means[0] - means[1]) @ whitened) ** 2))
+    left = max(free - count + 1, 1)
+    statistic = squares / count * left / free
+    return LawTest(float(fdtrc(count, left, statistic)), statistic, count)
 
 
 def contradicted(terms: Terms, owners: Sequence[Owner]) -> dict[str, LawTest]:

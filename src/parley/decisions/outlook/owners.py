@@ -77,7 +77,7 @@ class Owners:
     def together(self, differences: Floats) -> Floats:
         """The joint model's, for each owner's own rows [N, D]."""
         drawn = self._owners(differences)
-        return self._cost(self._joint(drawn), drawn.best)
+        return self._cost(self._joint(drawn, differences), drawn.best)
 
     def personal(self, differences: Floats) -> Floats:
         """The personal models' [N, D]; an owner by itself has nobody to join."""
@@ -85,7 +85,7 @@ class Owners:
         if np.count_nonzero(self._learning) * self.copies <= 1:
             return self._cost(drawn.own.theta, drawn.best)
         others = [drawn.zero] if drawn.public is None else [drawn.public.fit, drawn.zero]
-        return self._cost(drawn.rows.corrected(self._joint(drawn), others, drawn.own).theta, drawn.best)
+        return self._cost(drawn.rows.corrected(self._joint(drawn, differences), others, drawn.own).theta, drawn.best)
 
     def likelihood(self, differences: Floats) -> float:
         """The logarithm of how likely what was seen is where owners differ so much; 0 where nothing was."""
@@ -154,12 +154,16 @@ class Owners:
         least, most = (max(each // self.laws, 2) for each in (LEAST_DRAWS, MOST_DRAWS))
         return int(np.clip(NUMBERS // size, least, most))
 
-    def _joint(self, drawn: "_Drawn") -> Floats:
+    def _joint(self, drawn: "_Drawn", differences: Floats) -> Floats:
         """The joint model [D, P], or for each owner [N, D, P]: what its start leaves, what owners' estimates are on
         average, and noise."""
         public = drawn.public
-        share = self._learning / max(self._learning.sum(), 1e-300) / self.copies**0.5
-        mean = np.einsum("n,ndp->dp", share, drawn.rows.estimate)
+        share, estimates = self._learning / max(self._learning.sum(), 1e-300), drawn.rows.estimate
+        if self.copies > 1:  # one of them is the owner itself, the others have rows of their own
+            normal = np.random.default_rng([4, self.world]).standard_normal(estimates.shape)
+            others = np.sqrt(differences + self._chance)[:, None] * normal
+            estimates = (estimates + (self.copies - 1) ** 0.5 * others) / self.copies
+        mean = np.einsum("n,ndp->dp", share, estimates) / min(self.copies, 1.0) ** 0.5
         left = np.sqrt(self.bias)
         if self.starts_publicly and public is not None and self.fit is not None:
             start = left / np.maximum(self.fit, 1e-300) * public.error + (1 - self.moved) * public.elsewhere

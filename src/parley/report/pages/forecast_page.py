@@ -1,15 +1,13 @@
-"""A forecast as a page, in the sentences of the terminal: how good the model would be, for whom, with whose noise; and
-an owner's own view of it."""
+"""A forecast as a page, in the sentences of the terminal: how good the model would be, for whom, with whose noise."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.planning.noise_terms import kind_of
 from parley.decisions.planning.planner import Proposal
-from parley.learning.outcome.guarantee import INSIDE
 from parley.report.figures import curves, picture
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
 from parley.report.figures.picture import Picture
@@ -18,9 +16,6 @@ from parley.report.words import forecast as said
 from parley.report.words import noise as kinds
 from parley.report.words import outlook as outlook_words
 from parley.terms import Terms
-
-if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
-    from parley.decisions.outlook.inside_view import InsideView
 
 PUBLIC = "Computed from public knowledge, the terms and a pilot sample: no private record was looked at."
 
@@ -56,16 +51,6 @@ def forecast_page(
     notes = [f"Note: {warning}." for warning in result.warnings]
     sections.append(Section("What does this rest on?", [*notes, PUBLIC, said.CAVEAT]))
     return page(f"Forecast: {terms.title or 'a joint model'}", head, sections, _footer(terms))
-
-
-def inside_page(view: "InsideView", terms: Terms) -> str:
-    """The HTML page of an owner's own view, for its own eyes."""
-    head, *others = outlook_words.inside_sentences(view)
-    sections = [
-        Section("Should we join?", others, outlook_words.inside_rows(view)),
-        Section("Who may see this?", [INSIDE]),
-    ]
-    return page(f"Inside {view.owner.name}: {terms.title or 'a joint model'}", head, sections, _footer(terms))
 
 
 def fitness_figure(result: Forecast) -> Picture:

@@ -1,12 +1,24 @@
-"""`--speeds`: how fast owners are whose answers are used as they come, as people type it."""
+"""What people type about owners that no public rows tell: `--speeds` and `--differences`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.errors import SettingError
 from parley.terms import Terms
 
+if TYPE_CHECKING:
+    from parley.decisions.knowledge.heterogeneity import Heterogeneity
+
+Differences = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MULTIPLE|JSON",
+        help="How much owners differ: the variance between their best parameters, in units of the variance of an own "
+        "estimate of the owner of median size, or what `parley differences --save` kept. 0: one law for all. Default: "
+        "not known, from none to much.",
+    ),
+]
 Speeds = Annotated[
     str | None,
     typer.Option(
@@ -39,3 +51,16 @@ def read_paces(terms: Terms, text: str | None) -> dict[str, float] | None:
         raise SettingError(f"--speeds {text!r}: expected every owner once")
     check_speeds(terms, found)
     return found
+
+
+def read_differences(text: str | None) -> "Heterogeneity | None":
+    """How much owners differ, as it is typed; None: not known."""
+    from parley.decisions.knowledge.heterogeneity import Heterogeneity
+
+    if text is None:
+        return None
+    try:
+        multiple = float(text)
+    except ValueError:
+        return Heterogeneity.load(text)
+    return Heterogeneity.stated(multiple)
