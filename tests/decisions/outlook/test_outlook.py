@@ -34,6 +34,7 @@ class Table:
     names: str
     members: np.ndarray
     asked: list
+    draws: int = 1  # each by a law of its own
 
     def of(self, members):
         return replace(self, members=members)
@@ -72,6 +73,15 @@ def test_a_verdict_needs_a_gain_that_counts_in_nine_draws_of_ten(gaining, verdic
     assert dearer.verdicts == [verdict, "stay"]
     np.testing.assert_allclose(dearer.net[1], outlook.gain[1] - LEAST_GAIN)
     assert dearer.owners[1].gain == outlook.owners[1].gain
+
+
+def test_what_one_training_happens_to_bring_counts_half_and_what_is_not_known_counts_whole():
+    """70 draws of a hundred bring 1.5 times the least gain, 30 bring .9 of it. A mutant that counts each training is
+    unsure of both; one that counts means alone is sure of both."""
+    one, _ = ruled("ab", lambda there: {"a": 70, "b": 70})
+    (law,) = one.laws
+    assert replace(one, laws=(replace(law, draws=DRAWS),)).verdicts == ["join"] * 2
+    assert replace(one, laws=(replace(law, draws=10),)).verdicts == ["unsure"] * 2
 
 
 def test_all_that_should_stay_are_dropped_at_once_and_again_until_nobody_should():
@@ -280,7 +290,7 @@ def test_the_sentence_says_who_and_what_is_assumed(expected):
     assert verdict_sentence(joined).startswith("Join: it is worth it for all 12 members, ")
     without = known(stated(40.0, *[60] * 12, 40_000)[0]).outlook
     assert verdict_sentence(without).startswith("Join without o12: it is worth it for all 12 members, ")
-    few = known(stated(40.0, 60, 60, 60, 40_000)[0]).outlook
+    few = known(stated(20.0, 60, 60, 60, 40_000)[0]).outlook
     assert few.verdicts == ["join"] * 3 + ["stay"]  # but without the large one it is not sure any more
     assert verdict_sentence(few).startswith("Unsure without o3: joining is expected to save members ")
     assert verdict_sentence(known(stated(0.02, *[4000] * 3)[0]).outlook).startswith("Stay: ")

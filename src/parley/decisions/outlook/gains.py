@@ -63,6 +63,11 @@ class Gains:
         )
 
     @property
+    def draws(self) -> int:
+        """How many there are of each position: of one and the same law, differences and joint model's error."""
+        return self.owners.draws
+
+    @property
     def by_trees(self) -> Members:
         """For which owners the model alone is one of boosted trees [N]."""
         if self.trees is None:

@@ -25,6 +25,7 @@ from parley.validate import Floats
 Verdict = Literal["join", "stay", "unsure"]
 
 SURE = 0.9  # share of draws in which it does, to join; in as many it does not, to stay
+SINGLE = 0.5  # of what a single training's chance moves a gain, for verdicts: as the mean of four trainings scatters
 ENDS = (0.05, 0.95)  # of an interval
 LOUDEST = 18.0  # logarithm: how many times as loud, or as quiet, noise is looked at
 HALVINGS = 14
@@ -136,8 +137,13 @@ class Outlook:
 
     @cached_property
     def chances(self) -> Floats:
-        """The share of draws in which joining is worth it [N]."""
-        return self._alike((self.net > self.least * self.alone).mean(axis=1))
+        """The share of draws in which joining is worth it [N], on average over four trainings: what a single one's
+        rows and noise happen to do is nothing that a decision could rest on."""
+        beyond = self.net - self.least * self.alone
+        sizes = np.concatenate([np.full(law.alone.shape[1] // law.draws, law.draws) for law in self.laws])
+        means = np.add.reduceat(beyond, np.cumsum(sizes) - sizes, axis=1) / sizes
+        expected = np.repeat(means, sizes, axis=1)
+        return self._alike((expected + SINGLE * (beyond - expected) > 0).mean(axis=1))
 
     @property
     def verdicts(self) -> list[Verdict]:

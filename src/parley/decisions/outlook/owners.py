@@ -103,7 +103,7 @@ class Owners:
         if key not in self.drawn:
             if len(self.drawn) > 16:
                 self.drawn.clear()
-            shape = len(self.records), self._draws, len(self.curvature)
+            shape = len(self.records), self.draws, len(self.curvature)
             rng = np.random.default_rng([1, self.world])
             best = np.sqrt(differences) * rng.standard_normal(shape)
             chance = np.sqrt(self._chance)[:, None] * rng.standard_normal(shape)
@@ -148,7 +148,7 @@ class Owners:
         return self.records if self.members is None else self.records * self.members
 
     @property
-    def _draws(self) -> int:
+    def draws(self) -> int:
         """How many; where several laws share the numbers, each has fewer."""
         size = self.laws * len(self.records) * len(self.curvature)
         least, most = (max(each // self.laws, 2) for each in (LEAST_DRAWS, MOST_DRAWS))
