@@ -30,7 +30,7 @@ from parley.decisions.outlook.owners import Seen
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.correction import MadeOf, PersonalModel
-from parley.learning.outcome.personal import compared, own_model, plain_columns
+from parley.learning.outcome.personal import compared, plain_columns
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.losses import EmpiricalRisk
 from parley.owner.owner import Owner
@@ -115,7 +115,7 @@ def inside_view(
     none = np.empty((0, agreement.setup.parameters))
     alone, _ = compared(agreement, none, plain_columns(owner, agreement)[0], False, progress)
     if not own_law:
-        law = law.seeing(_seen(law, place, rows, own_model(agreement).theta))
+        law = law.seeing(_seen(law, place, rows, alone.linear))
     law = _with_own_costs(law, place, alone)
     inside = replace(public.outlook, laws=(law,), inside=owner.name, least=worth)
     return InsideView(inside, len(rows), None if own_law else _law(known, rows), alone.made_of, worth)

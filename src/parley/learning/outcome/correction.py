@@ -75,6 +75,7 @@ class PersonalModel(JudgedModel):
     """The joint model with its correction: `trees` add to the raw prediction, and `shares` is about the linear part.
     Shares of corrections are chosen without the row that judges, too."""
 
+    linear: Floats  # the ridge alone, as much of it as is kept, without trees [P]
     trees: Forest | None
     ways: tuple[Way, ...]
     start: str  # the name of the model that was corrected
@@ -153,8 +154,9 @@ def corrected(
         mixes.append(mix if start.leads is None else mix.towards(mixes[start.leads], ways[-1].share))
     forests = _forests(ridge, thetas, mixes, columns) if grown and columns is not None else [None] * len(mixes)
     made = list[PersonalModel]()
-    for e, p, line, ways, mix, forest in zip(judged, pulled, linear, found, mixes, forests, strict=True):
-        made.append(_personal(e, p, line, ways, mix, forest, None if e.start.leads is None else made[e.start.leads]))
+    for e, p, line, theta, ways, mix, forest in zip(judged, pulled, linear, thetas, found, mixes, forests, strict=True):
+        leads = None if e.start.leads is None else made[e.start.leads]
+        made.append(_personal(e, p, line, theta, ways, mix, forest, leads))
     return made
 
 
@@ -162,6 +164,7 @@ def _personal(
     judged: "_Judged",
     pulled: RidgeModel,
     linear: "_Linear",
+    theta: Floats,
     found: list[KeptWay],
     mix: "_Mix",
     trees: Forest | None,
@@ -181,7 +184,7 @@ def _personal(
             n: (1 - back) * shares.get(n, 0.0) + back * alone.shares.get(n, 0.0) for n in {**shares, **alone.shares}
         }
     losses = found[-1].kept if found else linear.losses
-    return PersonalModel(mix.theta, shares, losses, trees, tuple(ways), name, alone)
+    return PersonalModel(mix.theta, shares, losses, theta, trees, tuple(ways), name, alone)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from parley.losses.objectives.newton import projected_newton
 from parley.validate import Floats
 
 PRECISION = 1e-9  # of the decrease that the last step brings, relative to the cost
-STEPS = 16  # with the same second derivatives; then who has not arrived gets others
+STEPS = 32  # with the same second derivatives; then who has not arrived gets others
 MARGINS = 2**23  # numbers that the margins of a group may have
 ROUNDS = 100  # of such steps, for each model
 LEFT = 0.5  # of the slope along a step, at most, where it ends
