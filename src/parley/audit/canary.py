@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from parley.audit.present_rows import present_rows
 from parley.data import Design, Preparation
+from parley.data.holdout import name_on_side
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Algorithm, Asker
 from parley.learning.algorithms.catalogue import make_algorithm
@@ -143,15 +144,25 @@ class CanarySearch:
             found[column] = cells
         if person is not None:
             found[person] = np.array([f"person {place}" for place in range(records + extra)], dtype=object)
-            found[person][places] = "canary"
+            found[person][places] = self._called
         return pd.DataFrame(found)
 
     def _places(self, records: int, extra: int) -> NDArray[np.int64]:
         """Of the canary's rows: those that count among the first, those that must not at the end."""
-        learned = np.asarray(self.setup.preparation.trained_on(records))
-        asked = np.flatnonzero(~learned if self.stage else learned)
+        preparation = self.setup.preparation
+        if preparation.model.holdout_by is not None:
+            asked = np.arange(records)  # whether a row counts follows from its name
+        else:
+            learned = preparation.trained_on(records)
+            asked = np.flatnonzero(~learned if self.stage else learned)
         count = records if self._whole else self.setup.terms.privacy.records_per_person
         return np.concatenate([asked[:count], np.arange(records, records + extra)])
+
+    @property
+    def _called(self) -> str:
+        """The canary's name: of somebody whom the stage is about, where people are held out."""
+        model = self.setup.terms.model
+        return "canary" if model.holdout_by is None else name_on_side(model, "canary", bool(self.stage))
 
     @property
     def _whole(self) -> bool:

@@ -15,6 +15,7 @@ from parley.audit.canary import CanarySearch, cell_values, no_target, outcome_ce
 from parley.audit.one_run import Coins
 from parley.audit.present_rows import present_rows
 from parley.data import Design, Preparation
+from parley.data.holdout import name_on_side
 from parley.errors import TermsError
 from parley.protocol.queries import Query, Tables
 from parley.protocol.setup import Setup
@@ -62,7 +63,10 @@ class PlantedPairs:
         terms, preparation = self.setup.terms, self.setup.preparation
         records, person = terms.owner(self.name).records, terms.privacy.person
         usual = {**self.pairs[0][0], **no_target(preparation)}
-        trained = np.flatnonzero(preparation.trained_on(records))
+        model = terms.model
+        trained = np.arange(records)  # whether a row counts follows from its name where people are held out
+        if model.holdout_by is None:
+            trained = np.flatnonzero(preparation.trained_on(records))
         places = trained[: len(self) * self._copies].reshape(len(self), self._copies)
         found: dict[str, NDArray[np.generic]] = {}
         for column, cell in usual.items():
@@ -72,7 +76,10 @@ class PlantedPairs:
             found[column] = cells
         if person is not None:
             people = np.array([f"person {place}" for place in range(records)], dtype=object)
-            people[places] = np.array([f"canary {place}" for place in range(len(self))], dtype=object)[:, None]
+            canaries = [f"canary {place}" for place in range(len(self))]
+            if model.holdout_by is not None:
+                canaries = [name_on_side(model, name, held_out=False) for name in canaries]
+            people[places] = np.array(canaries, dtype=object)[:, None]
             found[person] = people
         return pd.DataFrame(found)
 
@@ -122,7 +129,7 @@ class PlantedPairs:
         copies, question = self._copies, self.search.asked[0]
         rows = self._prepared[side].where(np.repeat(kept, copies))
         places = (kept[:, None] * copies + np.arange(copies)).reshape(-1) % self._records
-        table = present_rows(rows, places, self._records)
+        table = present_rows(rows, places, self.setup.terms.train_places(self.name), self._records)
         if question.draws or (anywhere and question.batched):
             return self.setup.risk.mean_gradient(table, query.arrays["theta"], question.bound).reshape(-1)
         return question.bounded(query, Tables(table, table), replicates).value.reshape(-1)

@@ -19,9 +19,14 @@ class PresentRows(Summable):
     rows: Design
     places: NDArray[np.int64]
     records: int
+    mean_over: int | None = None  # as in `Design`
 
     def __len__(self) -> int:
         return self.records
+
+    @property
+    def divisor(self) -> int:
+        return self.records if self.mean_over is None else self.mean_over
 
     @property
     def width(self) -> int:
@@ -31,7 +36,7 @@ class PresentRows(Summable):
     def statistics(self) -> tuple[Floats, Floats, float]:
         if not len(self.rows):
             return np.zeros((self.width, self.width)), np.zeros(self.width), 0.0
-        (A, b, c), share = self.rows.statistics, len(self.rows) / self.records
+        (A, b, c), share = self.rows.statistics, len(self.rows) / self.divisor
         return A * share, b * share, c * share
 
     def sum(self, part: Callable[[Design], Floats]) -> Floats:
@@ -43,7 +48,8 @@ class PresentRows(Summable):
         return Design(np.zeros((1, self.width)), np.ones(1), np.zeros(1), secret=self.rows.secret)
 
     def in_memory(self) -> Design:
-        whole = Design(np.zeros((self.records, self.width)), np.ones(self.records), np.zeros(self.records))
+        zeros, over = np.zeros((self.records, self.width)), self.mean_over
+        whole = Design(zeros, np.ones(self.records), np.zeros(self.records), mean_over=over)
         whole.X[self.places], whole.y[self.places], whole.weight[self.places] = (
             self.rows.X,
             self.rows.y,
@@ -71,12 +77,12 @@ class PresentRows(Summable):
         return self.records - len(self.rows)
 
 
-def present_rows(rows: Design, places: NDArray[np.int64], records: int) -> PresentRows:
+def present_rows(rows: Design, places: NDArray[np.int64], records: int, mean_over: int | None = None) -> PresentRows:
     """A table of so many records, of which these, at these places, have a target."""
-    return PresentRows(replace(rows, study=False), places, records)
+    return PresentRows(replace(rows, study=False), places, records, mean_over)
 
 
 def compressed(design: Summable) -> PresentRows:
     """The same table without its rows that have no target."""
     rows = design.in_memory()
-    return present_rows(rows.where(rows.present), np.flatnonzero(rows.present), len(rows))
+    return present_rows(rows.where(rows.present), np.flatnonzero(rows.present), len(rows), rows.mean_over)

@@ -61,6 +61,12 @@ class Summable(ABC):
         """The number of rows, those without a target included."""
 
     @property
+    def divisor(self) -> int:
+        """What sums over all rows are divided by to become means: a public number, the rows unless people are held
+        out."""
+        return len(self)
+
+    @property
     @abstractmethod
     def width(self) -> int:
         """p: how many numbers a row has."""
@@ -68,7 +74,7 @@ class Summable(ABC):
     @property
     @abstractmethod
     def statistics(self) -> tuple[Floats, Floats, float]:
-        """(X'WX, X'Wy, y'Wy) / n: all that a squared loss ever needs of the table. Computed once."""
+        """(X'WX, X'Wy, y'Wy) / `divisor`: all that a squared loss ever needs of the table. Computed once."""
 
     @abstractmethod
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
@@ -136,9 +142,14 @@ class Design(Summable):
     # nobody outside sees how long sums over it take, so their work may depend on what the rows hold
     study: bool = False
     secret: bool = False
+    mean_over: int | None = None  # the divisor of all rows, of which some count 0; None, as for some of them: the rows
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def divisor(self) -> int:
+        return len(self) if self.mean_over is None else self.mean_over
 
     def empty(self) -> "Design":
         """A design of the same width that has no rows."""
@@ -146,11 +157,11 @@ class Design(Summable):
 
     def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Design":
         """The rows that are marked, or at these places."""
-        return replace(self, X=self.X[kept], y=self.y[kept], weight=self.weight[kept])
+        return replace(self, X=self.X[kept], y=self.y[kept], weight=self.weight[kept], mean_over=None)
 
     def cut(self, rows: slice) -> "Design":
         """Neighbouring rows, without a copy."""
-        return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows])
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows], mean_over=None)
 
     def apart(self) -> "Design":
         """The same rows in memory of their own, in the same order of rows and columns."""
@@ -168,7 +179,7 @@ class Design(Summable):
 
     def _part(self, rows: NDArray[np.int64] | slice) -> "Design":
         X = self.X[rows] if isinstance(rows, slice) else self.X.take(rows, axis=0)  # quicker than an index
-        some = replace(self, X=X, y=self.y[rows], weight=self.weight[rows], study=False)
+        some = replace(self, X=X, y=self.y[rows], weight=self.weight[rows], study=False, mean_over=None)
         for norm in _NORMS & vars(self).keys():  # computed once for all rows
             vars(some)[norm] = vars(self)[norm][rows]
         return some
@@ -195,7 +206,7 @@ class Design(Summable):
     def targeted(self) -> "Design":
         """The rows that have a target: for what an owner makes of its own rows, where how many they are need not be
         public."""
-        return self if not self.untargeted else self.where(self.present)
+        return self.where(self.present) if self.untargeted or self.divisor != len(self) else self
 
     @cached_property
     def untargeted(self) -> int:
@@ -269,7 +280,7 @@ class Design(Summable):
             A += XW.T @ X
             b += XW.T @ y
             c += float((y * w) @ y)
-        return A / len(self), b / len(self), c / len(self)
+        return A / self.divisor, b / self.divisor, c / self.divisor
 
 
 def summation_slack(rows: int, width: int) -> float:
@@ -293,4 +304,5 @@ def pooled(designs: list[Design]) -> Design:
         np.concatenate([d.y for d in designs]),
         np.concatenate([d.weight for d in designs]),
         secret=any(d.secret for d in designs),
+        mean_over=sum(d.divisor for d in designs),
     )

@@ -1,21 +1,30 @@
-"""Which rows of a table are learned from and which are kept for scoring: by their places, never by what they hold.
+"""Which rows of a table are learned from and which are kept for scoring: by their places, or by whom they are about.
 
-Formal guarantee: both rules are functions of the number of rows and of the terms alone. Neighbouring tables, which have
-the same size, hold out the same places, and exactly as many as the terms say (`terms.holdout`): the choice tells
-nothing, and a mean over either part has a public number of rows.
+Formal guarantee: the rules by place are functions of the number of rows and of the terms alone. Neighbouring tables,
+which have the same size, hold out the same places, and exactly as many as the terms say (`terms.holdout`): the choice
+tells nothing, and a mean over either part has a public number of rows. Where people are held out (`held_out_people`), a
+row's side follows from its own cell and the terms. How many rows are on a side is private, so every row keeps its place
+on both sides and counts 0 on one (`data.preparation`).
 """
 
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.terms import Model, held_out_records, training_records
+from parley.data.cells import plain_name
+from parley.data.parts import Kept
+from parley.data.sources import TableSource
+from parley.data.table import PERSON, names_of
+from parley.terms import Model, Terms, held_out_records, training_records
 
 STRATUM = 4096  # neighbouring places among which some are chosen
 _NAME = b"parley holdout"
+_PEOPLE = b"parley holdout by person"
 
 Marks = NDArray[np.bool_]
 
@@ -133,6 +142,33 @@ def trained_places(model: Model, rows: int) -> Marks:
     if model.holdout_seed is None:
         return _permuted(rows, training_records(rows, model.holdout))
     return ByPlace(rows, held_out_records(rows, model.holdout), model.holdout_seed, others=True).marks(0, rows)
+
+
+def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> Marks:
+    """Which of the rows that count are about people who are held out, as truth values; all rows of a person are on one
+    side.
+
+    Formal guarantee: a row's mark is a function of the terms and of the cell that says whom it is about.
+    """
+    person = str(terms.privacy.person)
+    place, called = names_of(table.frame([person]), person, name, PERSON)
+    marks = np.array([is_held_out(terms.model, text) for text in called], dtype=bool)[place]
+    return marks if kept is None else marks[kept]
+
+
+def is_held_out(model: Model, person: str) -> bool:
+    """Whether a person of this name is held out: where the first word of SHAKE-256, of the seed and the name, is below
+    the share. A whole number that is written with decimals is that number, as tools write ids."""
+    key = _PEOPLE + (model.holdout_seed or 0).to_bytes(8, "little") + plain_name(person).encode(errors="surrogatepass")
+    word = int.from_bytes(hashlib.shake_256(key).digest(8), "little")
+    return word < Fraction(model.holdout) * 2**64
+
+
+def name_on_side(model: Model, stem: str, held_out: bool) -> str:
+    """The name, or the first of its kind, of somebody who is held out, or learned from, by terms that hold out
+    people."""
+    names = (stem if not number else f"{stem} {number}" for number in count())
+    return next(name for name in names if is_held_out(model, name) is held_out)
 
 
 def _permuted(rows: int, kept: int) -> Marks:

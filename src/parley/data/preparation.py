@@ -22,7 +22,7 @@ from parley.data.basis import bent
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
-from parley.data.holdout import divided, trained_places
+from parley.data.holdout import Marks, divided, held_out_people, trained_places
 from parley.data.parts import counted_rows, how_many, parts_of, require_room
 from parley.data.rounding import settle, sizes, standard
 from parley.data.sources import Rows, Table, TableSource, open_table
@@ -30,7 +30,7 @@ from parley.data.sources.rows import chosen_rows
 from parley.data.streamed import StreamedDesign
 from parley.data.table import codes, numbers, require_columns
 from parley.data.targets import has_target
-from parley.errors import DataError
+from parley.errors import DataError, TermsError
 from parley.terms import Model, Terms
 from parley.validate import LARGEST, Floats
 
@@ -320,6 +320,8 @@ class Preparation:
         """(training, held-out) designs of one owner's table, as the terms promise them.
 
         Rows are held out by their place in the table, never by their content: places are public, contents are not.
+        Where people are held out instead, every row has its place in both designs, and is zeros of weight 0 in one: a
+        row of either is a function of its raw row, and no size depends on who is held out.
         """
         source, columns = open_table(table), [*self.features, *self.model.outcome_columns]
         require_columns(source.example, columns, name)
@@ -329,8 +331,12 @@ class Preparation:
         require_records(terms, name, rows, f" ({len(source)} before keeping those that count per person)" * dropped)
         if source.streams:
             return self._streamed(source, columns)
-        require_room(source, rows, self.width)
-        return self._gathered(parts_of(source, columns, kept), self.trained_on(rows), name)
+        require_room(source, rows if self.model.holdout_by is None else 2 * rows, self.width)
+        parts = parts_of(source, columns, kept)
+        if self.model.holdout_by is None:
+            return self._gathered(parts, trained_places(self.model, rows), name)
+        held_out = held_out_people(source, terms, name, kept)
+        return self._in_place(parts, held_out, name, (terms.train_rows(name), terms.held_out_rows(name)))
 
     def design(self, frame: Rows, name: str) -> Design:
         """A design of these rows, prepared as the terms say."""
@@ -345,11 +351,38 @@ class Preparation:
         if present.all():
             return Design(columns.T, *self.targets(frame, name), secret=secret)
         some = chosen_rows(frame, present)
-        y = np.full(len(present), -1.0 if self.model.predicts == "two classes" else 0.0)
+        y = np.full(len(present), self._no_target)
         weight = np.zeros(len(present))
         y[present], weight[present] = self.targets(some, f"{name}, of the rows with a target")
         columns[:, ~present] = 0.0
         return Design(columns.T, y, weight, secret=secret)
+
+    @property
+    def _no_target(self) -> float:
+        """What stands for the target of a row that counts 0."""
+        return -1.0 if self.model.predicts == "two classes" else 0.0
+
+    def _in_place(
+        self, parts: Iterable[tuple[int, Rows]], held_out: Marks, name: str, means_over: tuple[int, int]
+    ) -> tuple[Design, Design]:
+        """(training, held-out) designs of all rows, each with zeros of weight 0 in the place of those that belong to
+        the other."""
+        rows = len(held_out)
+        train, kept = (
+            Design(np.zeros((rows, self.width)), np.full(rows, self._no_target), np.zeros(rows), mean_over=over)
+            for over in means_over
+        )
+        for start, some in parts:
+            block = self.block(some, name if not start else f"{name}, counted from row {start + 1} on")
+            here = held_out[start : start + len(block)]
+            for whole, chosen in ((train, ~here), (kept, here)):
+                places = start + np.flatnonzero(chosen)
+                whole.X[places], whole.y[places], whole.weight[places] = (
+                    block.X[chosen],
+                    block.y[chosen],
+                    block.weight[chosen],
+                )
+        return train, kept
 
     def _gathered(
         self, parts: Iterable[tuple[int, Rows]], train: NDArray[np.bool_], name: str
@@ -376,7 +409,12 @@ class Preparation:
         return designs[0], designs[1]
 
     def trained_on(self, rows: int) -> NDArray[np.bool_]:
-        """Which places are learned from; the same for all tables of this size: it hides nothing."""
+        """Which places are learned from; the same for all tables of this size: it hides nothing. A `TermsError` where
+        people are held out, not places."""
+        if self.model.holdout_by is not None:
+            raise TermsError(
+                "model.holdout_by: expected none here: which rows are learned from follows from people, not from places"
+            )
         return trained_places(self.model, rows)
 
     def target_column(self, frame: Rows, name: str) -> Floats:

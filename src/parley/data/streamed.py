@@ -184,7 +184,7 @@ class StreamedDesign(Summable):
             z = np.column_stack([block.X, block.y])
             return np.asarray((z * block.weight[:, None]).T @ z)
 
-        moments = self.sum(part) / len(self)
+        moments = self.sum(part) / self.divisor
         return moments[:p, :p], moments[:p, p], float(moments[p, p])
 
     def _blocks(self, piece: Piece) -> Iterator[Design]:

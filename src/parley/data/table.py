@@ -21,6 +21,8 @@ from parley.data.sources.rows import Rows, column_names, declared_cells, declare
 from parley.errors import DataError
 from parley.validate import Floats
 
+PERSON = "its person"  # what every row needs where people are told apart
+
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
     """Refuse a table that lacks one of `columns`, with a suggestion where one is close, or declares it as what has no
@@ -162,20 +164,30 @@ def first_rows(frame: Rows, person: str, limit: int, name: str) -> NDArray[np.bo
     Formal guarantee: if all rows of one person become rows of another, who had none, this stays as it is, to the row:
     it is a function of which rows belong together, and neither of what people are called nor of any other cell.
     """
-    people = groups(frame, person, name, "its person")
+    people = groups(frame, person, name, PERSON)
     return np.asarray(pd.Series(people).groupby(people).cumcount() < limit)
 
 
 def groups(frame: Rows, column: str, name: str, what: str) -> NDArray[np.int64]:
     """Which rows belong together [n]: those with one name in this column, numbered in the order in which names come;
     all must have one."""
-    require_columns(frame, [column], name)
-    place, called = _called(frame, column, name)
-    _require_all(place, column, name, what)
+    place, called = names_of(frame, column, name, what)
     known: dict[str, int] = {}
     listed = np.array([known.setdefault(text, len(known)) for text in called], dtype=np.int64)[place]
     first: dict[int, int] = {}
     return np.array([first.setdefault(group, len(first)) for group in listed.tolist()], dtype=np.int64)
+
+
+def names_of(frame: Rows, column: str, name: str, what: str) -> tuple[NDArray[np.int64], list[str]]:
+    """(which of the names listed each row has [n]; the list, in which a name may come twice); all rows must have one.
+
+    Formal guarantee: a row's name follows from its own cell, and is the same whatever file or database holds it
+    (`cell_name`).
+    """
+    require_columns(frame, [column], name)
+    place, called = _called(frame, column, name)
+    _require_all(place, column, name, what)
+    return place, called
 
 
 def _require_all(place: NDArray[np.int64], column: str, name: str, what: str) -> None:

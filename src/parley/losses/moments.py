@@ -77,7 +77,7 @@ def mean_moments(design: Summable, bound: RecordBound, outcomes: Callable[[Desig
         counted = z * _share(z, bound)[:, None] if bound.clips else z
         return np.asarray((counted.T @ z)[i, j] * scale)
 
-    return design.sum(part) / len(design)
+    return design.sum(part) / design.divisor
 
 
 def unpack_moments(value: Floats, width: int, norm: Norm, outcomes: int = 1) -> Floats:

@@ -69,14 +69,16 @@ class RecordBound:
         """How far one person can move the computed mean gradient of `records` rows.
 
         Formal guarantee: replacing up to k rows changes the exact mean by at most 2 k Xi/n. Each of the two computed
-        means is off by at most `slack` Xi (`data.design.summation_slack`), which adds 2 slack Xi.
+        means is off by at most `slack` Xi (`data.design.summation_slack`), which adds 2 slack Xi. A row that counts 0,
+        because it has no target or is about somebody held out, is a row whose gradient measures 0: replacing it, or by
+        it, moves the sum by Xi at most.
         """
         return 2 * self.value * (records_per_person / records + slack)
 
-    def extent(self, slack: float) -> Extent:
+    def extent(self, slack: float, most: float = 1.0) -> Extent:
         """Where the computed mean over any table lies: a mean of what measures at most Xi does too, but for its
-        rounding, `slack` Xi."""
-        largest = self.value * (1 + slack)
+        rounding, `slack` Xi; `most`: rows over what their sum is divided by."""
+        largest = self.value * (most + slack)
         return Extent(-largest, largest, largest, self.noise_norm)
 
     @property

@@ -6,6 +6,10 @@ target, from which R2 follows; target and prediction are first mapped to [-1, 1]
 (predictions beyond them are brought back, which never makes an error larger), so that one row counts for little
 whatever it holds. A row without a target adds nothing, and m is the number of all rows: what is said of a number is
 then too small by the share of such rows, which nobody outside knows.
+
+Where people are held out, how many rows count is private. Sums are then divided by the public m that the terms expect,
+and released together with how many rows they are over: for classes the cells say it, for a number it is one number
+more, times `COUNTED`, which costs no noise. A figure is the ratio of the two, and its standard error that of the ratio.
 """
 
 from abc import ABC, abstractmethod
@@ -21,6 +25,7 @@ from parley.losses.score_figures import Figures, error_figures, hit_figures, two
 from parley.privacy.mechanisms import Extent
 from parley.validate import Floats
 
+COUNTED = 1 / 4  # by what the number of rows is multiplied where it is released beside sums over them
 REACH = 13 / 4  # how far one row moves the sums of squared residual, target and squared target in L1
 
 
@@ -46,25 +51,28 @@ class Scoring(ABC):
         """
         return 2 * (records_per_person / records + slack)
 
-    def extent(self, slack: float) -> Extent:
-        """Where the computed score of any rows lies: shares that add up to 1 at most."""
-        return Extent(0.0, 1 + slack, 1 + slack, "l1")
+    def extent(self, slack: float, most: float = 1.0) -> Extent:
+        """Where the computed score of any rows lies: shares that add up to 1 at most; `most`: the rows over what sums
+        are divided by."""
+        return Extent(0.0, most + slack, most + slack, "l1")
 
     def mean(self, objective: EmpiricalRisk, held_out: Summable, theta: Floats) -> Floats:
         """The score of every parameter [..., P] on the held-out rows [..., size]."""
         flat = np.ascontiguousarray(theta).reshape(-1, theta.shape[-1])
         total = held_out.sum(lambda block: self.sums(block, objective.scores(block.X, flat)))
-        return np.asarray((total / len(held_out)).reshape(*theta.shape[:-1], self.size))
+        return np.asarray((total / held_out.divisor).reshape(*theta.shape[:-1], self.size))
 
 
+@dataclass(frozen=True)
 class TwoClassScoring(Scoring):
-    """True and false positives, false and true negatives.
+    """True and false positives, false and true negatives; `public`: whether the number of rows is.
 
     >>> rows = Design(np.array([[1.0], [1.0], [1.0], [-1.0]]), np.array([1.0, 1.0, -1.0, -1.0]), np.ones(4))
     >>> TwoClassScoring().sums(rows, 2 * rows.X.T) / 4
     array([[0.5 , 0.25, 0.  , 0.25]])
     """
 
+    public: bool = True
     size = 4
 
     def sums(self, block: Design, scores: Floats) -> Floats:
@@ -79,7 +87,7 @@ class TwoClassScoring(Scoring):
         return cells.astype(np.float64)
 
     def figures(self, shares: Floats, deviation: float) -> Figures:
-        return two_class_figures(shares, deviation)
+        return two_class_figures(shares, deviation, self.public)
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,7 @@ class ClassesScoring(Scoring):
     """
 
     classes: int
+    public: bool = True
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -104,24 +113,29 @@ class ClassesScoring(Scoring):
         return np.concatenate([hits, member.sum(axis=-1) - hits], axis=-1).astype(np.float64)
 
     def figures(self, shares: Floats, deviation: float) -> Figures:
-        return hit_figures(shares, deviation)
+        return hit_figures(shares, deviation, self.public)
 
 
 @dataclass(frozen=True)
 class NumberScoring(Scoring):
     """(residual/range)^2, u and u^2 of targets u in [-1, 1]; `low` and `high` are the target's bounds as prepared,
-    `unit` its scale."""
+    `unit` its scale. Where the number of rows is not `public`, it is the fourth, times `COUNTED`."""
 
     low: float
     high: float
     unit: float
-    size = 3
+    public: bool = True
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return 3 if self.public else 4
 
     def sums(self, block: Design, scores: Floats) -> Floats:
         u = np.where(block.present, self._within(block.y), 0.0)
         residual = np.where(block.present, (self._within(scores) - u) / 2, 0.0)
         squared = np.einsum("ri,ri->r", residual, residual)
-        return np.stack([squared, np.full_like(squared, u.sum()), np.full_like(squared, u @ u)], axis=-1)
+        alike = [u.sum(), u @ u, *([] if self.public else [COUNTED * np.count_nonzero(block.present)])]
+        return np.stack([squared, *(np.full_like(squared, each) for each in alike)], axis=-1)
 
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
         """How far one person can move the computed score of `records` held-out rows, in L1.
@@ -133,12 +147,18 @@ class NumberScoring(Scoring):
         with u: at most 1 + 9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2. A row without a target adds (0, 0, 0),
         from which (r, u, u^2) is at most 3 away. So replacing k rows moves the means by at most 13 k/(4 m). Rounding:
         as for shares, of three numbers of at most 1 a row.
+
+        With the number of rows: two rows that count add the same 1/4 to it, and (r, u, u^2, 1/4) is at most 3 + 1/4 =
+        13/4 away from what a row adds that does not count, because it has no target or is about somebody who is learned
+        from.
         """
         return REACH * records_per_person / records + 2 * self.size * slack
 
-    def extent(self, slack: float) -> Extent:
+    def extent(self, slack: float, most: float = 1.0) -> Extent:
         """Where the computed score of any rows lies: means of numbers from 0 (the target: -1) to 1."""
-        return Extent(np.array([0.0, -1 - slack, 0.0]), 1 + slack, self.size * (1 + slack), "l1")
+        low = np.zeros(self.size)
+        low[1] = -most - slack
+        return Extent(low, most + slack, self.size * (most + slack), "l1")
 
     def figures(self, shares: Floats, deviation: float) -> Figures:
         return error_figures(shares, deviation, (self.high - self.low) * self.unit)
@@ -162,12 +182,13 @@ class CountScoring(NumberScoring):
 
 def scoring(preparation: Preparation) -> Scoring:
     """How models of these terms are scored; refused where a target has no public bounds."""
+    public = preparation.model.holdout_by is None
     if preparation.model.predicts == "count":
-        return CountScoring(*preparation.target_bounds, 1.0, loss=Poisson.within(preparation))
+        return CountScoring(*preparation.target_bounds, 1.0, public, loss=Poisson.within(preparation))
     if preparation.model.predicts == "two classes":
-        return TwoClassScoring()
+        return TwoClassScoring(public)
     if preparation.model.predicts == "classes":
-        return ClassesScoring(len(preparation.classes))
+        return ClassesScoring(len(preparation.classes), public)
     low, high = preparation.target_interval
     if not (np.isfinite(preparation.target_bounds).all() and low < high):
         column = preparation.model.target
@@ -175,4 +196,4 @@ def scoring(preparation: Preparation) -> Scoring:
             f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: "
             "without them one row could move a score at will"
         )
-    return NumberScoring(low, high, preparation.target_scale)
+    return NumberScoring(low, high, preparation.target_scale, public)

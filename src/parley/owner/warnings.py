@@ -293,6 +293,8 @@ def target_words(owner: Owner, agreement: Agreement) -> str | None:
     """How many of the owner's rows have no target, for its own eyes; None if all have one."""
     train, held_out = agreement.tables.train, agreement.tables.held_out
     usual = train.untargeted + held_out.untargeted, len(train) + len(held_out), UNTARGETED
+    if agreement.setup.terms.model.holdout_by is not None:  # every row counts 0 on one side
+        usual = train.untargeted + held_out.untargeted - len(train), len(train), UNTARGETED
     missing, rows, what = agreement.setup.task.untargeted(owner, agreement) or usual
     if not missing:
         return None
@@ -325,7 +327,7 @@ def usual_size(agreement: Agreement) -> float:
         if len(design)
         else np.array([np.nan])
     )
-    return float(total[0] / max(len(design), 1))
+    return float(total[0] / max(design.divisor, 1))
 
 
 def person_warnings(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
@@ -363,6 +365,8 @@ def familiar_warnings(agreement: Agreement) -> list[TermsWarning]:
     if agreement.setup.public is None:
         return []
     tables = agreement.tables.train.in_memory(), agreement.tables.held_out.in_memory()
+    if agreement.setup.terms.model.holdout_by is not None:
+        tables = tables[0].targeted(), tables[1].targeted()
     own, counts = np.unique(np.concatenate([_rows(table) for table in tables]), return_counts=True)
     share = float(np.isin(_rows(agreement.setup.public), own[counts == 1]).mean())  # rows that many share say nothing
     if not share > FAMILIAR:

@@ -7,13 +7,14 @@ from other cells; a record without a target is there, and adds nothing to any su
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Preparation
+from parley.data.holdout import held_out_people, trained_places
 from parley.data.parts import counted_rows, how_many, parts_of
 from parley.data.preparation import require_records
 from parley.data.sources import Rows, Table, open_table
@@ -65,7 +66,8 @@ class TargetPreparation(Preparation):
         """What stands for a target that is not there; nobody looks at it."""
 
     def designs(self, table: Table, terms: Terms, name: str) -> tuple[Any, Any]:
-        """(training, held-out) records; which are held out follows from their places in the table."""
+        """(training, held-out) records; which are held out follows from their places in the table, or from whom they
+        are about: then all are on both sides, and those of the other side have no target."""
         source, columns = open_table(table), [*self.features, self.model.target]
         require_columns(source.example, columns, name)
         kept = counted_rows(source, terms.privacy, name)
@@ -75,7 +77,11 @@ class TargetPreparation(Preparation):
             for start, rows in parts_of(source, columns, kept)
         ]
         whole = self.made_of.joined(parts)
-        train = self.trained_on(len(whole))
+        if self.model.holdout_by is not None:
+            held_out = held_out_people(source, terms, name, kept)
+            train, kept_out = (replace(whole, present=whole.present & side) for side in (~held_out, held_out))
+            return train, kept_out
+        train = trained_places(self.model, len(whole))
         return whole.where(train), whole.where(~train)
 
     def _part(self, rows: Rows, name: str) -> TargetRows:

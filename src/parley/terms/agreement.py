@@ -25,7 +25,7 @@ from parley.terms.asynchronous import check_answers
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
 from parley.terms.changes import following, following_owners
 from parley.terms.error_sentences import explained
-from parley.terms.holdout import held_out_records, training_records
+from parley.terms.holdout import check_held_out_people, held_out_records, training_records
 from parley.terms.hosts import check_hosts
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
@@ -124,6 +124,7 @@ class Terms(Section):
                 raise ValueError(
                     f"model.holdout|expected a share that leaves {owner.name!r} at least one training record"
                 )
+        check_held_out_people(self)
         check_score(self)
         check_delta(self)
         check_scales(self)
@@ -289,6 +290,11 @@ class Terms(Section):
         if TASKS[self.task].whole:
             return self.owner(name).records
         return training_records(self.owner(name).records, self.model.holdout)
+
+    def train_places(self, name: str) -> int:
+        """How many rows an owner's training table has: where people are held out all of its records, of which those
+        held out count 0. Answers are divided by `train_rows` all the same."""
+        return self.train_rows(name) if self.model.holdout_by is None else self.owner(name).records
 
     def held_out_rows(self, name: str) -> int:
         """m_l: how many of an owner's records are kept for scoring. Public too."""

@@ -1,4 +1,10 @@
-"""How many of an owner's records are learned from, and how many are kept for scoring."""
+"""How many of an owner's records are learned from, and how many are kept for scoring; and what holding out people, not
+rows, asks of terms."""
+
+from parley.terms.checkable import CheckableTerms
+
+# Answers that are a sum of bounded shares of records over a public number: a record that counts 0 is one of them.
+SUMS = ("gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient")
 
 
 def training_records(records: int, holdout: float) -> int:
@@ -9,3 +15,17 @@ def training_records(records: int, holdout: float) -> int:
 def held_out_records(records: int, holdout: float) -> int:
     """How many of `records` rows are kept for scoring."""
     return int(records * holdout)
+
+
+def check_held_out_people(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) people to be held out where nobody is told apart, or the sensitivity is not proved."""
+    if terms.model.holdout_by is None:
+        return
+    if terms.privacy.person is None:
+        raise ValueError("model.holdout_by|expected privacy.person beside it: the column that tells people apart")
+    if terms.learning.rules.asks not in SUMS:
+        raise ValueError(
+            f"model.holdout_by|expected none beside {terms.learning.algorithm}: how far somebody moves its answers who "
+            "is learned from in one table and held out in the other is proved for sums over records alone; leave the "
+            "key out, or take an algorithm such as 'gradient-descent'"
+        )

@@ -92,6 +92,7 @@ class Model(Section):
     trees: Trees | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     holdout_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+    holdout_by: Literal["person"] | None = None  # None: by place
     intercept: Annotated[bool, Field(strict=True)] | None = None
     states: tuple[Name, ...] | None = None  # from here on: of a plant, learned from trajectories
     inputs: tuple[Name, ...] | None = None
@@ -168,6 +169,8 @@ class Model(Section):
         check_outcome(self)
         if self.holdout_seed is not None and not self.holdout:
             raise ValueError("holdout_seed|expected only beside holdout, whose rows it decides")
+        if self.holdout_by is not None and not self.holdout:
+            raise ValueError("holdout_by|expected only beside holdout, the share of people that is held out")
         if self.features is not None:
             if not self.features:
                 raise ValueError("features|expected at least one column; leave the key out for every numeric column")
@@ -310,7 +313,7 @@ class Model(Section):
 
 
 # Keys on which it does not hang how columns become features.
-APART = {"regularisation", "class_weight", "radius", "holdout", "holdout_seed", "seed"}
+APART = {"regularisation", "class_weight", "radius", "holdout", "holdout_seed", "holdout_by", "seed"}
 APART |= {"public", "preparation", "preparation_sha256"}
 
 

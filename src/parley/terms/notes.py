@@ -33,6 +33,7 @@ NOTES: Mapping[str, str] = {
     "model.radius": "no parameter leaves the box |theta| <= radius",
     "model.holdout": "share of each owner's rows kept for scoring: never learned from",
     "model.holdout_seed": "which rows those are follows from it and their places, without the rest of the table",
+    "model.holdout_by": "person: all rows of a person are learned from, or none is, by a hash of the person's name",
     "model.regularisation": "weight of |theta|^2 / 2",
     "learning.algorithm": "how answers become a model; parley plan compares",
     "learning.horizon": "rounds: how often owners are asked; their budgets are spread over all of them",

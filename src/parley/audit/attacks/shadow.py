@@ -234,7 +234,7 @@ class TrainedByTerms:
         rows = known if always is None else pd.concat([known, always], ignore_index=True)
         own = {"records": len(rows), "epsilon": float(terms.training_epsilon(name)), "data": None}
         everything = terms.changed(
-            model={"holdout": 0.0},
+            model={"holdout": 0.0, "holdout_seed": None, "holdout_by": None},
             learning=None if terms.learning.quorum is None else {"quorum": 1},
             privacy={"score_epsilon": None},
             owners={name: own},

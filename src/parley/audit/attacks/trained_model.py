@@ -18,6 +18,7 @@ from parley.audit.attacks.lira import METHODS, Method
 from parley.audit.attacks.membership import Game, Membership, judged
 from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
 from parley.audit.audited_unit import require_audited_unit
+from parley.data.holdout import held_out_people
 from parley.data.parts import counted_rows
 from parley.data.preparation import require_records
 from parley.data.sources import Table, open_table
@@ -97,8 +98,12 @@ def own_rows(model: JointModel, terms: Terms, name: str, table: Table) -> tuple[
     kept = counted_rows(source, terms.privacy, name)
     frame = source.frame() if kept is None else source.frame()[kept]
     require_records(terms, name, len(frame))
-    trained = model.preparation_.trained_on(len(frame))
-    return frame[trained], frame[~trained]
+    held_out = (
+        ~model.preparation_.trained_on(len(frame))
+        if terms.model.holdout_by is None
+        else held_out_people(source, terms, name, kept)
+    )
+    return frame[~held_out], frame[held_out]
 
 
 def audit_model(

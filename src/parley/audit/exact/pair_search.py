@@ -23,9 +23,10 @@ from parley.audit.exact.claim_share import MOST_ROWS, answered_share, density_sh
 from parley.audit.exact.extreme_pairs import extreme_trial
 from parley.audit.exact.hill_climbing import climbing
 from parley.audit.exact.stage_questions import Asked, StageQuestions
-from parley.audit.exact.trial import Moves, Shape, Trial, Unit
+from parley.audit.exact.trial import CANARY, Moves, Shape, Trial, Unit
 from parley.audit.exact.written_tables import FRAME, UNWRITABLE
 from parley.data import Design
+from parley.data.holdout import name_on_side
 from parley.data.schema import Schema
 from parley.data.sources import open_table
 from parley.errors import DataError, Refusal, TermsError
@@ -157,7 +158,11 @@ class PairSearch:
         if several is not None:
             rows = min(task.record_rows(terms.model), MOST_ROWS_OF_ONE)
         whole = terms.privacy.unit == OWNER
-        return Shape(tuple(dict.fromkeys(read)), named, several is not None, rows, beyond, whole)
+        people = (CANARY,)
+        if terms.model.holdout_by is not None:
+            sides = (True, False) if self.stage else (False, True)
+            people = tuple(name_on_side(terms.model, CANARY, side) for side in sides)
+        return Shape(tuple(dict.fromkeys(read)), named, several is not None, rows, beyond, whole, people)
 
     @cached_property
     def moves(self) -> Moves:
@@ -191,7 +196,8 @@ class PairSearch:
     def prepared(self, trial: Trial, asked: Asked, canary: Unit, side: str, everybody: bool = False) -> Read:
         """The table written, read and prepared as an owner's is."""
         try:
-            given = trial.form.write(self.shape.table(trial, canary, everybody), self.folder / side)
+            table = self.shape.table(trial, canary, everybody, trial.names[side == "b"])
+            given = trial.form.write(table, self.folder / side)
         except UNWRITABLE:
             return Read()
         opened = open_table(given)

@@ -33,6 +33,7 @@ class Trial:
     numbers: Mapping[str, Floats]  # that are asked at, by name
     round: int  # that is asked in, counted among those that may be
     batches: int | None = None  # where answers are about batches
+    names: tuple[int, int] = (0, 0)  # of the canary in either table, among those of `Shape.people`
     aimed: int | None = None  # the row whose prediction lies where its derivative turns; every second: at 0 instead
 
     @property
@@ -52,6 +53,9 @@ class Shape:
     rows: int
     beyond: int
     whole: bool = False  # whether the canary is the whole table: an owner is protected, not a person
+    # what the canary may be called: first a name that counts in the stage, then one that does not where people are
+    # held out
+    people: tuple[str, ...] = (CANARY,)
 
     @property
     def records(self) -> int:
@@ -62,17 +66,18 @@ class Shape:
         """Where the canary's rows are that count; of records of several rows, where its record is."""
         return [trial.place] if self.several else [trial.place + row for row in range(self.rows)]
 
-    def table(self, trial: Trial, canary: Unit, everybody: bool = False) -> pa.Table:
-        """The rows as Arrow holds them; `everybody`: all have the canary's cells. An Arrow error or the like where
-        types cannot hold cells."""
+    def table(self, trial: Trial, canary: Unit, everybody: bool = False, called: int = 0) -> pa.Table:
+        """The rows as Arrow holds them; `everybody`: all have the canary's cells, `called`: its name among `people`. An
+        Arrow error or the like where types cannot hold cells."""
+        own = self.people[called]
         units = [canary if everybody or self.whole else unit for unit in trial.others]
         names = [f"u{place}" for place in range(len(units))]
         units.insert(trial.place, canary[: len(canary) - self.beyond])
-        names.insert(trial.place, CANARY)
+        names.insert(trial.place, own)
         units.append(canary[len(canary) - self.beyond :] if self.beyond else ())
-        names.append(CANARY)
+        names.append(own)
         if (everybody or self.whole) and not self.several:
-            units = [unit[:1] if name != CANARY else unit for unit, name in zip(units, names, strict=True)]
+            units = [unit[:1] if name != own else unit for unit, name in zip(units, names, strict=True)]
         rows = [
             row if self.named is None else {**row, self.named: name}
             for unit, name in zip(units, names, strict=True)
@@ -108,7 +113,8 @@ class Moves:
         aimed = int(rng.integers(2 * len(others) + 2)) if rng.random() < 0.5 else None
         round_ = int(rng.integers(self.rounds))
         place = int(rng.integers(len(others) + 1))
-        plainly = Trial(form, kinds, others, a, b, place, numbers, round_, batches, aimed)
+        plainly = Trial(form, kinds, others, a, b, place, numbers, round_, batches, aimed=aimed)
+        plainly = self._named(rng, plainly, 1.0)
         return plainly if rng.random() < 0.3 else self._kind(rng, plainly, 1.0)
 
     def move(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
@@ -117,6 +123,7 @@ class Moves:
             return self.begin(rng)
         cells, numbers, kinds = (self._cell,) * 3, (self._number,) * 2, (self._kind,) * 2
         ways = (*cells, *numbers, *kinds, self._alike, self._form, self._table)
+        ways = ways if len(self.shape.people) == 1 else (*ways, self._named)
         for _ in range(int(rng.geometric(0.6))):
             trial = ways[int(rng.integers(len(ways)))](rng, trial, length)
         return trial
@@ -167,6 +174,11 @@ class Moves:
             return self._cell(rng, replace(trial, b=trial.a), length)
         plain = canary if self.shape.several else canary[:1]
         return replace(trial, others=(plain,) * len(trial.others))
+
+    def _named(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
+        """Other people: the canary counts in both tables, in one or in none."""
+        many = len(self.shape.people)
+        return trial if many == 1 else replace(trial, names=(int(rng.integers(many)), int(rng.integers(many))))
 
     def _form(self, rng: np.random.Generator, trial: Trial, length: float) -> Trial:
         return replace(trial, form=FORMS[int(rng.integers(len(FORMS)))])

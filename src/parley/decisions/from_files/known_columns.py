@@ -240,7 +240,7 @@ class KnownColumns:
             content |= {"centres": {c: (low + high) / 2 for c, (low, high) in scaled.items()}}
             content |= {"scales": {c: float(f"{(high - low) / 4:.6g}") for c, (low, high) in scaled.items()}}
         content |= {"intercept": True} if kind == "linear-regression" else {}
-        return content | {"holdout": wishes.holdout}
+        return content | self._held_out
 
     def _trees(self, kind: str, positive: str | None, features: tuple[str, ...]) -> dict[str, Any]:
         """The section `[model]` for boosted trees, which split within ranges and names that somebody said."""
@@ -265,7 +265,14 @@ class KnownColumns:
         }
         content |= {} if positive is None else {"positive": positive}
         content |= {"bounds": bounds} if bounds else {}
-        return content | ({"categories": lists} if lists else {}) | {"holdout": wishes.holdout}
+        return content | ({"categories": lists} if lists else {}) | self._held_out
+
+    @property
+    def _held_out(self) -> dict[str, Any]:
+        """What is kept for scoring: rows, or people where they are told apart."""
+        wishes = self.wishes
+        by = {"holdout_by": "person"} if wishes.person is not None and wishes.holdout else {}
+        return {"holdout": wishes.holdout, **by}
 
     def _names_of(self, column: str) -> tuple[str, ...]:
         """The names of a column that holds names: as listed, else the public sample's."""

@@ -37,8 +37,8 @@ class Study:
         self._setup = agreements[0].setup
         self._designs = [a.tables.train.in_memory() for a in agreements]
         self._held_out = [a.tables.held_out.in_memory() for a in agreements]
-        total = sum(len(design) for design in self._designs)
-        self._shares = [len(design) / total for design in self._designs]
+        total = sum(design.divisor for design in self._designs)
+        self._shares = [design.divisor / total for design in self._designs]
         self._costs: list[Floats] = []
 
     def record(self, theta: Floats) -> None:

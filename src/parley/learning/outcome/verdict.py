@@ -83,7 +83,7 @@ class Verdict:
     # of all; None where there are several classes
     same_for_all: Estimate | None = None
     target_range: tuple[float, float] | None = None  # to which targets are cut, here too
-    rows_per_person: int = 1  # that count; of several, some are held out and others learned from
+    rows_per_person: int = 1  # of which some may be held out and others learned from
 
     @property
     def cost_together(self) -> float:
@@ -213,7 +213,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         target_words=preparation.target_words,
         same_for_all=None if same is None else Estimate.of(same * preparation.target_scale**2),
         target_range=None if preparation.model.classifies else terms.model.bounds.get(terms.model.target),
-        rows_per_person=terms.privacy.records_per_person,
+        rows_per_person=terms.privacy.records_per_person if terms.model.holdout_by is None else 1,
     )
 
 

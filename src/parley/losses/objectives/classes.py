@@ -59,7 +59,7 @@ class ClassesObjective(EmpiricalRisk):
             return np.asarray(self.loss.loss(class_margins(block, flat), block.y) @ block.weight)
 
         total = batched(part, design, theta)
-        return np.asarray(total / len(design) + self.penalty(theta))
+        return np.asarray(total / design.divisor + self.penalty(theta))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
         losses = self.loss.loss(class_margins(design, theta.reshape(-1, theta.shape[-1])), design.y)
@@ -74,7 +74,7 @@ class ClassesObjective(EmpiricalRisk):
                 residual *= np.minimum(1.0, limit / np.maximum(_norms(residual, bound.norm), SMALLEST))[:, None]
             return (residual @ block.X).reshape(len(flat), -1)
 
-        return batched(part, design, theta) / len(design)
+        return batched(part, design, theta) / design.divisor
 
     def record_gradients(self, design: Design, theta: Floats) -> Floats:
         residual = self.residuals(design, theta[None])[0]
@@ -107,7 +107,7 @@ class ClassesObjective(EmpiricalRisk):
                 total[c, :, d] = total[d, :, c] = (block.X * (block.weight * curvature)[:, None]).T @ block.X
             return total.reshape(count, count)
 
-        return design.sum(part) / len(design) + self.regularisation * np.eye(count)
+        return design.sum(part) / design.divisor + self.regularisation * np.eye(count)
 
     def optimum(
         self,
@@ -119,14 +119,14 @@ class ClassesObjective(EmpiricalRisk):
         """By L-BFGS-B within the box. Adding one vector to every class may change nothing, so without a penalty there
         may be many; the search from zero finds the one whose classes add up to zero. Without `start` there are as many
         classes as the rows name."""
-        total = sum(len(d) for d in designs)
+        total = sum(d.divisor for d in designs)
         begin = np.zeros(_named(designs) * designs[0].width) if start is None else start
         limit = None if radius is None else [(-radius, radius)] * len(begin)
 
         def value(theta: Floats) -> tuple[float, Floats]:
-            cost = sum(len(d) / total * float(self.cost(d, theta)) for d in designs)
+            cost = sum(d.divisor / total * float(self.cost(d, theta)) for d in designs)
             gradient = self.penalty_gradient(theta) + sum(
-                len(d) / total * self.mean_gradient(d, theta) for d in designs
+                d.divisor / total * self.mean_gradient(d, theta) for d in designs
             )
             return cost, gradient
 

@@ -33,7 +33,7 @@ class ClippedLeastSquares:
     """
 
     def __init__(self, design: Design, limit: Floats, centre: Floats, apart: int | None = None) -> None:
-        self.centre = centre
+        self.centre, self._divisor = centre, design.divisor
         residual = np.abs(design.X @ self.centre - design.y)
         room = limit / np.maximum(2 * design.weight, SMALLEST) - residual
         radius = room / np.maximum(design.row_norms("l2"), SMALLEST) * (1 - 1e-9)
@@ -90,7 +90,7 @@ class ClippedLeastSquares:
 
             total += sum_blocks(part, pieces)
         result: Floats = np.empty_like(total)
-        result[order] = total / len(self._y)
+        result[order] = total / self._divisor
         return result
 
     def _unsure(self, levels: NDArray[np.intp], sorted_sure: NDArray[np.intp]) -> list[tuple[slice, int]]:

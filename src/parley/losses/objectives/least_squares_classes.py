@@ -50,7 +50,7 @@ class LeastSquaresClasses(ClassesObjective, LocallyUpdated, SufficientMoments):
                 clip(derivative, derivative_limit(block, bound) / math.sqrt(classes) * (1 - (classes + 8) * UNIT))
             return np.asarray(derivative.reshape(-1, len(block)) @ block.X).reshape(len(flat), -1)
 
-        return batched(part, design, theta) / len(design)
+        return batched(part, design, theta) / design.divisor
 
     def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
         """As for a loss of one margin: a derivative given its margin, at most 32 u Xi over all classes; the margins, at

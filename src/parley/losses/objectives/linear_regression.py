@@ -93,7 +93,7 @@ def _best_fit(design: Summable) -> tuple[Floats, float, Floats]:
         weighted = error * block.weight
         return np.append(2 * weighted @ block.X, weighted @ error)
 
-    *gradient, residual = design.sum(part) / len(design)
+    *gradient, residual = design.sum(part) / design.divisor
     return theta, float(residual), np.array(gradient)
 
 

@@ -55,7 +55,7 @@ class LinearSVM(MarginObjective):
 
         solver = LinearSVC(
             loss="hinge",
-            C=1 / (len(design) * self.regularisation),
+            C=1 / (design.divisor * self.regularisation),
             fit_intercept=False,
             tol=1e-9,
             max_iter=2000,

@@ -42,7 +42,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
             return np.asarray(self.loss.loss(block.margins(flat), block.y) @ block.weight)
 
         total = batched(part, design, theta)
-        return np.asarray(total / len(design) + self.penalty(theta))
+        return np.asarray(total / design.divisor + self.penalty(theta))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
         return np.asarray(self.loss.loss(self.scores(design.X, theta), design.y) * design.weight)
@@ -51,7 +51,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
         def part(block: Design, flat: Floats) -> Floats:
             return clipped_derivatives(self.loss, block, block.y, flat, bound) @ block.X
 
-        return batched(part, design, theta) / len(design)
+        return batched(part, design, theta) / design.divisor
 
     def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
         """A clipped derivative still never falls as the margin grows, and nowhere rises faster: it belongs to a convex,
@@ -95,7 +95,7 @@ class MarginObjective(EmpiricalRisk, LocallyUpdated):
             active = curvature != 0
             return block.curved(curvature) if active.all() else block.where(active).curved(curvature[active])
 
-        return design.sum(part) / len(design) + self.regularisation * np.eye(design.width)
+        return design.sum(part) / design.divisor + self.regularisation * np.eye(design.width)
 
     def optimum(
         self,

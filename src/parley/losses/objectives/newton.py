@@ -20,8 +20,8 @@ def optimum_by_newton(
     objective: EmpiricalRisk, designs: Sequence[Summable], radius: float | None, start: Floats
 ) -> Floats:
     """The minimiser [P] of an objective that has a second derivative, over all rows of all designs within the box."""
-    total = sum(len(design) for design in designs)
-    shares = [(len(design) / total, design) for design in designs]
+    total = sum(design.divisor for design in designs)
+    shares = [(design.divisor / total, design) for design in designs]
 
     def hessian(theta: Floats) -> Floats:
         curves = [objective.hessian(design, theta) for _, design in shares]

@@ -37,7 +37,7 @@ class PoissonRegression(MarginObjective):
         def part(block: Design) -> Floats:
             return block.curved(block.weight * np.maximum(1.0, block.y))
 
-        return float(np.linalg.eigvalsh(design.sum(part) / len(design))[-1]) + self.regularisation
+        return float(np.linalg.eigvalsh(design.sum(part) / design.divisor)[-1]) + self.regularisation
 
     def walked_curvature(self, preparation: Preparation, limits: Limits) -> float | None:
         """Formal guarantee: a record's clipped derivative is d = w rate - w y with |d| <= Xi/|x|, and where it is not

@@ -55,7 +55,7 @@ class SoftmaxRegression(ClassesObjective, LocallyUpdated, Perturbable):
                 X = X * np.minimum(1.0, room * (1 - 16 * UNIT))[:, None]
             return (self.residuals(replace(block, X=X), flat) @ X).reshape(len(flat), -1)
 
-        return batched(part, design, theta) / len(design)
+        return batched(part, design, theta) / design.divisor
 
     def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
         """p given the scores: exponentials within a few units of rounding, their sum over the C classes and a division,

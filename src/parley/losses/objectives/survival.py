@@ -55,7 +55,7 @@ class Survival(EmpiricalRisk):
             return np.asarray(self.loss.loss(_raw(block, flat), block.y) @ block.weight)
 
         total = batched(part, design, theta)
-        return np.asarray(total / len(design) + self.penalty(theta))
+        return np.asarray(total / design.divisor + self.penalty(theta))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
         losses = self.loss.loss(_raw(design, theta.reshape(-1, theta.shape[-1])), design.y)
@@ -76,7 +76,7 @@ class Survival(EmpiricalRisk):
                 total *= share
             return np.concatenate([residual.sum(axis=-1), total @ block.X], axis=-1)
 
-        return batched(part, design, theta) / len(design)
+        return batched(part, design, theta) / design.divisor
 
     def record_gradients(self, design: Design, theta: Floats) -> Floats:
         residual, total = self._residuals(design, theta[None])
@@ -104,7 +104,7 @@ class Survival(EmpiricalRisk):
             curves = self.loss.hessian(_raw(block, theta[None])[0], block.y)
             return _bent(np.array([curve * block.weight for _, _, curve in curves]), block)
 
-        return design.sum(part) / len(design) + self.regularisation * np.eye(len(theta))
+        return design.sum(part) / design.divisor + self.regularisation * np.eye(len(theta))
 
     def optimum(
         self,
@@ -122,7 +122,7 @@ class Survival(EmpiricalRisk):
         def part(block: Design) -> Floats:
             return _bent(periods(block.y, many)[0] * block.weight, block)
 
-        largest = float(np.linalg.eigvalsh(design.sum(part) / len(design))[-1])
+        largest = float(np.linalg.eigvalsh(design.sum(part) / design.divisor)[-1])
         return self.loss.largest_curvature * largest + self.regularisation
 
     def largest_curvature(self, preparation: Preparation) -> float | None:

@@ -38,14 +38,14 @@ class GradientQuestion(Question):
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
         bound = context.record_bound
-        k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
+        k, (rows, slack, most) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         return cls(
             parameters=context.parameters,
             records=rows,
             size=context.parameters,
             norm=context.norm,
             sensitivity=bound.sensitivity(rows, slack, k),
-            extent=bound.extent(slack),
+            extent=bound.extent(slack, most),
             objective=context.risk,
             bound=bound,
             radius=context.limits.radius,

@@ -32,7 +32,8 @@ class MinibatchQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class MinibatchQuestion(Question):
-    """The sum of the batch's clipped gradients, divided by the public n/M: the size of a batch on average.
+    """The sum of the batch's clipped gradients, divided by the public n/M: the size of a batch on average, without rows
+    of people who are held out; they are in batches and draws, and add 0.
 
     Formal guarantee (M batches, k rows a person, Xi the bound of a row in the mechanism's norm, s the relative rounding
     of a sum over the largest possible batch, r that batch's size over n/M). Partition: batches are public functions of
@@ -61,11 +62,13 @@ class MinibatchQuestion(Question):
     poisson: bool
     seed: int
     parts: int
+    table: int  # rows that batches are made of: more than `records` where people are held out
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
         terms, objective, prepared = context.terms, context.risk, context.preparation
         learning, rows, norm = terms.learning, terms.train_rows(owner), context.norm
+        table = terms.train_places(owner)
         parts, bound_of, batches = 1, objective.record_bound, learning.batches or 1
         if isinstance(objective, SplitBatches):
             parts, bound_of = objective.parts(prepared), objective.batch_bound
@@ -74,7 +77,7 @@ class MinibatchQuestion(Question):
         implied = bound_of(prepared, replace(context.limits, clip=None), norm)
         if implied is not None:
             value = min(value, implied.value)
-        most = rows if learning.poisson else largest_batch(rows, batches)
+        most = table if learning.poisson else largest_batch(table, batches)
         slack, ratio = summation_slack(most, prepared.width + 4), most * batches / rows
         rounding = ratio * slack * (2 if learning.poisson else 1)
         largest = value * ratio * (1 + slack)
@@ -93,6 +96,7 @@ class MinibatchQuestion(Question):
             poisson=learning.poisson,
             seed=learning.batch_seed or 0,
             parts=parts,
+            table=table,
         )
 
     @property
@@ -113,8 +117,8 @@ class MinibatchQuestion(Question):
             return self.extent
         from scipy.stats import binom  # it takes half a second to load
 
-        most = min(self.records, int(binom.isf(probability, self.records, self.rate)) + 1)
-        largest = self.extent.size * most / self.records
+        most = min(self.table, int(binom.isf(probability, self.table, self.rate)) + 1)
+        largest = self.extent.size * most / self.table
         return Extent(-largest, largest, largest, self.norm)
 
     def words(self) -> str:
@@ -140,7 +144,9 @@ class MinibatchQuestion(Question):
         epoch, number = divmod(query.round - 1, self.batches)
         rows = len(tables.train)
         places = batch(shuffled(rows, self.seed, self.owner, epoch), self.batches, number)
-        return self._sum(tables.train, self._split(places, rows, epoch), query.theta) * (self.batches / rows)
+        return self._sum(tables.train, self._split(places, rows, epoch), query.theta) * (
+            self.batches / tables.train.divisor
+        )
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if not self.poisson:
@@ -163,7 +169,7 @@ class MinibatchQuestion(Question):
         """The sum over rows that were drawn in secret for round `number`, divided by their number on average."""
         rows, epoch = len(tables.train), (number - 1) // self.batches
         total = self._sum(tables.train, self._split(places, rows, epoch), theta, secret=True)
-        return total * (self.batches / rows)
+        return total * (self.batches / tables.train.divisor)
 
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
@@ -205,7 +211,9 @@ class MinibatchQuestion(Question):
         if isinstance(self.objective, SplitBatches):
             return self.objective.split_gradient(some, theta, self.bound)
         rows = next(some)
-        return self.objective.mean_gradient(rows, theta, self.bound) * len(rows) if len(rows) else np.zeros_like(theta)
+        return (
+            self.objective.mean_gradient(rows, theta, self.bound) * rows.divisor if len(rows) else np.zeros_like(theta)
+        )
 
 
 @lru_cache(maxsize=4)

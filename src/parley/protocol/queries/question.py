@@ -277,10 +277,16 @@ def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> No
         raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")
 
 
-def rows_and_slack(context: Context, owner: str) -> tuple[int, float]:
-    """How many rows an owner's training answers are means over, and the relative rounding error of such a mean."""
-    rows = context.terms.train_rows(owner)
-    return rows, summation_slack(rows, context.preparation.width)
+def rows_and_slack(context: Context, owner: str, width: int | None = None) -> tuple[int, float, float]:
+    """(n, the public number that sums over an owner's training rows are divided by; how far such a mean may be rounded
+    off, in units of a record's bound; the most that it measures, likewise).
+
+    Where people are held out there are N > n rows, of which none, some or all count: the sum of N bounded shares over n
+    measures at most N/n, and its rounding N/n times what it is for a mean.
+    """
+    rows, places = context.terms.train_rows(owner), context.terms.train_places(owner)
+    slack = summation_slack(places, context.preparation.width if width is None else width)
+    return rows, slack * (places / rows), places / rows
 
 
 def limited(bound: RecordBound | None) -> RecordBound:

@@ -32,19 +32,17 @@ class ScoreQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        rule, k, rows = (
-            scoring(context.preparation),
-            context.terms.privacy.records_per_person,
-            context.terms.held_out_rows(owner),
-        )
-        slack = summation_slack(rows, context.preparation.width)
+        terms, rule = context.terms, scoring(context.preparation)
+        k, rows = terms.privacy.records_per_person, terms.held_out_rows(owner)
+        table = rows if terms.model.holdout_by is None else terms.owner(owner).records
+        slack, most = summation_slack(table, context.preparation.width) * (table / rows), table / rows
         return cls(
             parameters=context.parameters,
             records=rows,
             size=rule.size,
             norm="l1",
             sensitivity=rule.sensitivity(rows, slack, k),
-            extent=rule.extent(slack),
+            extent=rule.extent(slack, most),
             bound=None,
             objective=context.risk,
             scoring=rule,

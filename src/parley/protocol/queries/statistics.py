@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from parley.data import Design, Summable
-from parley.data.design import summation_slack
 from parley.errors import TermsError
 from parley.losses import RecordBound
 from parley.losses.moments import (
@@ -17,7 +16,7 @@ from parley.losses.moments import (
     moments_sensitivity,
 )
 from parley.protocol.queries.query import Query
-from parley.protocol.queries.question import Context, Question, Tables, limited
+from parley.protocol.queries.question import Context, Question, Tables, limited, rows_and_slack
 from parley.validate import Floats
 
 
@@ -44,19 +43,15 @@ class StatisticsQuestion(Question):
         if not isinstance(objective, SufficientMoments):
             raise TermsError(f"learning.algorithm: second moments do not say enough for {context.terms.model.kind}")
         bound = limited(moments_bound(preparation, context.limits.clip, context.norm))
-        k, rows, numbers = (
-            context.terms.privacy.records_per_person,
-            context.terms.train_rows(owner),
-            preparation.outcomes,
-        )
-        slack = summation_slack(rows, preparation.width + numbers - 1)
+        k, numbers = context.terms.privacy.records_per_person, preparation.outcomes
+        rows, slack, most = rows_and_slack(context, owner, preparation.width + numbers - 1)
         return cls(
             parameters=context.parameters,
             records=rows,
             size=moments_length(preparation.width, numbers),
             norm=context.norm,
             sensitivity=moments_sensitivity(bound, rows, slack, k),
-            extent=bound.extent(slack),
+            extent=bound.extent(slack, most),
             bound=bound,
             outcomes=objective.outcomes(preparation),
         )

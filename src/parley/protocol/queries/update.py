@@ -58,7 +58,7 @@ class UpdateQuestion(Question):
             context.local_update_of(owner),
             limited(context.risk.record_bound(context.preparation, context.limits, "l2")),
         )
-        k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
+        k, (rows, slack, _) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         return cls(
             parameters=context.parameters,
             records=rows,

@@ -75,14 +75,17 @@ class MixedGradientQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         learning, gradients = context.terms.learning, agreed_gradients(context, owner)
         rows, band = context.terms.train_rows(owner), agreed_band(learning, gradients.parameters)
-        return cls.of(gradients, rows, learning.batches or 1, band, learning.epochs or 1)
+        table = context.terms.train_places(owner)
+        return cls.of(gradients, rows, learning.batches or 1, band, learning.epochs or 1, table)
 
     @classmethod
-    def of(cls, gradients: RecordGradients, rows: int, batches: int, band: Band, epochs: int) -> Self:
-        """The question about a table of so many rows."""
+    def of(
+        cls, gradients: RecordGradients, rows: int, batches: int, band: Band, epochs: int, table: int | None = None
+    ) -> Self:
+        """The question about a table of so many rows; `table`: as of `NetworkGradientQuestion`."""
         if band.width > batches:
             raise GuaranteeError("band: expected at most as many diagonals as batches, or a record counts twice")
-        clip, most, share = gradients.clip, largest_batch(rows, batches), batches / rows * (1 + 4 * UNIT)
+        clip, most, share = gradients.clip, largest_batch(table or rows, batches), batches / rows * (1 + 4 * UNIT)
         rounding = gradients.rounding(most)
         mixed = sum(map(abs, band.numbers)) * most * clip * (1 + rounding)
         moved = 2 * clip * (1 + rounding * most)

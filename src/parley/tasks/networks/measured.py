@@ -27,6 +27,8 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
     """The quality of a study's models [replicates, P]: mean loss of training records, metrics of held-out ones."""
     preparation = agreements[0].setup.preparation
     train, held_out = (_pooled([getattr(a.tables, part) for a in agreements]) for part in ("train", "held_out"))
+    if preparation.model.holdout_by is not None:  # who is held out is there, and counts 0
+        train = train.where(train.present)
     losses = [_mean_loss(preparation, train, each) for each in theta]
     rows = [held_out_metrics(preparation, held_out, each) for each in theta]
     known = {name: [row[name] for row in rows] for name in rows[0]}
@@ -52,7 +54,9 @@ def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Met
     held_out = network_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
         raise ModelError("model.holdout: these terms hold no rows with a target out, so there is nothing to score on")
-    return len(held_out), held_out_metrics(agreement.setup.preparation, held_out, model.theta_)
+    return int(np.count_nonzero(held_out.present)), held_out_metrics(
+        agreement.setup.preparation, held_out, model.theta_
+    )
 
 
 def _scores(preparation: Preparation, rows: NetworkRows, theta: Floats) -> Floats:

@@ -47,19 +47,22 @@ class NetworkGradientQuestion(Question):
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
         terms = context.terms
-        return cls.of(agreed_gradients(context, owner), terms.train_rows(owner), terms.learning.batches or 1)
+        rows, table = terms.train_rows(owner), terms.train_places(owner)
+        return cls.of(agreed_gradients(context, owner), rows, terms.learning.batches or 1, table)
 
     @classmethod
-    def of(cls, gradients: RecordGradients, rows: int, batches: int) -> Self:
-        """The question about a table of so many rows."""
-        clip, rounding = gradients.clip, gradients.rounding(rows)
-        largest = clip * batches * (1 + rounding)
+    def of(cls, gradients: RecordGradients, rows: int, batches: int, table: int | None = None) -> Self:
+        """The question about a table of so many rows; `table`: how many it has where people are held out, whose rows
+        are drawn as all are and add 0, so that about `rows` count."""
+        table = rows if table is None else table
+        clip, rounding, most = gradients.clip, gradients.rounding(table), table / rows
+        largest = clip * batches * (1 + rounding) * most
         return cls(
             parameters=gradients.parameters,
             records=rows,
             size=gradients.parameters,
             norm=gradients.norm,
-            sensitivity=2 * clip * (batches / rows + 2 * rounding * batches),
+            sensitivity=2 * clip * (batches / rows + 2 * rounding * batches * most),
             extent=Extent(-largest, largest, largest, gradients.norm),
             bound=None,
             gradients=gradients,

@@ -55,6 +55,8 @@ class RatingsRules(Rules):
         for key, what in _NEEDED.items():
             if getattr(model, key) is None:
                 raise ValueError(f"{key}|expected beside kind = {FACTORIZATION!r}: {what}")
+        if model.holdout_by is not None:
+            raise ValueError("holdout_by|expected none for ratings: of everybody some ratings are held out")
         if model.holdout_seed is not None:
             raise ValueError("holdout_seed|expected none for ratings: `seed` says which of them are kept")
         for key in _USELESS:

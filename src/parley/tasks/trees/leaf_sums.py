@@ -7,7 +7,8 @@ A record with raw prediction f and target y has the gradient g and curvature h o
 
 It adds (g, c h) to its leaf, c public. Formal guarantee: replacing one record by any other moves the sums over all
 leaves together by at most `unit_sensitivity`: 2 in L2, and in L1 2 for classes and 2.5 for numbers. So in L2, and for
-classes in L1, the curvature costs nothing beside the gradient. A record without a target adds (0, 0).
+classes in L1, the curvature costs nothing beside the gradient. A record without a target adds (0, 0), and so does one
+of somebody who is held out.
 
 *Different leaves.* Each of the two records moves one leaf by at most v = (|g|, c h). For numbers v is at most (1, c):
 L2^2 <= 2 (1 + c^2) = 4 with c = 1, L1 <= 2 (1 + c) = 2.5 with c = 1/4. For classes |g| = a gives h = a (1 - a), since
@@ -64,10 +65,11 @@ class RecordShare:
         """How far replacing one record moves the sums of all leaves, before rounding."""
         return 2.5 if self.norm == "l1" and not self.classes else 2.0
 
-    def sensitivity(self, records: int, records_per_person: int = 1) -> float:
-        """How far replacing a person's records moves the means over so many records, rounding included."""
+    def sensitivity(self, records: int, records_per_person: int = 1, most: float = 1.0) -> float:
+        """How far replacing a person's records moves the means over so many records, rounding included; `most`: rows
+        over what their sums are divided by, more than 1 where people are held out."""
         moved = self.unit_sensitivity + ROUNDED / STEPS
-        return moved * records_per_person / records * (1 + 2.0**-50) + 2.0**-50
+        return moved * records_per_person / records * (1 + 2.0**-50) + 2.0**-50 * most
 
     def steps(self, scores: Floats, y: Floats, present: Floats) -> tuple[Floats, Floats]:
         """(g, c h) of records in whole steps, each [n]."""
@@ -80,12 +82,20 @@ class RecordShare:
         return np.rint(g * size), np.rint(self.curvature_scale * h * size)
 
 
-def leaf_means(rows: PlacedRows, structure: Structure, leaves: Leaves, theta: Floats, share: RecordShare) -> Floats:
-    """The sums of records' shares leaf by leaf, over the number of records: gradients, then curvatures [2, leaves]."""
+def leaf_means(
+    rows: PlacedRows,
+    structure: Structure,
+    leaves: Leaves,
+    theta: Floats,
+    share: RecordShare,
+    records: int | None = None,
+) -> Floats:
+    """The sums of records' shares leaf by leaf, over the number of records or another public one: gradients, then
+    curvatures [2, leaves]."""
     total = np.zeros((2, leaves.size))
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)
         places, leaf = rows.X[block], leaves.of(rows.X[block])
         shares = share.steps(structure.scores(places, theta), rows.y[block], rows.present[block].astype(np.float64))
         total += [np.bincount(leaf, weights=each, minlength=leaves.size) for each in shares]
-    return np.asarray(total / (STEPS * len(rows)))
+    return np.asarray(total / (STEPS * (len(rows) if records is None else records)))

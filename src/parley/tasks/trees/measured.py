@@ -29,7 +29,8 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
     """The quality of a study's models [replicates, P]: mean loss of training records, metrics of held-out ones."""
     structure = make_structure(agreements[0].setup.preparation)
     train, held_out = (_pooled([getattr(a.tables, part) for a in agreements]) for part in ("train", "held_out"))
-    classes = agreements[0].setup.terms.model.classifies
+    classes, by = agreements[0].setup.terms.model.classifies, agreements[0].setup.terms.model.holdout_by
+    train = train if by is None else train.where(train.present)  # who is held out is there, and counts 0
     losses = [_losses(structure, train, each, classes).mean() for each in theta]
     rows = [held_out_metrics(agreements[0], held_out, each) for each in theta]
     known = {name: [row[name] for row in rows] for name in rows[0]}
@@ -59,7 +60,9 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
     )
     alone = learn_model(silent, [owner], RunSettings(seed=0, measure=False)).theta[0]
     models = {"together": model.theta_, "alone": alone}
-    return len(held_out), {name: held_out_metrics(agreement, held_out, theta) for name, theta in models.items()}
+    return int(np.count_nonzero(held_out.present)), {
+        name: held_out_metrics(agreement, held_out, theta) for name, theta in models.items()
+    }
 
 
 def _losses(structure: Structure, rows: PlacedRows, theta: Floats, classes: bool) -> Floats:

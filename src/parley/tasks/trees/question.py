@@ -45,14 +45,15 @@ class LeafSumsQuestion(Question):
         terms, structure = context.terms, make_structure(context.preparation)
         share = RecordShare(terms.model.classifies, error_limit(terms), context.norm)
         rows = terms.train_rows(owner)
-        low = np.repeat([-1.0, 0.0], structure.largest)
+        most = terms.train_places(owner) / rows
+        low = np.repeat([-most, 0.0], structure.largest)
         return cls(
             parameters=structure.parameters,
             records=rows,
             size=2 * structure.largest,
             norm=context.norm,
-            sensitivity=share.sensitivity(rows, terms.privacy.records_per_person),
-            extent=Extent(low, np.ones(len(low)), 2.0, context.norm),
+            sensitivity=share.sensitivity(rows, terms.privacy.records_per_person, most),
+            extent=Extent(low, np.full(len(low), most), 2.0 * most, context.norm),
             bound=None,
             structure=structure,
             share=share,
@@ -72,7 +73,7 @@ class LeafSumsQuestion(Question):
         flat = query.theta.reshape(-1, self.parameters)
         found = np.zeros((len(flat), 2, structure.largest))
         for place, theta in enumerate(flat):
-            found[place, :, : leaves.size] = leaf_means(rows, structure, leaves, theta, self.share)
+            found[place, :, : leaves.size] = leaf_means(rows, structure, leaves, theta, self.share, self.records)
         return found.reshape(*query.theta.shape[:-1], self.size)
 
     def words(self) -> str:
