@@ -142,10 +142,20 @@ if find_spec("torch") is not None:
         learning={"algorithm": "correlated-sgd", "sampling": "partition", "batches": 20, "epochs": 3},
     )
 
+
+def with_held_out_people(terms: parley.Terms, rows: int = 2) -> parley.Terms:
+    """The same with people who have so many rows, about half of whom are held out."""
+    return terms.changed(
+        model={"holdout": 0.5, "holdout_by": "person"}, privacy={"person": "who", "records_per_person": rows}
+    )
+
+
+SCORED = {"privacy__score_epsilon": 0.5, "model__holdout": 0.5}
 # the same kinds in other ways: batches that all know, people with several rows, one noise for all
 OTHERWISE = {
     "batches": make_terms(40, **SGD),
     "people": make_terms(40, privacy__person="who", privacy__records_per_person=2),
+    "held-out people": with_held_out_people(make_terms(40, model__bounds=BOUNDS, **SCORED)),
     "names": NAMED,
     "one noise for all": parley.Terms.from_dict(
         {
@@ -194,6 +204,25 @@ if find_spec("torch") is not None:
     AUDITED["mixed-network-gradient"] = EVERY_KIND["mixed-network-gradient"].changed(
         learning={"batches": 2, "epochs": 1}
     )
+
+# people are held out, in every kind of question that allows it
+HELD_OUT_PEOPLE = {
+    **{kind: with_held_out_people(EVERY_KIND[kind]) for kind in ("gradient", "statistics", "score", "leaf-sums")},
+    **{kind: with_held_out_people(EVERY_KIND[kind]) for kind in ("update", "corrected")},
+    "batches": with_held_out_people(OTHERWISE["batches"]),
+    "secret draws": with_held_out_people(EVERY_KIND["minibatch"], 1),
+    "survival": with_held_out_people(AUDITED["survival"]),
+    "boosted-regression": with_held_out_people(AUDITED["boosted-regression"]),
+    "one noise for all": with_held_out_people(OTHERWISE["one noise for all"]),
+    "score of two classes": with_held_out_people(make_terms(40, model__kind="logistic-regression", **SCORED)),
+    "score of classes": with_held_out_people(make_terms(40, model__kind="softmax-regression", **CLASSES, **SCORED)),
+    "score of counts": with_held_out_people(
+        make_terms(40, model__kind="poisson-regression", model__bounds={**BOUNDS, "y": [0, 10]}, **SCORED)
+    ),
+}
+if find_spec("torch") is not None:
+    HELD_OUT_PEOPLE["network-gradient"] = with_held_out_people(NETWORK, 1)
+    HELD_OUT_PEOPLE["mixed-network-gradient"] = with_held_out_people(AUDITED["mixed-network-gradient"], 1)
 
 
 def registered_kinds() -> set[str]:

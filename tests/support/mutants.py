@@ -9,19 +9,41 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from parley.data import parts, rowwise, table
+from parley.data import Preparation, parts, rowwise, table
 from parley.errors import DataError
-from parley.losses import record_bound
+from parley.losses import record_bound, score
 from parley.losses.objectives import margin
 from parley.owner.ledger.study_ledger import StudyLedger
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
 from parley.privacy.mechanisms.recipe import draw_plainly
 
+IN_PLACE = Preparation._in_place
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__
 GEOMETRIC, ANSWERS = FastNoise.geometric, RandomisedResponse._answers
 DECLARED, NAMED = table._declared, table.cell_name
 SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, parts.first_rows, StudyLedger.answer
+
+
+@contextmanager
+def divided_by_who_counts():
+    """Where people are held out, means are over the rows that count, as many as the owner happens to have."""
+
+    def designs(self, parts, held_out, name, means_over):
+        return tuple(
+            replace(each, mean_over=max(np.count_nonzero(each.present), 1))
+            for each in IN_PLACE(self, parts, held_out, name, means_over)
+        )
+
+    with mock.patch.object(Preparation, "_in_place", designs):
+        yield
+
+
+@contextmanager
+def people_counted_at_no_cost():
+    """The number of held-out rows as it is beside the sums over them, under the noise of the sums."""
+    with mock.patch.object(score, "COUNTED", 1.0):
+        yield
 
 
 @contextmanager

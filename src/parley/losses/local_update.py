@@ -110,6 +110,7 @@ class LocalUpdate:
     proximal: float = 0.0  # mu
     reach: float = 0.0  # the most that a coordinate of a correction may measure
     paired: bool = False  # whether odd rounds ask for the gradient at the start, and even ones for local steps
+    most: float = 1.0  # rows over what their sum is divided by: a mean gradient measures at most this times Xi
 
     def steps_in(self, number: int) -> int:
         """How many steps round `number` asks for; 0: none, the gradient at the start."""
@@ -150,12 +151,13 @@ class LocalUpdate:
 
         Formal guarantee: a step goes from w in the box to the projection of w - rho (r w + g + c + mu (w - start)),
         which moves it by at most rho (r |w| + |g| + |c| + mu |w - start|) in L2, |w| <= radius sqrt p, |w - start|
-        twice that and |g| <= Xi, and by rho `rounding` for the computation; s steps divided by rho s are at most one.
+        twice that and |g| <= `most` Xi, and by rho `rounding` for the computation; s steps divided by rho s are at most one.
         No coordinate moves further than across the box.
         """
         root = math.sqrt(self.parameters)
         rounding = self._rounding(bound.value, slack)
-        step = ((self.regularisation + 2 * self.proximal) * self.radius + self.reach) * root + bound.value + rounding
+        step = ((self.regularisation + 2 * self.proximal) * self.radius + self.reach) * root
+        step += self.most * bound.value + rounding
         across = math.inf if self.paired else 2 * self.radius / (self.step * self.steps) + rounding
         coordinate, largest = min(step, across), min(step, across * root)
         return Extent(-coordinate, coordinate, largest * (1.0 if self.norm == "l2" else root), self.norm)
@@ -184,7 +186,8 @@ class LocalUpdate:
         """How far, in L2 and divided by rho, a computed step may land from the exact one; the last division included.
 
         - The mean of given shares: slack Xi (`summation_slack`).
-        - A record's share: `record_rounding`.
+        - A record's share: `record_rounding`, `most` times in a mean.
+        - Below, Xi stands for `most` Xi.
         - The step w - rho (r w + g): at most 16 u (radius + rho Xi) a coordinate, since rho r <= 2; the answer's
           subtraction and division: at most 8 u radius/(rho s) a coordinate.
         - With a correction of at most radius/rho + Xi, and a pull with rho mu <= 2 and |w - start| <= 2 radius: the sum
@@ -194,8 +197,8 @@ class LocalUpdate:
         often = 64 if self.proximal or self.reach else 32
         return (
             slack * largest
-            + self.record_rounding
-            + often * UNIT * math.sqrt(self.parameters) * (self.radius / self.step + largest)
+            + self.record_rounding * self.most
+            + often * UNIT * math.sqrt(self.parameters) * (self.radius / self.step + self.most * largest)
         )
 
 
@@ -211,7 +214,7 @@ def local_update(
     a `TermsError` if nothing limits what one record does to them."""
     learning, algorithm = terms.learning, terms.learning.algorithm
     step, steps = _own_steps(terms, objective, preparation, owner)
-    curvature = objective.walked_curvature(preparation, limits)
+    curvature = _mean_curvature(objective, preparation, terms)
     bound = objective.record_bound(preparation, limits, "l2")
     if not isinstance(objective, LocallyUpdated):
         raise TermsError(f"learning.algorithm: how far one record moves local steps of {terms.model.kind} is not known")
@@ -229,7 +232,22 @@ def local_update(
         learning.proximal or 0.0,
         min(limits.radius / step + bound.value, LARGEST) if learning.rules.corrects_drift else 0.0,
         learning.paired,
+        most_rows(terms),
     )
+
+
+def most_rows(terms: Terms) -> float:
+    """The rows of an owner's training table over what their sum is divided by, of the owner where that is most: 1
+    unless people are held out."""
+    return max(terms.train_places(part.name) / terms.train_rows(part.name) for part in terms.owners)
+
+
+def _mean_curvature(objective: EmpiricalRisk, preparation: Preparation, terms: Terms) -> float | None:
+    """L of the mean that local steps walk on, penalty included: the sum of N rows over n bends N/n times as much."""
+    found = objective.walked_curvature(preparation, Limits.of(terms, preparation))
+    if found is None or (most := most_rows(terms)) == 1:
+        return found
+    return (found - objective.regularisation) * most * (1 + 1e-12) + objective.regularisation
 
 
 def _own_steps(
@@ -261,7 +279,7 @@ def local_step(
         raise TermsError(
             f"model.kind: expected a smooth loss beside {algorithm}: steps on the hinge may drive tables apart"
         )
-    data = objective.walked_curvature(preparation, Limits.of(terms, preparation))
+    data = _mean_curvature(objective, preparation, terms)
     if data is None or not 0 < data < math.inf:
         raise TermsError(
             f"model.bounds: expected bounds of every feature (declared, or from a public sample) beside {algorithm}: "

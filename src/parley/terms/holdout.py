@@ -3,8 +3,9 @@ rows, asks of terms."""
 
 from parley.terms.checkable import CheckableTerms
 
-# Answers that are a sum of bounded shares of records over a public number: a record that counts 0 is one of them.
+# Answers that are a sum of bounded shares of records over a public number, to which a record held out adds 0.
 SUMS = ("gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient")
+SUMS += ("update", "corrected")  # walks along such means
 
 
 def training_records(records: int, holdout: float) -> int:
@@ -25,7 +26,7 @@ def check_held_out_people(terms: CheckableTerms) -> None:
         raise ValueError("model.holdout_by|expected privacy.person beside it: the column that tells people apart")
     if terms.learning.rules.asks not in SUMS:
         raise ValueError(
-            f"model.holdout_by|expected none beside {terms.learning.algorithm}: how far somebody moves its answers who "
-            "is learned from in one table and held out in the other is proved for sums over records alone; leave the "
-            "key out, or take an algorithm such as 'gradient-descent'"
+            f"model.holdout_by|expected none beside {terms.learning.algorithm}: how far its answer moves when somebody "
+            "who is learned from is replaced by somebody held out is not proved; leave the key out to hold out rows, "
+            "or take an algorithm such as 'gradient-descent'"
         )

@@ -7,8 +7,15 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from every_kind import EVERY_KIND, NAMED, OTHERWISE, SECRET, registered_kinds
-from mutants import HOLES, missing_factor_two, no_clipping, person_limit_ignored
+from every_kind import EVERY_KIND, HELD_OUT_PEOPLE, NAMED, OTHERWISE, SECRET, registered_kinds
+from mutants import (
+    HOLES,
+    divided_by_who_counts,
+    missing_factor_two,
+    no_clipping,
+    people_counted_at_no_cost,
+    person_limit_ignored,
+)
 from samples import make_terms
 
 from parley.audit.exact.hill_climbing import climbing, hill_climbs
@@ -51,6 +58,13 @@ def test_no_pair_uses_more_than_is_claimed_and_the_search_has_power(case):
     assert found.holds
 
 
+@pytest.mark.parametrize("case", HELD_OUT_PEOPLE)
+def test_nobody_who_is_held_out_or_learned_from_instead_uses_more_than_is_claimed(case):
+    found = search(HELD_OUT_PEOPLE[case])
+    assert found.read > TRIES / 6
+    assert 0.8 < found.share <= 1 + 1e-9
+
+
 @pytest.mark.parametrize("hole", HOLES)
 def test_holes_that_were_are_found_when_they_are_put_back(hole, capsys):
     began, (terms, seed) = time.perf_counter(), HOLED[hole]
@@ -68,6 +82,9 @@ def test_holes_that_were_are_found_when_they_are_put_back(hole, capsys):
         (missing_factor_two, EVERY_KIND["gradient"]),
         (no_clipping, EVERY_KIND["gradient"]),
         (person_limit_ignored, OTHERWISE["people"]),
+        (divided_by_who_counts, HELD_OUT_PEOPLE["gradient"]),
+        (divided_by_who_counts, HELD_OUT_PEOPLE["statistics"]),
+        (people_counted_at_no_cost, HELD_OUT_PEOPLE["score"]),
     ],
 )
 def test_mutants_are_found(mutant, terms):
