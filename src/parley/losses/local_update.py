@@ -151,8 +151,8 @@ class LocalUpdate:
 
         Formal guarantee: a step goes from w in the box to the projection of w - rho (r w + g + c + mu (w - start)),
         which moves it by at most rho (r |w| + |g| + |c| + mu |w - start|) in L2, |w| <= radius sqrt p, |w - start|
-        twice that and |g| <= `most` Xi, and by rho `rounding` for the computation; s steps divided by rho s are at most one.
-        No coordinate moves further than across the box.
+        twice that and |g| <= `most` Xi, and by rho `rounding` for the computation; s steps divided by rho s are at most
+        one. No coordinate moves further than across the box.
         """
         root = math.sqrt(self.parameters)
         rounding = self._rounding(bound.value, slack)

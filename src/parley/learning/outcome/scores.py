@@ -33,11 +33,12 @@ class Score:
     each."""
 
     name: str
-    rows: int  # held out, public
+    rows: int  # held out, public; where people are, so many are expected
     shares: Floats
     deviation: float
     # of the first replicate, whose model is the run's; None where the noise drowns it
     figures: dict[str, Figure | None]
+    expected: bool = False  # whether `rows` are expected, not counted
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,7 +78,7 @@ def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta
         shares = value.reshape(-1, value.shape[-1])
         first = {key: (float(v[0]), float(e[0])) for key, (v, e) in read(shares, variance**0.5).items()}
         figures = {key: None if np.isnan(pair).any() else Figure(*pair) for key, pair in first.items()}
-        return Score(name, records, shares, variance**0.5, figures)
+        return Score(name, records, shares, variance**0.5, figures, terms.model.holdout_by is not None)
 
     single = answers if all(len(answer.owners) == 1 for answer in answers) else []  # a sum says nothing of its owners
     owners = [score(a.owner, a.records, a.value, float(v)) for a, v in zip(single, noise.variances, strict=False)]

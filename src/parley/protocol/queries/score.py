@@ -29,6 +29,7 @@ class ScoreQuestion(Question):
 
     objective: EmpiricalRisk
     scoring: Scoring
+    table: int  # rows that are looked at: more than `records`, by which sums are divided, where people are held out
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
@@ -46,6 +47,7 @@ class ScoreQuestion(Question):
             bound=None,
             objective=context.risk,
             scoring=rule,
+            table=table,
         )
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
@@ -56,4 +58,5 @@ class ScoreQuestion(Question):
         return self.scoring.mean(self.objective, tables.held_out, query.theta)
 
     def words(self) -> str:
-        return f"{self.size} means over {self.records:,} held-out records"
+        about = "" if self.table == self.records else "about "
+        return f"{self.size} means over {about}{self.records:,} held-out records"

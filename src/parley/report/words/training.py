@@ -285,5 +285,5 @@ def score_rows(scores: Scores) -> Rows:
     for score in (*scores.owners, scores.pooled):
         figures = [score.figures[name] for name in names]
         shown = ["–" if f is None else f"{number(f.value, 3)} ± {number(f.standard_error, 2)}" for f in figures]
-        rows.append([score.name, f"{score.rows:,}", *shown])
+        rows.append([score.name, f"{'about ' * score.expected}{score.rows:,}", *shown])
     return rows
