@@ -254,5 +254,5 @@ def test_a_released_score_is_that_of_the_rows_that_are_held_out(kind):
     for name, value in exact.items():
         figure = result.scores.pooled.figures[name]
         assert abs(figure.value - value) < 4 * figure.standard_error
-        assert figure.standard_error < 0.1 * value
+        assert figure.standard_error < 0.2 * value
     assert result.scores.pooled.expected

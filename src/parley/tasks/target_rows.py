@@ -79,8 +79,8 @@ class TargetPreparation(Preparation):
         whole = self.made_of.joined(parts)
         if self.model.holdout_by is not None:
             held_out = held_out_people(source, terms, name, kept)
-            train, kept_out = (replace(whole, present=whole.present & side) for side in (~held_out, held_out))
-            return train, kept_out
+            one, other = (replace(whole, present=whole.present & side) for side in (~held_out, held_out))
+            return one, other
         train = trained_places(self.model, len(whole))
         return whole.where(train), whole.where(~train)
 

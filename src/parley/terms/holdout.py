@@ -3,9 +3,10 @@ rows, asks of terms."""
 
 from parley.terms.checkable import CheckableTerms
 
-# Answers that are a sum of bounded shares of records over a public number, to which a record held out adds 0.
-SUMS = ("gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient")
-SUMS += ("update", "corrected")  # walks along such means
+# Answers that are a sum of bounded shares of records over a public number, or a walk along such sums: a record that is
+# held out adds 0.
+SUMS = {"gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient"}
+SUMS |= {"update", "corrected"}
 
 
 def training_records(records: int, holdout: float) -> int:

@@ -158,7 +158,7 @@ class PairSearch:
         if several is not None:
             rows = min(task.record_rows(terms.model), MOST_ROWS_OF_ONE)
         whole = terms.privacy.unit == OWNER
-        people = (CANARY,)
+        people: tuple[str, ...] = (CANARY,)
         if terms.model.holdout_by is not None:
             sides = (True, False) if self.stage else (False, True)
             people = tuple(name_on_side(terms.model, CANARY, side) for side in sides)

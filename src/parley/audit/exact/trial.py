@@ -122,8 +122,8 @@ class Moves:
         if rng.random() < ANEW:
             return self.begin(rng)
         cells, numbers, kinds = (self._cell,) * 3, (self._number,) * 2, (self._kind,) * 2
-        ways = (*cells, *numbers, *kinds, self._alike, self._form, self._table)
-        ways = ways if len(self.shape.people) == 1 else (*ways, self._named)
+        names = (self._named,) * (len(self.shape.people) - 1)
+        ways = (*cells, *numbers, *kinds, self._alike, self._form, self._table, *names)
         for _ in range(int(rng.geometric(0.6))):
             trial = ways[int(rng.integers(len(ways)))](rng, trial, length)
         return trial
