@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.cells import plain_name
-from parley.data.parts import Kept
 from parley.data.sources import TableSource
 from parley.data.table import PERSON, names_of
 from parley.terms import Model, Terms, held_out_records, training_records
@@ -144,7 +143,7 @@ def trained_places(model: Model, rows: int) -> Marks:
     return ByPlace(rows, held_out_records(rows, model.holdout), model.holdout_seed, others=True).marks(0, rows)
 
 
-def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> Marks:
+def held_out_people(table: TableSource, terms: Terms, name: str, kept: Marks | None) -> Marks:
     """Which of the rows that count are about people who are held out, as truth values; all rows of a person are on one
     side.
 

@@ -25,7 +25,7 @@ from parley.terms.asynchronous import check_answers
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
 from parley.terms.changes import following, following_owners
 from parley.terms.error_sentences import explained
-from parley.terms.holdout import check_held_out_people, held_out_records, training_records
+from parley.terms.holdout import held_out_records, training_records
 from parley.terms.hosts import check_hosts
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
@@ -124,7 +124,6 @@ class Terms(Section):
                 raise ValueError(
                     f"model.holdout|expected a share that leaves {owner.name!r} at least one training record"
                 )
-        check_held_out_people(self)
         check_score(self)
         check_delta(self)
         check_scales(self)

@@ -10,6 +10,11 @@ from parley.terms.catalogue import MODELS
 from parley.terms.checkable import CheckableTerms
 from parley.terms.holdout import training_records
 
+# Answers that are a sum of bounded shares of records over a public number, or a walk along such sums: a record that is
+# held out adds 0.
+SUMS = {"gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient"}
+SUMS |= {"update", "corrected"}
+
 
 def check_batches(terms: CheckableTerms) -> None:
     """Refuse (ValueError) batches without records, and draws whose amplification nobody proved."""
@@ -145,8 +150,23 @@ def check_trees(terms: CheckableTerms) -> None:
         )
 
 
+def check_held_out_people(terms: CheckableTerms) -> None:
+    """Refuse (ValueError) people to be held out where nobody is told apart, or the sensitivity is not proved."""
+    if terms.model.holdout_by is None:
+        return
+    if terms.privacy.person is None:
+        raise ValueError("model.holdout_by|expected privacy.person beside it: the column that tells people apart")
+    if terms.learning.rules.asks not in SUMS:
+        raise ValueError(
+            f"model.holdout_by|expected none beside {terms.learning.algorithm}: how far its answer moves when somebody "
+            "who is learned from is replaced by somebody held out is not proved; leave the key out to hold out rows, "
+            "or take an algorithm such as 'gradient-descent'"
+        )
+
+
 def check_question(terms: CheckableTerms) -> None:
     """Refuse (ValueError) terms under which the question that they ask has no proof."""
     check_trees(terms)
+    check_held_out_people(terms)
     if (check := CHECKS.get(terms.learning.rules.asks)) is not None:
         check(terms)

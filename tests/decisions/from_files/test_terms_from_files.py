@@ -81,6 +81,7 @@ def test_people_and_columns_that_not_everybody_has_are_not_learned_from(folder):
     assert "ward" not in (made.terms.model.features or ())
     assert any("not everybody has them: patient_id, ward" in said for said in made.said)
     assert made.terms.privacy.person == "patient_id"
+    assert made.terms.model.holdout_by == "person"
     assert made.terms.owners[0].records == 60
 
 
