@@ -2,7 +2,7 @@
 
 Formal guarantee: the rules by place are functions of the number of rows and of the terms alone. Neighbouring tables,
 which have the same size, hold out the same places, and exactly as many as the terms say (`terms.holdout`): the choice
-tells nothing, and a mean over either part has a public number of rows. Where people are held out (`held_out_people`), a
+tells nothing, and a mean over either part has a public number of rows. Where people are held out (`is_held_out`), a
 row's side follows from its own cell and the terms. How many rows are on a side is private, so every row keeps its place
 on both sides and counts 0 on one (`data.preparation`).
 """
@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.cells import plain_name
-from parley.data.sources import TableSource
-from parley.data.table import PERSON, names_of
-from parley.terms import Model, Terms, held_out_records, training_records
+from parley.terms import Model, held_out_records, training_records
 
 STRATUM = 4096  # neighbouring places among which some are chosen
 _NAME = b"parley holdout"
@@ -141,18 +139,6 @@ def trained_places(model: Model, rows: int) -> Marks:
     if model.holdout_seed is None:
         return _permuted(rows, training_records(rows, model.holdout))
     return ByPlace(rows, held_out_records(rows, model.holdout), model.holdout_seed, others=True).marks(0, rows)
-
-
-def held_out_people(table: TableSource, terms: Terms, name: str, kept: Marks | None) -> Marks:
-    """Which of the rows that count are about people who are held out, as truth values; all rows of a person are on one
-    side.
-
-    Formal guarantee: a row's mark is a function of the terms and of the cell that says whom it is about.
-    """
-    person = str(terms.privacy.person)
-    place, called = names_of(table.frame([person]), person, name, PERSON)
-    marks = np.array([is_held_out(terms.model, text) for text in called], dtype=bool)[place]
-    return marks if kept is None else marks[kept]
 
 
 def is_held_out(model: Model, person: str) -> bool:

@@ -1,5 +1,5 @@
 """The rows of a table, part by part in one fixed order, whatever it lies in; and which of them count where people have
-several."""
+several, and which are about people who are held out."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.data.holdout import is_held_out
 from parley.data.sources import Rows, TableSource
 from parley.data.sources.rows import chosen_rows
-from parley.data.table import first_rows, require_columns
+from parley.data.table import PERSON, first_rows, names_of, require_columns
 from parley.errors import DataError
-from parley.terms import Privacy
+from parley.terms import Privacy, Terms
 
 Kept = NDArray[np.bool_] | None  # which rows count; None: all
 
@@ -48,6 +49,18 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
         )
     require_columns(table.example, [privacy.person], name)
     return first_rows(table.frame([privacy.person]), privacy.person, privacy.records_per_person, name)
+
+
+def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> NDArray[np.bool_]:
+    """Which of the rows that count are about people who are held out, as truth values; all rows of a person are on one
+    side.
+
+    Formal guarantee: a row's mark is a function of the terms and of the cell that says whom it is about.
+    """
+    person = str(terms.privacy.person)
+    place, called = names_of(table.frame([person]), person, name, PERSON)
+    marks = np.array([is_held_out(terms.model, text) for text in called], dtype=bool)[place]
+    return marks if kept is None else marks[kept]
 
 
 def require_room(table: TableSource, rows: int, width: int) -> None:

@@ -22,8 +22,8 @@ from parley.data.basis import bent
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
-from parley.data.holdout import Marks, divided, held_out_people, trained_places
-from parley.data.parts import counted_rows, how_many, parts_of, require_room
+from parley.data.holdout import Marks, divided, trained_places
+from parley.data.parts import counted_rows, held_out_people, how_many, parts_of, require_room
 from parley.data.rounding import settle, sizes, standard
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.sources.rows import chosen_rows

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Preparation
-from parley.data.holdout import held_out_people, trained_places
-from parley.data.parts import counted_rows, how_many, parts_of
+from parley.data.holdout import trained_places
+from parley.data.parts import counted_rows, held_out_people, how_many, parts_of
 from parley.data.preparation import require_records
 from parley.data.sources import Rows, Table, open_table
 from parley.data.sources.rows import chosen_rows
