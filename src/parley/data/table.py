@@ -6,6 +6,7 @@ A message names column and row (the first row of data is 1), never a cell's valu
 import difflib
 from collections import Counter
 from collections.abc import Sequence, Set
+from datetime import date
 from types import NoneType
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from parley.data import arrow_cells
 from parley.data.cells import TRUTH, cell_name, cell_number, is_missing_word, missing_cells, plain_name
+from parley.data.dates import day_number
 from parley.data.schema import require_readable
 from parley.data.sources.rows import Rows, column_names, declared_cells, declared_column, declared_types
 from parley.errors import DataError
@@ -91,6 +93,29 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
     return values
 
 
+def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) -> Floats:
+    """A column of dates as days since 1970-01-01; a cell that is none in this format is a missing one, refused with its
+    row but for `gaps`: then NaN."""
+    place, cells = _cells(frame, column, name, gaps=True)
+    values: Floats = np.array([*(day_number(cell, written) for cell in cells), np.nan])[place]
+    if not gaps and (bad := np.flatnonzero(np.isnan(values))).size:
+        more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
+        raise DataError(
+            f"{name}: column {column!r}, row {bad[0] + 1}{more}: a missing value, or no date as {written} "
+            "(model.dates); fix it, or let missing cells be filled (model.missing)"
+        )
+    return values
+
+
+def cell_counts(frame: Rows, column: str, name: str) -> Counter[str | date]:
+    """How often each date and each name comes in a column, gaps apart."""
+    place, cells = _cells(frame, column, name, gaps=True)
+    found = Counter[str | date]()
+    for cell, count in zip(cells, np.bincount(place[place >= 0], minlength=len(cells)).tolist(), strict=True):
+        found[cell if isinstance(cell, date) else cell_name(cell) or ""] += count
+    return found
+
+
 def codes(
     frame: Rows, column: str, categories: Sequence[str], name: str, gaps: bool = False, listed: Set[str] = frozenset()
 ) -> Floats:
@@ -143,9 +168,13 @@ def _gap_words(cells: Sequence[Any], listed: Set[str]) -> list[bool]:
     return [is_missing_word(cell) and cell_name(cell) not in listed for cell in cells]
 
 
-def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
+def raw_cells(
+    frame: Rows, column: str, name: str, written: str | None = None
+) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
     """(which of the cells listed each row holds, -1 for a gap; their numbers, NaN for none; their names, None for
-    none)."""
+    none). With `written`, the format of a column of dates, cells are its days."""
+    if written is not None:
+        frame = pd.DataFrame({column: days(frame, column, written, name, gaps=True)})
     place, cells = _cells(frame, column, name, gaps=True)
     return place, [cell_number(cell) for cell in cells], [cell_name(cell) for cell in cells]
 

@@ -170,7 +170,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
         warning
-        for column, seen in ranges(table, wanted, owner.name, kept).items()
+        for column, seen in ranges(table, wanted, owner.name, kept, terms.model.dates).items()
         if (warning := range_warning(column, *wanted[column], seen))
     ]
     loud = budget_warning(terms, [owner.name])

@@ -19,7 +19,7 @@ Given = Sequence[tuple[str, str]]  # a form's fields
 MOST_COLUMNS = 200  # that are shown
 RANGED, NAMED = ("", "number", "count"), ("", "two classes", "classes")  # targets with a range, and with names
 UNDECLARED = "type not declared"
-KINDS = {"number": "numbers", "names": "names"}
+KINDS = {"number": "numbers", "names": "names", "dates": "dates"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _without_place(error: DataError, path: Path, name: str) -> str:
 
 def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]:
     """The columns that `parley init` would learn from if nobody says which."""
-    from parley.decisions.from_files.known_columns import says_who
+    from parley.decisions.from_files.odd_columns import says_who
 
     taken = {form.get(key, "") for key in ("target", "person", "exposure", "event")}
     return [column for column in columns if column not in taken and not says_who(column)]

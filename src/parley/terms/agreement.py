@@ -242,6 +242,7 @@ class Terms(Section):
             ("coding", "integer"),
             ("missing", "refuse"),
             ("transforms", {}),
+            ("dates", {}),
             ("centres", {}),
             ("scales", {}),
         ):

@@ -19,6 +19,7 @@ _USELESS = (
     "class_weight",
     "radius",
     "transforms",
+    "dates",
     "centres",
     "scales",
     "positive",

@@ -41,6 +41,7 @@ class DynamicsRules(Rules):
             "class_weight",
             "categories",
             "transforms",
+            "dates",
             "centres",
             "scales",
             "public",

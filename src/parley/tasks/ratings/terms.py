@@ -28,6 +28,7 @@ _USELESS = (
     "class_weight",
     "categories",
     "transforms",
+    "dates",
     "centres",
     "scales",
     "public",

@@ -11,6 +11,7 @@ _USELESS = (
     "radius",
     "categories",
     "transforms",
+    "dates",
     "centres",
     "scales",
     "positive",
