@@ -415,9 +415,8 @@ def _owner(text: str) -> tuple[str, tuple[int, float | None]]:
     """An owner's name, how many records it has, and its own epsilon, if it has one."""
     name, _, rest = text.partition("=")
     try:
-        records, *epsilon = rest.split(",")
-        (own,) = [float(each) for each in epsilon] or [None]
-        return name.strip(), (int(records), own)
+        records, _, epsilon = rest.partition(",")
+        return name.strip(), (int(records), float(epsilon) if epsilon else None)
     except ValueError:
         raise SettingError(
             f"--owner {text}: expected NAME=RECORDS, such as bank-a=25000, or NAME=RECORDS,EPS"

@@ -348,10 +348,13 @@ class KnownColumns:
             rows = f"how many rows count (by the cells of {printable(person, 60)!r}: {_first(most)} of everybody)"
             said = [f"Of {files} the names of columns and {rows} were read, nothing else."]
         if self.read:
+            kinds = (
+                "numbers or names were" if not self.said else "numbers, names or dates, and how dates are written, were"
+            )
             said = [
                 f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns "
-                f"hold numbers, names or dates, and how dates are written, were read: {_list(self.read)}. That much "
-                "becomes public with the terms; --bounds, --categories and --dates spare it."
+                f"hold {kinds} read: {_list(self.read)}. That much becomes public with the terms; --bounds, "
+                "--categories and --dates spare it."
             ]
         if self.wishes.owners:
             stated = f"How many rows {_list([*self.wishes.owners])} have was said, and is checked when they accept."
