@@ -357,7 +357,8 @@ class KnownColumns:
                 "--categories and --dates spare it."
             ]
         if self.wishes.owners:
-            stated = f"How many rows {_list([*self.wishes.owners])} have was said, and is checked when they accept."
+            who = _list([*self.wishes.owners])
+            stated = f"How many rows these owners have was stated, and is checked when they accept: {who}."
             said = [*(said if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
         if person is not None:
             said.append(
