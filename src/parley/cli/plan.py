@@ -8,7 +8,7 @@ import typer
 from parley.cli.assumptions import Differences, read_differences
 from parley.cli.forecast import show_plan, source
 from parley.cli.pin import pins_beside
-from parley.report.terminal import console, print_json, progress_bar
+from parley.report.terminal import console, print_json, progress_bar, warn
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import head_of
 from parley.terms.notes import NOTES
@@ -49,6 +49,7 @@ def plan_command(
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
+    from parley.decisions.knowledge.coding import coding_warning
     from parley.decisions.outlook.forecast import forecast
     from parley.decisions.planning.planner import plan
     from parley.report.words import noise as kinds
@@ -77,6 +78,8 @@ def plan_command(
     console.print(PSI, style="dim", markup=False)
     for sentence in kinds.plan_beside(content):
         console.print(sentence)
+    if (coding := coding_warning(proposal.terms)) is not None:
+        warn(coding)
     proposal.require_choice()
     if write is not None:
         console.print(f"\n{write}  the planned terms. Next: parley train {write}", style="dim", soft_wrap=True)
