@@ -11,7 +11,15 @@ import typer
 
 from parley.cli.acceptance import warn_of
 from parley.cli.forecast import show_plan
-from parley.cli.interview import asked_columns, asked_dates, asked_kind, columns_to_ask, moments, unsaid_columns
+from parley.cli.interview import (
+    asked_columns,
+    asked_dates,
+    asked_kind,
+    asked_merges,
+    columns_to_ask,
+    moments,
+    unsaid_columns,
+)
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
 from parley.errors import ParleyError, SettingError
@@ -124,6 +132,13 @@ def init_command(
             "comma in double quotes: --categories 'job=\"Professional, Technical\",Clerical'.",
         ),
     ] = None,
+    merge: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Names in it that differ only by capitals or spaces are one. Asked for; --yes tells them apart.",
+        ),
+    ] = None,
     features: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Columns to learn from; left out: all that can be used.")
     ] = None,
@@ -217,6 +232,7 @@ def init_command(
         bounds={column: ends for column, (ends, _) in ranges.items()},
         dates={column: "" for column, (_, dated) in ranges.items() if dated}
         | dict(_format(each) for each in dates or ()),
+        merged=tuple(merge or ()),
         owners=owners,
         categories=dict(_names(each) for each in categories or ()),
         positive=positive,
@@ -245,7 +261,7 @@ def init_command(
         hosts=asked.listed(hosts),
         missing=missing or "fill",
     )
-    wishes = wishes if quiet else asked_columns(columns_to_ask(files, wishes), wishes)
+    wishes = wishes if quiet else asked_merges(asked_columns(columns_to_ask(files, wishes), wishes))
     with _gone_unless_drafted(taken):
         drafted = _drafted(files, wishes, quiet, anyway)
     with progress_bar("planning") as progress:

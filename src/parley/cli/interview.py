@@ -100,6 +100,28 @@ def asked_columns(columns: Sequence[str], wishes: "Wishes") -> "Wishes":
     return replace(wishes, bounds=bounds, categories=categories, dates=dates)
 
 
+def asked_merges(wishes: "Wishes") -> "Wishes":
+    """The wishes with columns whose names are one if they differ only by capitals or spaces."""
+    from parley.data.headers import column_kinds
+    from parley.data.sources import read_table
+    from parley.decisions.from_files.odd_columns import alike_words, says_who, spelled_alike
+
+    if wishes.public is None:
+        return wishes
+    public = read_table(wishes.public)
+    known = {*wishes.outcome, wishes.person, *wishes.bounds, *wishes.dates, *wishes.merged}
+    columns = [str(column) for column in public.columns if str(column) not in known]
+    wanted = [column for column in columns if wishes.features is None or column in wishes.features]
+    kinds = column_kinds(public, [column for column in wanted if not says_who(column)], "public sample")
+    found = {column: spelled_alike(public, column) for column, kind in kinds.items() if kind == "names"}
+    chosen = [
+        column
+        for column, groups in found.items()
+        if groups and typer.confirm(f"{alike_words(column, groups)}. {said.MERGE}", default=False, err=True)
+    ]
+    return replace(wishes, merged=(*wishes.merged, *chosen))
+
+
 def asked_dates(unclear: "AmbiguousDatesError", wishes: "Wishes") -> "Wishes":
     """The wishes with the format of a column whose dates can be read in several ways."""
     question = said.DATES.format(column=unclear.column, ways=" or ".join(unclear.formats))

@@ -205,12 +205,15 @@ class Places(Encoding):
     """Names as their places in the list, 0, 1, ..., in one column; then others, then gaps."""
 
     names: tuple[str, ...]  # that are told apart
+    merged: bool = False  # whether capitals and spaces do not count
 
     coding: ClassVar[str] = "integer"  # how terms call it
 
     @classmethod
     def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Places | None":
-        return None if names is None or model.coding != cls.coding else cls(column, model.fills(column), names)
+        if names is None or model.coding != cls.coding:
+            return None
+        return cls(column, model.fills(column), names, column in model.merged)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -224,7 +227,7 @@ class Places(Encoding):
         return [declared or (0.0, float(len(self.names) + self.fills))]
 
     def read(self, rows: Rows, name: str) -> Floats:
-        return codes(rows, self.column, self.names, name, self.fills)
+        return codes(rows, self.column, self.names, name, self.fills, merged=self.merged)
 
     def coded(self, values: Floats) -> Floats:
         return np.where(np.isnan(super().coded(values)), len(self.names) + 1.0, values)

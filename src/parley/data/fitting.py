@@ -27,6 +27,7 @@ from parley.data.two_classes import HELP
 from parley.data.whitening import Curvatures, turned, whitened
 from parley.errors import DataError
 from parley.terms import Model, Terms
+from parley.terms.columns import folded
 from parley.validate import LARGEST, SMALLEST, Floats
 
 PUBLIC = "public sample"
@@ -85,7 +86,12 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
         for column in columns:
             if column not in (*features, *model.outcome_columns):
                 raise DataError(f"model.{key}.{column}: expected a feature or the target")
-    for key, about in (("dates", model.dates), ("transforms", model.transforms), ("missing", missing)):
+    for key, about in (
+        ("merged", model.merged),
+        ("dates", model.dates),
+        ("transforms", model.transforms),
+        ("missing", missing),
+    ):
         for column in about:
             if column not in features:
                 raise DataError(f"model.{key}.{column}: expected a feature")
@@ -103,7 +109,8 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         if is_target and model.positive is not None:
             _require_familiar(model, names(public, column, PUBLIC))
         elif (is_target and model.predicts == "classes") or not _numeric(model, public, column):
-            categories[column] = tuple(names(public, column, PUBLIC, model.fills(column)))
+            found = names(public, column, PUBLIC, model.fills(column))
+            categories[column] = tuple(sorted({*map(folded, found)}) if column in model.merged else found)
     if model.predicts == "classes":
         _require_classes(model, categories)
     if (

@@ -21,6 +21,7 @@ from parley.data.dates import day_number
 from parley.data.schema import require_readable
 from parley.data.sources.rows import Rows, column_names, declared_cells, declared_column, declared_types
 from parley.errors import DataError
+from parley.terms.columns import folded
 from parley.validate import Floats
 
 
@@ -117,7 +118,13 @@ def cell_counts(frame: Rows, column: str, name: str) -> Counter[str | date]:
 
 
 def codes(
-    frame: Rows, column: str, categories: Sequence[str], name: str, gaps: bool = False, listed: Set[str] = frozenset()
+    frame: Rows,
+    column: str,
+    categories: Sequence[str],
+    name: str,
+    gaps: bool = False,
+    listed: Set[str] = frozenset(),
+    merged: bool = False,
 ) -> Floats:
     """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the
     last.
@@ -125,9 +132,11 @@ def codes(
     A missing cell is refused with its row, but for `gaps`: then it gets the number after that, and so do words for a
     missing cell other than names that are `listed`. The list comes from the
     terms or from public data, so a code never depends on the private table. "1.0" is 1 where "1" is listed, and the
-    other way round.
+    other way round. `merged`: capitals and spaces do not count.
     """
     place, called = _called(frame, column, name, gaps, listed)
+    if merged:
+        categories, called = [*map(folded, categories)], [*map(folded, called)]
     if not gaps:
         _require_all(place, column, name, "a name")
     number = _numbered(categories)

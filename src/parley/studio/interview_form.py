@@ -14,6 +14,7 @@ from parley.report.words import interview as words
 from parley.studio.form import decimal, whole
 from parley.studio.pages import TABLES, Studio
 from parley.terms.catalogue import MODELS
+from parley.terms.columns import date_pattern
 
 Given = Sequence[tuple[str, str]]  # a form's fields
 MOST_COLUMNS = 200  # that are shown
@@ -208,13 +209,18 @@ def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
     ranged, named = ranged and predicts in RANGED, named and predicts in NAMED
     if (ranged or named) and "=" in column:
         raise SettingError(f"{column}: a column with '=' in its name takes no range and no names; rename it")
-    if ranged and named:
+    written = ["--dates", f"{column}={answer.names}"] if named and date_pattern(answer.names) else []
+    if ranged and named and not written:
         raise SettingError(f"{column}: expected a range or names, not both")
-    if named:
+    if named and not written:
         words.listed(answer.names, column)  # refused here, where it can be typed again
         return ["--categories", f"{column}={answer.names}"]
     if not ranged:
-        return []
-    if not decimal(answer.low, f"{column}, low") < decimal(answer.high, f"{column}, high"):
+        return written
+    from parley.decisions.from_files.column_dates import range_ends  # with libraries that take their time
+
+    ends = range_ends([answer.low, answer.high])
+    dated = ends is not None and ends[1]  # the earlier first
+    if not dated and not decimal(answer.low, f"{column}, low") < decimal(answer.high, f"{column}, high"):
         raise SettingError(f"{column}: expected a low end below its high end")
-    return ["--bounds", f"{column}={answer.low},{answer.high}"]
+    return [*written, "--bounds", f"{column}={answer.low},{answer.high}"]

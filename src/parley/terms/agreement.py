@@ -243,6 +243,7 @@ class Terms(Section):
             ("missing", "refuse"),
             ("transforms", {}),
             ("dates", {}),
+            ("merged", []),
             ("centres", {}),
             ("scales", {}),
         ):

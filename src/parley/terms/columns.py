@@ -75,6 +75,15 @@ def _is_date_format(text: str) -> str:
 DateFormat = Annotated[str, Field(max_length=40, strict=True), AfterValidator(_is_date_format)]
 
 
+def folded(name: str) -> str:
+    """A name whose capitals and spaces do not count.
+
+    >>> folded(" New  York"), folded("NEW YORK")
+    ('new york', 'new york')
+    """
+    return " ".join(name.split()).casefold()
+
+
 def is_defined(transform: Transform, low: float) -> bool:
     """Whether a transform takes every number from `low` on.
 

@@ -69,6 +69,7 @@ class Model(Section):
     radius: Positive | None = None
     bounds: dict[Name, Interval] = Field(default_factory=dict)
     categories: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
+    merged: tuple[Name, ...] = ()  # columns of names in which capitals and spaces do not count
     dates: dict[Name, DateFormat] = Field(default_factory=dict)  # columns that are days since 1970-01-01
     coding: Coding = "integer"
     missing: Missing = "refuse"
@@ -285,6 +286,9 @@ class Model(Section):
             raise ValueError(
                 f"missing.{self.target}|expected none for the target: a record without one teaches nothing"
             )
+        for column in self.merged:
+            if column in (*self.outcome_columns, *self.bounds, *self.dates):
+                raise ValueError(f"merged|expected features that hold names; found {column!r}")
         for column in self.dates:
             if column in (*self.outcome_columns, *self.categories):
                 raise ValueError(f"dates.{column}|expected a feature without listed names: a date is a number of days")

@@ -9,7 +9,7 @@ from samples import patients
 from parley.data.fitting import fit_preparation
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import draft, owner_names
-from parley.errors import DataError, SettingError
+from parley.errors import DataError, SettingError, TermsError
 
 
 @pytest.fixture
@@ -204,3 +204,23 @@ def test_owners_whose_tables_are_elsewhere_need_no_file(dated):
     assert both.said[0].startswith("Of 1 private file the names")
     with pytest.raises(SettingError, match="--owner NAME=RECORDS"):
         draft([], Wishes("rate", owners=owners))
+
+
+def test_names_that_differ_by_capitals_or_spaces_are_one_if_somebody_says_so(dated):
+    """Told apart unless somebody says otherwise; then public and private rows are read alike."""
+    rewritten(dated, "kind", ["Car", " car", "House", "NEW  car"])
+    apart = drafted(dated)
+    assert apart.terms.model.merged == ()
+    assert "--merge" in next(each for each in apart.said if each.startswith("kind has names"))
+    made = drafted(dated, merged=("kind",))
+    assert made.terms.model.merged == ("kind",)
+    prepared, _ = fit_preparation(made.terms)
+    assert prepared.categories["kind"] == ("car", "house", "new car")
+    rows = pd.read_csv(dated / "mill.csv").assign(kind="CAR ")
+    places = [place for place, label in enumerate(prepared.labels) if label == "kind = car"]
+    assert prepared.coded(rows, "mill")[places].min() == 1.0
+    assert "merged" not in apart.terms.canonical
+    declared, _ = fit_preparation(drafted(dated, merged=("kind",), categories={"kind": ("Car", "House")}).terms)
+    assert declared.coded(rows, "mill")[declared.labels.index("kind = Car")].min() == 1.0
+    with pytest.raises(TermsError, match="features that hold names"):
+        made.terms.changed(model={"merged": ("amount", "rate")})

@@ -20,11 +20,12 @@ from parley.data.table import codes, days, names, numbers, require_columns
 from parley.data.targets import dropped_words, with_target
 from parley.decisions.from_files.column_choice import Wanted
 from parley.decisions.from_files.column_dates import date_words, found_format, require_format
-from parley.decisions.from_files.odd_columns import odd_columns, says_who, tells_apart
+from parley.decisions.from_files.odd_columns import alike_words, odd_columns, says_who, spelled_alike, tells_apart
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
 from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
+from parley.terms.columns import folded
 from parley.validate import Floats, printable
 
 NUMBER: Kind = "number"
@@ -49,6 +50,7 @@ class Wishes:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # without names: those of the public sample
     dates: Mapping[str, str] = field(default_factory=dict)  # how they are written; "": as found
+    merged: tuple[str, ...] = ()  # columns in whose names capitals and spaces do not count
     positive: str | None = None
     person: str | None = None
     records_per_person: int = 1
@@ -262,7 +264,7 @@ class KnownColumns:
             lists[wishes.target] = both if len(both := self._listed(wishes.target)) == 2 and positive in both else ()
         lists = {column: each for column, each in lists.items() if each}
         content |= {"categories": lists} if lists else {}
-        content |= self._dates(features)
+        content |= self._reading(features)
         if wishes.public is not None:
             digest = hashlib.sha256(wishes.public.read_bytes()).hexdigest()
             content |= {"public": str(wishes.public.resolve()), "public_sha256": digest}
@@ -297,19 +299,19 @@ class KnownColumns:
         content |= {} if positive is None else {"positive": positive}
         content |= {"bounds": bounds} if bounds else {}
         content |= {"categories": lists} if lists else {}
-        return content | self._dates(features) | {"holdout": wishes.holdout}
+        return content | self._reading(features) | {"holdout": wishes.holdout}
 
-    def _dates(self, features: Sequence[str]) -> dict[str, Any]:
+    def _reading(self, features: Sequence[str]) -> dict[str, Any]:
+        """How cells of these columns are read: which are dates, and in which capitals do not count."""
         dates = {column: written for column, written in self.dates.items() if column in features}
-        return {"dates": dates} if dates else {}
+        merged = tuple(column for column in self.wishes.merged if column in features)
+        return ({"merged": merged} if merged else {}) | ({"dates": dates} if dates else {})
 
     def _names_of(self, column: str) -> tuple[str, ...]:
         """The names of a column that holds names: as listed, else the public sample's."""
         if column in self.wishes.categories:
             return self._listed(column)
-        if self.public is None or self.kinds[column] != NAMES:
-            return ()
-        return tuple(names(self.public, column, "public sample", gaps=True))
+        return () if self.public is None or self.kinds[column] != NAMES else self._listed(column)
 
     def _range_of(self, column: str) -> tuple[float, float]:
         """The range of a column of numbers: as declared, else the public sample's."""
@@ -334,7 +336,8 @@ class KnownColumns:
         given = self.wishes.categories.get(column, ())
         if given or self.public is None:
             return given
-        return tuple(names(self.public, column, "public sample", gaps=True))
+        found = names(self.public, column, "public sample", gaps=True)
+        return tuple(sorted({*map(folded, found)}) if column in self.wishes.merged else found)
 
     def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
         """What was read, where the rest comes from, and what was left out."""
@@ -391,6 +394,10 @@ class KnownColumns:
             said.append(f"Not learned from, short of --features: {listed}.")
         said += self.said
         if self.public is not None:
+            for column in (c for c in features if self.kinds.get(c) == NAMES):
+                if groups := spelled_alike(self.public, column):
+                    one = "read as one" if column in self.wishes.merged else "told apart; --merge makes one of them"
+                    said.append(f"{alike_words(column, groups)}: they are {one}.")
             said += odd_columns(
                 self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
             )
@@ -433,5 +440,7 @@ def _require_known(wishes: Wishes, columns: Sequence[str]) -> None:
         ("--bounds", wishes.bounds),
         ("--categories", wishes.categories),
         ("--features", wishes.features or ()),
+        ("--dates", wishes.dates),
+        ("--merge", wishes.merged),
     ):
         require_columns(frame, list(named), option)

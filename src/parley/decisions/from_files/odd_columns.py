@@ -10,6 +10,7 @@ import pandas as pd
 
 from parley.data.cells import TRUTH, cell_number
 from parley.data.table import cell_counts, names, numbers
+from parley.terms.columns import folded
 from parley.validate import printable
 
 # who somebody is
@@ -53,6 +54,21 @@ def tells_apart(public: pd.DataFrame, column: str, numeric: bool) -> bool:
         return low >= SERIAL
     alike = low >= 10 ** (LONG - 1) and len(f"{low:.0f}") == len(f"{high:.0f}")
     return low >= SERIAL or alike or high - low < 2 * rows or NUMBERED.search(_spaced(column)) is not None
+
+
+def spelled_alike(public: pd.DataFrame, column: str) -> list[list[str]]:
+    """Names of a public column that differ by nothing but capitals and spaces, in groups."""
+    groups: dict[str, list[str]] = {}
+    for name in names(public, column, "public sample", gaps=True):
+        groups.setdefault(folded(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def alike_words(column: str, groups: Sequence[Sequence[str]]) -> str:
+    """A few of these names, for whoever decides whether they are one."""
+    shown = "; ".join(" and ".join(repr(printable(name, 30)) for name in group) for group in groups[:3])
+    more = f"; {len(groups) - 3} more" if len(groups) > 3 else ""
+    return f"{printable(column, 60)} has names that differ only by capitals or spaces ({shown}{more})"
 
 
 def odd_columns(public: pd.DataFrame, columns: Sequence[str]) -> list[str]:

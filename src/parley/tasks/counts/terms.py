@@ -20,6 +20,7 @@ _USELESS = (
     "radius",
     "transforms",
     "dates",
+    "merged",
     "centres",
     "scales",
     "positive",

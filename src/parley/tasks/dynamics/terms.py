@@ -42,6 +42,7 @@ class DynamicsRules(Rules):
             "categories",
             "transforms",
             "dates",
+            "merged",
             "centres",
             "scales",
             "public",

@@ -29,6 +29,7 @@ _USELESS = (
     "categories",
     "transforms",
     "dates",
+    "merged",
     "centres",
     "scales",
     "public",

@@ -12,6 +12,7 @@ _USELESS = (
     "categories",
     "transforms",
     "dates",
+    "merged",
     "centres",
     "scales",
     "positive",
