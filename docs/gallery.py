@@ -102,7 +102,8 @@ def gains_came_out(count: int) -> Picture:
     means = rng.normal(0.05, 0.08, count)[:, None]
     ends = np.array([-0.05, 0.0, 0.05])
     found, foreseen = means + ends, means + rng.normal(0, 0.03, (count, 1)) + 0.7 * ends
-    made = [OwnerGain.of(*each) for each in zip(names(count), found, foreseen, strict=True)]
+    said = np.where(found[:, 0] > 0.005, "join", np.where(found[:, 2] < 0.005, "stay", "unsure"))
+    made = [OwnerGain.of(*each) for each in zip(names(count), found, said, foreseen, strict=True)]
     title = f"Better off together: {(means > 0).sum()} of {count}"
     return owner_gains(made, title, "error that joining saves, of the error alone", "lines: 90 %", shares=True)
 

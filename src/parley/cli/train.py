@@ -19,6 +19,7 @@ from parley.terms import Terms, load_terms
 from parley.terms.expected import require_expected
 
 if TYPE_CHECKING:
+    from parley.decisions.outlook.outlook import Outlook
     from parley.decisions.outlook.worth import Worth
     from parley.learning.outcome import Result
 
@@ -150,7 +151,7 @@ def train_command(
     asks = before is not None and not before and not anyway  # a run that began goes on: its answers are stored
     with joined(cluster) as begin:
         with progress_bar("what is foreseen of it"):
-            expected = _worth(terms, asks, differences, paces)
+            expected, outlook = _worth(terms, asks, differences, paces)
         if asks:
             ask_where_rows_contradict(terms, terms_file)
         with progress_bar("reading tables") as progress:
@@ -204,7 +205,7 @@ def train_command(
             "repeated": repeated,
             "said": [*quality_lines(result), *missed, *(each.sentence for each in misnamed), *left],
         }
-        print_json(_beside_outlook(result.to_json() | beside, expected), inside=not result.released)
+        print_json(_beside_outlook(result.to_json() | beside, outlook), inside=not result.released)
     else:
         show(result, expected)
         for line in missed:
@@ -219,35 +220,35 @@ def train_command(
         )
 
 
-def _beside_outlook(told: dict[str, Any], expected: "Worth | None") -> dict[str, Any]:
+def _beside_outlook(told: dict[str, Any], outlook: "Outlook | None") -> dict[str, Any]:
     """What was released, and for each owner what the release check had said of it."""
-    if expected is None or expected.outlook is None:
+    if outlook is None:
         return told
-    outlook = expected.outlook.to_json()
-    foreseen = {owner["name"]: owner for owner in outlook["owners"]}
-    return told | {
-        "owners": [{**foreseen.get(owner["name"], {}), **owner} for owner in told["owners"]],
-        "consortium": outlook["consortium"],
-    }
+    said = outlook.to_json()
+    foreseen = {owner["name"]: owner for owner in said["owners"]}
+    owners = [{**foreseen.get(owner["name"], {}), **owner} for owner in told["owners"]]
+    return told | {"owners": owners, "consortium": said["consortium"]}
 
 
-def _worth(terms: Terms, asks: bool, differences: str | None, speeds: Mapping[str, float] | None) -> "Worth | None":
-    """What the model is worth by the public sample. Terms that are worth no budget are refused before they spend, where
-    that is asked; else it is only said."""
+def _worth(
+    terms: Terms, asks: bool, differences: str | None, speeds: Mapping[str, float] | None
+) -> "tuple[Worth | None, Outlook | None]":
+    """(What the model is worth by the public sample, what the release check says of owners, where that is asked.)
+    Terms that are worth no budget are then refused before they spend; else it is only said."""
     from parley.decisions.outlook.worth import worth
 
     if asks:
         found = require_worth_spending(terms, differences, speeds)
-        return None if terms.model.public is None else found
+        return None if terms.model.public is None else found, None if found is None else found.outlook
     try:
         found = worth(terms, speeds=speeds)
     except SettingError as error:
         warn(f"No forecast: {error}.")
-        return None
+        return None, None
     below = None if found is None else found.sentence()
     if found is not None and below is not None:
         warn(f"Not worth a budget: {below}; {found.advice}.")
-    return found
+    return found, None
 
 
 def _missed(result: "Result", expected: "Worth | None", speeds: Mapping[str, float] | None) -> list[str]:

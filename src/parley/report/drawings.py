@@ -113,7 +113,8 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
     said = "; ".join(f"{name} {share(row[1])}" for name, row in zip(names[:SAID], ends, strict=False))
     more = f"; and {len(names) - SAID} more" if len(names) > SAID else ""
     behind = forecast if foreseen and judged else [None] * len(names)
-    gains = [OwnerGain.of(*each) for each in zip(names, ends, behind, strict=True)]
+    says = [judged[name].measured if judged else foreseen[name].verdict for name in names]
+    gains = [OwnerGain.of(*each) for each in zip(names, ends, says, behind, strict=True)]
     about = "lines: 90 % intervals on own held-out rows" if judged else "lines: 90 % intervals of the forecast"
     drawn = owner_gains(gains, title, "error that joining saves, of the error alone", about, shares=True)
     return Drawing(drawn, f"{title}. Saved of the error alone: {said}{more}.")

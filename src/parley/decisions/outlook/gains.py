@@ -23,13 +23,22 @@ from parley.decisions.outlook.owners import Owners, Seen
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
-# equally likely positions, from low to high, of how much owners differ; and, paired with them, of the joint model's
-# error, of what trees cost, and of the share of what the joint model saves a linear model that it still saves where
-# trees of own rows stand on top of both
-POSITIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
-ERROR_POSITIONS, TREE_POSITIONS = (0.5, 0.9, 0.1, 0.7, 0.3), (0.3, 0.7, 0.5, 0.1, 0.9)
-BESIDE_TREES = (0.7, 0.1, 0.9, 0.5, 0.3)
+# by which positions of three unknowns, from 0 to 1, go on from world to world: powers of the root of x^4 = x + 1, far
+# from all fractions, so that no two go together
+STRIDES = np.array([0.8191725133961645, 0.6710436067037893, 0.5497004779019703])
 FINE = (np.arange(64) + 0.5) / 64  # positions that what own rows show is weighed at
+
+
+@dataclass(frozen=True, eq=False)
+class _World:
+    """What may be the case: the variance between owners [P], owners with the joint model's error, standard errors by
+    which trees cost more than expected, and the share of what the joint model saves a linear model that it still saves
+    where trees of own rows stand on top of both."""
+
+    between: Floats
+    owners: Owners
+    trees: float
+    beside: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,23 +57,21 @@ class Gains:
     @cached_property
     def alone(self) -> Floats:
         """Of the model alone: linear, or boosted trees where public rows say that they would be better."""
-        return self._costs([self._alone(*world) for world in self._worlds])
+        return self._costs([self._alone(world) for world in self._worlds])
 
     @cached_property
     def together(self) -> Floats:
         """Of the joint model as it is."""
-        return self._costs([owners.together(between) for between, owners, _ in self._worlds])
+        return self._costs([world.owners.together(world.between) for world in self._worlds])
 
     @cached_property
     def personal(self) -> Floats:
         """Of the personal model. Trees of own rows on top of it keep a part of what a better start saves."""
-        return self._costs(
-            [self._personal(*world, beside) for world, beside in zip(self._worlds, BESIDE_TREES, strict=True)]
-        )
+        return self._costs([self._personal(world) for world in self._worlds])
 
     @property
     def draws(self) -> int:
-        """How many there are of each position: of one and the same law, differences and joint model's error."""
+        """How many there are in each world."""
         return self.owners.draws
 
     @property
@@ -72,8 +79,8 @@ class Gains:
         """For which owners the model alone is one of boosted trees [N]."""
         if self.trees is None:
             return np.zeros(len(self.owners.records), bool)
-        between, owners, _ = self._worlds[len(self._worlds) // 2]
-        return np.asarray(self.trees.ahead(self.owners.records, owners.alone(between).mean(axis=1)))
+        world = self._worlds[len(self._worlds) // 2]
+        return np.asarray(self.trees.ahead(self.owners.records, world.owners.alone(world.between).mean(axis=1)))
 
     def at(self, variance: Floats | float) -> "Gains":
         """The same if the combined answer had this variance, one or for each owner its own [N, 1]."""
@@ -112,35 +119,37 @@ class Gains:
         return float(self.pilot.setup.preparation.target_scale**2)
 
     @cached_property
-    def _worlds(self) -> list[tuple[Floats, Owners, float]]:
-        """Equally likely: (the variance between owners [P], owners with the joint model's error, standard errors by
-        which trees cost more than expected). Positions are paired so that no two unknowns go together."""
+    def _worlds(self) -> "list[_World]":
+        """What may be the case, equally likely."""
         unit, (better, worse) = self.owners.scatter / np.median(self.owners.records), self.error_factors
-        worlds = list[tuple[Floats, Owners, float]]()
-        for position, error, trees in zip(self._positions(unit), ERROR_POSITIONS, TREE_POSITIONS, strict=True):
+        worlds = list[_World]()
+        for place, position in enumerate(self._positions(unit)):
+            number = self.owners.law * self.owners.worlds + place
+            error, trees, beside = (0.5 + number * STRIDES) % 1
             times = math.exp(np.interp(error, (0.05, 0.5, 0.95), np.log((better, 1.0, worse))))
-            owners = replace(self.owners.erring(times), world=self.owners.world + len(worlds))
-            worlds.append((self.differences.at(position) * unit, owners, float(ndtri(trees))))
+            owners = replace(self.owners.erring(times), world=number)
+            worlds.append(_World(self.differences.at(position) * unit, owners, float(ndtri(trees)), float(beside)))
         return worlds
 
     def _positions(self, unit: Floats) -> Floats:
         """Of how much owners differ, equally likely after what was seen."""
+        even = (np.arange(self.owners.worlds) + 0.5) / self.owners.worlds
         if self.owners.seen is None:
-            return np.array(POSITIONS)
+            return even
         heights = np.array([self.owners.likelihood(self.differences.at(position) * unit) for position in FINE])
         weights = np.cumsum(np.exp(heights - heights.max()))
-        return FINE[np.searchsorted(weights / weights[-1], POSITIONS)]
+        return FINE[np.searchsorted(weights / weights[-1], even)]
 
-    def _alone(self, between: Floats, owners: Owners, side: float) -> Floats:
-        linear = owners.alone(between)
-        return linear if self.trees is None else np.minimum(linear, self._own_trees(linear, side))
+    def _alone(self, world: "_World") -> Floats:
+        linear = world.owners.alone(world.between)
+        return linear if self.trees is None else np.minimum(linear, self._own_trees(linear, world.trees))
 
-    def _personal(self, between: Floats, owners: Owners, side: float, beside: float) -> Floats:
-        linear, alone = owners.personal(between), owners.alone(between)
+    def _personal(self, world: "_World") -> Floats:
+        linear, alone = world.owners.personal(world.between), world.owners.alone(world.between)
         if self.trees is None:
             return linear
-        trees = np.maximum(self._own_trees(alone, side) - beside * (alone - linear), -self.level)  # no cost is below 0
-        return np.minimum(linear, trees)
+        trees = self._own_trees(alone, world.trees) - world.beside * (alone - linear)
+        return np.minimum(linear, np.maximum(trees, -self.level))  # no cost is below 0
 
     def _own_trees(self, linear: Floats, side: float) -> Floats:
         """What trees of own rows cost [N, 1], where they are expected to cost less than the linear model; else
@@ -182,7 +191,7 @@ def gains_by(
         starts_publicly=pilot.starts_publicly,
         moved=math.sqrt(expected.moved()),
         laws=laws,
-        world=law * len(POSITIONS),
+        law=law,
     )
     differ = differences or assumed_heterogeneity(float(np.median(pilot.rows)), len(curvature))
     return Gains(pilot, owners, price, differ, best_cost(pilot), cost.trees, error_factors)

@@ -21,6 +21,7 @@ from parley.data import Design
 from parley.data.sources import Table
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.learning_curve import LearningCurve
+from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Sample, Source, bent
 from parley.decisions.outlook.forecast import Forecast, forecast
@@ -83,6 +84,7 @@ class InsideView:
         return {**head, "worth": self.worth, "price": self.owner.price, "least": self.least, "law": law}
 
 
+@one_thread
 def inside_view(
     terms: Terms,
     owner: Owner,
@@ -98,7 +100,9 @@ def inside_view(
     the same pilot and seed, where it was made before."""
     if not 0 <= worth < 1:
         raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
-    known = open_pilot(terms, pilot) if public is None else public.expected.pilot
+    if public is None and (pilot is not None or terms.model.public is not None):
+        public = forecast(terms, pilot, seed, differences=differences)
+    known = open_pilot(terms) if public is None else public.expected.pilot
     if not known.has_rows:
         raise DataError("an inside view sets own rows beside public ones; give a public sample as the pilot")
     agreement = owner.prepare(known.setup)
@@ -110,7 +114,7 @@ def inside_view(
         )
     own_law = known.source.invented
     if own_law or public is None:
-        public = forecast(terms, Sample(rows.for_studies()) if own_law else pilot, seed, differences=differences)
+        public = forecast(terms, Sample(rows.for_studies()), seed, differences=differences)
     (law,), place = public.outlook.laws, public.outlook.names.index(owner.name)
     none = np.empty((0, agreement.setup.parameters))
     alone, _ = compared(agreement, none, plain_columns(owner, agreement)[0], False, progress)

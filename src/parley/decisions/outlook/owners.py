@@ -14,8 +14,10 @@ from parley.decisions.outlook.own_rows import Fitted, OwnRows
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
-MOST_DRAWS, LEAST_DRAWS = 256, 16
-NUMBERS = 2**16  # that all draws of all owners may have
+WORLDS, LEAST_WORLDS = 20, 3  # of one law, or of each where there are many
+MOST_DRAWS, LEAST_DRAWS = 64, 4  # in each world
+NUMBERS = 2**14  # that all draws of all owners may have, in each world
+KEPT = 128  # worlds whose draws are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,8 @@ class Owners:
     members: Members | None = None  # who learns together [N]; None: all
     seen: Seen | None = None
     laws: int = 1  # among how many this is one
-    world: int = 0  # which: each has random numbers of its own
+    law: int = 0  # which
+    world: int = 0  # each has random numbers of its own
     drawn: dict[bytes, "_Drawn"] = field(default_factory=dict, repr=False)
 
     def erring(self, times: float) -> "Owners":
@@ -101,7 +104,7 @@ class Owners:
         """Drawn once: neither the joint model nor who learns together changes any of it."""
         key = self.world.to_bytes(4) + differences.tobytes() + self.records.tobytes()
         if key not in self.drawn:
-            if len(self.drawn) > 16:
+            if len(self.drawn) > KEPT:
                 self.drawn.clear()
             shape = len(self.records), self.draws, len(self.curvature)
             rng = np.random.default_rng([1, self.world])
@@ -149,10 +152,15 @@ class Owners:
 
     @property
     def draws(self) -> int:
-        """How many; where several laws share the numbers, each has fewer."""
-        size = self.laws * len(self.records) * len(self.curvature)
-        least, most = (max(each // self.laws, 2) for each in (LEAST_DRAWS, MOST_DRAWS))
-        return int(np.clip(NUMBERS // size, least, most))
+        """How many in each world; where several laws share the numbers, each has fewer."""
+        share = WORLDS / (self.laws * self.worlds)
+        least, most = (max(int(each * share), 2) for each in (LEAST_DRAWS, MOST_DRAWS))
+        return int(np.clip(NUMBERS * share / (len(self.records) * len(self.curvature)), least, most))
+
+    @property
+    def worlds(self) -> int:
+        """How many are drawn of this law."""
+        return max(WORLDS // self.laws, LEAST_WORLDS)
 
     def _joint(self, drawn: "_Drawn", differences: Floats) -> Floats:
         """The joint model [D, P], or for each owner [N, D, P]: what its start leaves, what owners' estimates are on

@@ -42,11 +42,9 @@ class OwnerGain:
     foreseen: tuple[float, float, float] | None = None
 
     @classmethod
-    def of(cls, name: str, ends: Floats, foreseen: Floats | None = None) -> "OwnerGain":
-        """A gain between (low, mean, high): it is one where the low end is above 0, and none where the high one is
-        not."""
+    def of(cls, name: str, ends: Floats, verdict: Verdict, foreseen: Floats | None = None) -> "OwnerGain":
+        """A gain between (low, mean, high)."""
         low, mean, high = (float(each) for each in ends)
-        verdict: Verdict = "join" if low > 0 else "unsure" if high > 0 else "stay"
         before = None if foreseen is None else (float(foreseen[0]), float(foreseen[1]), float(foreseen[2]))
         return cls(name, mean, low, high, verdict, before)
 

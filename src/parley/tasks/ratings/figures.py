@@ -17,7 +17,10 @@ def items_gains(result: ItemsResult) -> Figure | None:
     saved = np.array([1 - (each.rmse_personal or 0.0) / (each.rmse_alone or 1.0) for each in judged])
     title = f"Better off together: {int((saved > 0).sum())} of {len(saved)}"
     names = [f"{each.name} ({users[each.name]:,} users)" for each in judged]
-    gains = [OwnerGain.of(name, np.repeat(each, 3)) for name, each in zip(names, saved, strict=True)]
+    gains = [
+        OwnerGain(name, each, each, each, "join" if each > 0 else "stay")
+        for name, each in zip(names, saved.tolist(), strict=True)
+    ]
     return owner_gains(
         gains, title, "error that joining saves, of the error alone", "on own held-out ratings", shares=True
     )
