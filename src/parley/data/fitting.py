@@ -109,8 +109,8 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         if is_target and model.positive is not None:
             _require_familiar(model, names(public, column, PUBLIC))
         elif (is_target and model.predicts == "classes") or not _numeric(model, public, column):
-            found = names(public, column, PUBLIC, model.fills(column))
-            categories[column] = tuple(sorted({*map(folded, found)}) if column in model.merged else found)
+            spelled = names(public, column, PUBLIC, model.fills(column))
+            categories[column] = tuple(sorted({*map(folded, spelled)}) if column in model.merged else spelled)
     if model.predicts == "classes":
         _require_classes(model, categories)
     if (

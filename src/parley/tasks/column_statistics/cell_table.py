@@ -8,7 +8,7 @@ never silently left out, and never in the middle of a run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -55,8 +55,8 @@ class CellTable(WholeTable):
     table: TableSource
     columns: tuple[str, ...]
     name: str
-    dates: Mapping[str, str]  # columns of dates, and how they are written
     kept: Kept = None  # which rows count; None: all
+    dates: Mapping[str, str] = field(default_factory=dict)  # columns of dates, and how they are written
 
     def __len__(self) -> int:
         return how_many(self.table, self.kept)
@@ -114,10 +114,10 @@ class CellPreparation(Preparation):
         kept = counted_rows(source, terms.privacy, name)
         require_records(terms, name, how_many(source, kept))
         dates = self.model.dates
-        found = CellTable(source, self.asked, name, dates, kept)
+        found = CellTable(source, self.asked, name, kept, dates)
         if may_name(terms):
             found.require_names()
-        return found, CellTable(open_table(source.example), self.asked, name, dates)
+        return found, CellTable(open_table(source.example), self.asked, name, dates=dates)
 
 
 def may_name(terms: Terms) -> bool:
