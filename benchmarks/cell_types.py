@@ -156,6 +156,8 @@ def readers() -> list[Reader]:
         Reader("numbers, gaps filled", prepared(missing="fill", bounds={"x": [-10, 10]})),
         Reader("names", prepared(**named)),
         Reader("names, gaps filled", prepared(**named, missing="fill", coding="one-hot")),
+        Reader("names, merged", prepared(**named, merged=["x"], missing="fill", coding="one-hot")),
+        Reader("dates", prepared(dates={"x": "%Y-%m-%d"}, missing="fill", bounds={"x": [0, 20000]})),
         Reader("target, a number", prepared(target="x", features=["y"])),
         Reader("target, two classes", prepared(kind="linear-svm", target="x", features=["y"], positive=str(BIG))),
         Reader(

@@ -48,8 +48,9 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
     ],
     "counts.md": [("records = 10000", "records = 200")],
     "deployment.md": [
-        ("records = 250000", "records = 60"),
-        ("records = 90000", "records = 60"),
+        ("bank-a=250000", "bank-a=60"),
+        ("bank-b=90000", "bank-b=60"),
+        ("--yes --write", "--yes --columns lines --write"),
         ("/data/", ""),
         ("--certificate learner.crt", "--certificate learner.crt --yes"),
         ("/backup/", ""),

@@ -27,6 +27,10 @@ class DataError(ParleyError):
     """A table does not fit the terms."""
 
 
+class StalePinsError(DataError):
+    """Public numbers were pinned for other terms, or another public sample, than these."""
+
+
 class DatabaseError(DataError):
     """A database cannot be reached, or did not answer a query; nothing was kept of it."""
 

@@ -1,6 +1,7 @@
 """Checks of arguments, written once. Comparisons are `not x > 0`, so that NaN fails them."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -110,6 +111,16 @@ def printable(text: str, longest: int = 500) -> str:
     'red [31m'
     """
     return "".join(c if c.isprintable() else " " for c in text[:longest])
+
+
+def few_names(names: Sequence[str], most: int = 12) -> str:
+    """Public names in words, the first of many.
+
+    >>> few_names(["car", "house"]), few_names(["a", "b", "c"], 2)
+    ('car, house', 'a, b and 1 more')
+    """
+    shown = ", ".join(printable(name, 40) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def below(exact: Fraction) -> float:

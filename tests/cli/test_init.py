@@ -136,8 +136,8 @@ def test_the_terms_are_planned_and_teach(files, written):
     assert "patient_id" in written.output
     assert "nothing else" in " ".join(written.output.split())
     assert "Planned:" in text
-    delta = f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
-    assert f"--lifetime 1{delta} --save" in written.stderr
+    delta = f" --lifetime-delta {1.2 * terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
+    assert f"--lifetime 1.2{delta} --save" in written.stderr
 
 
 def test_numbers_that_hang_on_the_machine_are_pinned_beside_the_terms(files, written):
@@ -165,6 +165,29 @@ def test_pin_writes_terms_that_pin(files, written):
     refused = invoke("train", files / "pinned.toml")
     assert isinstance(refused.exception, DataError)
     assert "SHA-256 differs from model.preparation_sha256" in str(refused.exception)
+
+
+def test_terms_between_organisations_are_drafted_without_anybodys_table(files, tmp_path):
+    """Owners by name and size; the next commands are theirs; the lifetime leaves room for what may be asked first."""
+    public = pd.read_csv(files / "public.csv")[["age", "income", "outcome"]].dropna()
+    public["seen"] = [f"{1 + place % 12}/{1 + place % 7}/2021" for place in range(len(public))]
+    public.to_csv(tmp_path / "public.csv", index=False)
+    given = ("init", "--public", tmp_path / "public.csv", "--owner", "bank-a=25000", "--owner", "bank-b=9000,0.5")
+    more = ("--target", "outcome", "--columns", "lines", "--write", tmp_path / "t.toml", "--delta", 0)
+    refused = invoke(*given, *more, "--yes")
+    assert "say which: --dates seen=%d/%m/%Y or --dates seen=%m/%d/%Y" in str(refused.exception)
+    run = invoke(*given, *more, "--epsilon", 1, input="\n\n\n%m/%d/%y\n%m/%d/%Y\n")  # person, hosts, missing, how
+    assert run.exit_code == 0, (run.output, run.exception)
+    terms = parley.load_terms(tmp_path / "t.toml")
+    assert terms.model.dates == {"seen": "%m/%d/%Y"}
+    assert [(part.name, part.records, part.epsilon, part.data) for part in terms.owners] == [
+        ("bank-a", 25000, 1.0, None),
+        ("bank-b", 9000, 0.5, None),
+    ]
+    said = re.sub(r"\s+", " ", run.output)
+    assert "No private file was read." in said
+    assert "parley owner init bank-a --name bank-a --table TABLE --lifetime 1.2 " in said
+    assert "parley train" not in said
 
 
 DECLARED = (

@@ -5,7 +5,8 @@ from samples import regression_table
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.errors import BelowBaselineError
+from parley.errors import BelowBaselineError, StalePinsError
+from parley.protocol.setup import resolve
 from parley.terms import load_terms
 
 TERMS = """
@@ -53,6 +54,26 @@ def test_a_plan_is_written_with_comments_and_is_the_forecasts(folder):
     assert "straggler" not in text  # what a file without it means
     alias = json.loads(invoke("forecast", folder / "terms.toml", "--plan", "--json").stdout)
     assert alias["plan"]["best"] == content["best"]
+
+
+@pytest.mark.parametrize("keys", ['whitening = "public"', "components = 3", 'columns = "trees"'])
+def test_terms_edited_after_they_were_pinned_are_planned_and_pinned_again(folder, keys):
+    """Whoever edits them types `parley plan`, and is not sent to whoever wrote them."""
+    (folder / "terms.toml").write_text(TERMS.replace("radius = 20.0", keys))
+    assert invoke("pin", folder / "terms.toml", "--write", folder / "pinned.toml").exit_code == 0
+    text = (folder / "pinned.toml").read_text()
+    edited = text.replace('features = ["x0", "x1", "x2"]', 'features = ["x0", "x2"]')
+    assert edited != text
+    (folder / "pinned.toml").write_text(edited.replace("components = 3", "components = 2"))
+    refused = invoke("train", folder / "pinned.toml")
+    assert isinstance(refused.exception, StalePinsError)
+    assert "Whoever wrote the terms plans and pins them again with parley plan" in str(refused.exception)
+    made = invoke("plan", folder / "pinned.toml", "--write", folder / "again.toml", "--json")
+    assert made.exit_code == 0, made.exception
+    again = load_terms(folder / "again.toml")
+    assert again.hash == json.loads(made.stdout)["terms_hash"]
+    assert again.model.preparation == str(folder / "again.preparation.json")
+    assert resolve(again).preparation.features == ("x0", "x2")
 
 
 def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told(folder):

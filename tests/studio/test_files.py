@@ -102,6 +102,15 @@ def test_columns_are_asked_for_without_a_look_at_private_cells(client, folder):
     assert kinds == ["numbers", "numbers", "names", "numbers", "names"]
 
 
+def test_dates_have_a_format_and_a_range_of_dates(folder):
+    """What the terminal takes as --dates and --bounds is typed beside the column."""
+    given = options(folder, *FORM, *said(("age", "2015-01-01", "2024-12-31", "%d/%m/%Y")))
+    assert given[given.index("--dates") + 1] == "age=%d/%m/%Y"
+    assert given[given.index("--bounds") + 1] == "age=2015-01-01,2024-12-31"
+    with pytest.raises(SettingError, match="age, low"):
+        options(folder, *FORM, *said(("age", "2024-12-31", "2015-01-01", "")))
+
+
 def test_a_public_sample_is_none_of_the_owners_tables_and_only_it_leaves_the_kind_open(client, folder):
     page = asked(client, *TABLES, ("public", "north.csv"))
     sample = page[page.index('<select id="public"') : page.index("</select>")]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from parley.audit.present_rows import present_rows
 from parley.data import Design, Preparation
+from parley.data.dates import date_of
 from parley.data.holdout import name_on_side
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Algorithm, Asker
@@ -197,7 +198,8 @@ def cell_values(preparation: Preparation, column: str) -> Sequence[object]:
     transform = preparation.model.transforms.get(column)
     if transform is not None and not is_defined(transform, low):
         low = min(1.0, high)
-    return low, high, min(max(0.0, low), high)
+    values = low, high, min(max(0.0, low), high)
+    return [date_of(value) for value in values] if column in preparation.model.dates else values
 
 
 def ends(low: float, high: float) -> tuple[float, float]:

@@ -245,6 +245,7 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "st
 
 def show(result: "Forecast", verdict: Sequence[str]) -> None:
     """Print what a forecast comes to: the verdict, what joining saves each owner, and what would change it."""
+    from parley.decisions.knowledge.coding import coding_warning
     from parley.report.words import outlook as said
     from parley.report.words.forecast import baseline_line, verdict_lines
 
@@ -261,6 +262,8 @@ def show(result: "Forecast", verdict: Sequence[str]) -> None:
         console.print(f"\n{sentence}", markup=False, soft_wrap=True)
     for warning in result.warnings:
         console.print(f"Note: {warning}.", style="yellow")
+    if (coding := coding_warning(result.terms)) is not None:
+        warn(coding)
     console.print("More: --details", style="dim")
 
 

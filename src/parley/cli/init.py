@@ -5,13 +5,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.cli.acceptance import warn_of
 from parley.cli.forecast import show_plan
-from parley.cli.interview import asked_columns, asked_kind, columns_to_ask, moments, unsaid_columns
+from parley.cli.interview import (
+    asked_columns,
+    asked_dates,
+    asked_kind,
+    asked_merges,
+    columns_to_ask,
+    moments,
+    unsaid_columns,
+)
 from parley.cli.owner_snapshot import URI, AskPassword, QueryFile, query_text, take
 from parley.cli.pin import pins_beside
 from parley.errors import ParleyError, SettingError
@@ -36,6 +44,13 @@ def init_command(
         typer.Argument(
             metavar="FILES...",
             help="Private tables (.csv, .parquet, folders of .parquet files, s3://...), one for each owner.",
+        ),
+    ] = None,
+    owner: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=RECORDS",
+            help="An owner whose table is elsewhere; NAME=RECORDS,EPS if it promises another epsilon. May be repeated.",
         ),
     ] = None,
     public: Annotated[
@@ -97,7 +112,17 @@ def init_command(
     ] = None,
     bounds: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN=LOW,HIGH", help="The range of a column of numbers. May be repeated."),
+        typer.Option(
+            metavar="COLUMN=LOW,HIGH",
+            help="The range of a column of numbers; of dates as 2015-01-01,2024-12-31. May be repeated.",
+        ),
+    ] = None,
+    dates: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=FORMAT",
+            help="How the dates of a column are written, such as %d/%m/%Y; found if left out. May be repeated.",
+        ),
     ] = None,
     categories: Annotated[
         list[str] | None,
@@ -105,6 +130,13 @@ def init_command(
             metavar="COLUMN=A,B,C",
             help="The names of a category; COLUMN alone: those of the public sample. May be repeated. A name with a "
             "comma in double quotes: --categories 'job=\"Professional, Technical\",Clerical'.",
+        ),
+    ] = None,
+    merge: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Names in it that differ only by capitals or spaces are one. Asked for; --yes tells them apart.",
         ),
     ] = None,
     features: Annotated[
@@ -181,9 +213,14 @@ def init_command(
     quiet = yes or as_json
     if missing not in (None, "fill", "refuse"):
         raise SettingError(f"--missing: expected fill or refuse; got {missing!r}")
-    if not files:
-        raise SettingError("FILES: expected at least one private table, or --uri")
-    rows = max(read_header(file).rows for file in files)
+    owners = dict(_owner(each) for each in owner or ())
+    if not files and not (owners and public):
+        raise SettingError(
+            "FILES: expected at least one private table, or --uri; or --public FILE with --owner NAME=RECORDS for "
+            "every owner"
+        )
+    rows = max([read_header(file).rows for file in files] + [records for records, _ in owners.values()])
+    ranges = dict(map(_ends, bounds or ()))
     wishes = Wishes(
         target=target,
         public=public,
@@ -192,7 +229,11 @@ def init_command(
         event=event,
         periods=moments(periods),
         features=asked.listed(features) or None,
-        bounds=dict(_ends(each) for each in bounds or ()),
+        bounds={column: ends for column, (ends, _) in ranges.items()},
+        dates={column: "" for column, (_, dated) in ranges.items() if dated}
+        | dict(_format(each) for each in dates or ()),
+        merged=tuple(merge or ()),
+        owners=owners,
         categories=dict(_names(each) for each in categories or ()),
         positive=positive,
         holdout=holdout,
@@ -220,7 +261,7 @@ def init_command(
         hosts=asked.listed(hosts),
         missing=missing or "fill",
     )
-    wishes = wishes if quiet else asked_columns(columns_to_ask(files, wishes), wishes)
+    wishes = wishes if quiet else asked_merges(asked_columns(columns_to_ask(files, wishes), wishes))
     with _gone_unless_drafted(taken):
         drafted = _drafted(files, wishes, quiet, anyway)
     with progress_bar("planning") as progress:
@@ -299,11 +340,18 @@ def _gone_unless_drafted(taken: Sequence[Path]) -> Iterator[None]:
 
 def _drafted(files: Sequence[Path], wishes: "Wishes", quiet: bool, anyway: bool) -> "Draft":
     """A draft that `parley scales` will not refuse where it needs scales; whoever answers may say more until it is."""
+    from parley.decisions.from_files.column_dates import AmbiguousDatesError
     from parley.decisions.from_files.terms_from_files import draft
     from parley.tasks.column_statistics.learnable import UNASKED, require_learnable
 
     while True:
-        drafted = draft(files, wishes)
+        try:
+            drafted = draft(files, wishes)
+        except AmbiguousDatesError as error:
+            if quiet:
+                raise
+            wishes = asked_dates(error, wishes)
+            continue
         if drafted.terms.privacy.scale_epsilon is None:
             return drafted
         try:
@@ -361,10 +409,31 @@ def _names(text: str) -> tuple[str, tuple[str, ...]]:
     return column.strip(), asked.listed(listed, f"--categories {column}")
 
 
-def _ends(text: str) -> tuple[str, Any]:
+def _ends(text: str) -> tuple[str, tuple[tuple[float, float], bool]]:
+    """A column, its range, and whether that was said as dates."""
+    from parley.decisions.from_files.column_dates import range_ends
+
     column, _, ends = text.partition("=")
+    found = range_ends([end.strip() for end in ends.split(",")])
+    if found is None:
+        raise SettingError(f"--bounds {text}: expected COLUMN=LOW,HIGH, two numbers, or two dates as 2015-01-01")
+    return column.strip(), found
+
+
+def _format(text: str) -> tuple[str, str]:
+    from parley.decisions.from_files.column_dates import require_format
+
+    column, _, written = text.partition("=")
+    return column.strip(), require_format(column.strip(), written.strip())
+
+
+def _owner(text: str) -> tuple[str, tuple[int, float | None]]:
+    """An owner's name, how many records it has, and its own epsilon, if it has one."""
+    name, _, rest = text.partition("=")
     try:
-        low, high = (float(end) for end in ends.split(","))
+        records, _, epsilon = rest.partition(",")
+        return name.strip(), (int(records), float(epsilon) if epsilon else None)
     except ValueError:
-        raise SettingError(f"--bounds {text}: expected COLUMN=LOW,HIGH, two numbers") from None
-    return column.strip(), (low, high)
+        raise SettingError(
+            f"--owner {text}: expected NAME=RECORDS, such as bank-a=25000, or NAME=RECORDS,EPS"
+        ) from None

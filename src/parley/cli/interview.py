@@ -18,6 +18,7 @@ from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
 
 if TYPE_CHECKING:
+    from parley.decisions.from_files.column_dates import AmbiguousDatesError
     from parley.decisions.from_files.known_columns import Wishes
 
 
@@ -65,7 +66,7 @@ def _kind(files: Sequence[Path], target: str) -> str:
 def columns_to_ask(files: Sequence[Path], wishes: "Wishes") -> list[str]:
     """The columns that would be learned from and of which nobody has said how they are spread."""
     from parley.data.headers import read_header
-    from parley.decisions.from_files.known_columns import says_who
+    from parley.decisions.from_files.odd_columns import says_who
 
     if wishes.public is not None:
         return []
@@ -85,15 +86,48 @@ def unsaid_columns(terms: Terms) -> list[str]:
 
 def asked_columns(columns: Sequence[str], wishes: "Wishes") -> "Wishes":
     """The wishes with ranges and names that a person says of these columns; what it leaves open stays open."""
-    bounds, categories = dict(wishes.bounds), dict(wishes.categories)
+    from parley.decisions.from_files.column_dates import range_ends
+
+    bounds, categories, dates = dict(wishes.bounds), dict(wishes.categories), dict(wishes.dates)
     for column in columns:
         answer = said.listed(typer.prompt(f"{column}: {said.SPREAD}", "", err=True))
-        ends = _ends(answer)
-        if ends is not None:
-            bounds[column] = ends
+        ends = range_ends(answer)
+        if ends is not None and ends[0][0] < ends[0][1]:
+            bounds[column] = ends[0]
+            dates |= {column: dates.get(column, "")} if ends[1] else {}
         elif answer:
             categories[column] = answer
-    return replace(wishes, bounds=bounds, categories=categories)
+    return replace(wishes, bounds=bounds, categories=categories, dates=dates)
+
+
+def asked_merges(wishes: "Wishes") -> "Wishes":
+    """The wishes with columns whose names are one if they differ only by capitals or spaces."""
+    from parley.data.headers import column_kinds
+    from parley.data.sources import read_table
+    from parley.decisions.from_files.odd_columns import alike_words, says_who, spelled_alike
+
+    if wishes.public is None:
+        return wishes
+    public = read_table(wishes.public)
+    known = {*wishes.outcome, wishes.person, *wishes.bounds, *wishes.dates, *wishes.merged}
+    columns = [str(column) for column in public.columns if str(column) not in known]
+    wanted = [column for column in columns if wishes.features is None or column in wishes.features]
+    kinds = column_kinds(public, [column for column in wanted if not says_who(column)], "public sample")
+    found = {column: spelled_alike(public, column) for column, kind in kinds.items() if kind == "names"}
+    chosen = [
+        column
+        for column, groups in found.items()
+        if groups and typer.confirm(f"{alike_words(column, groups)}. {said.MERGE}", default=False, err=True)
+    ]
+    return replace(wishes, merged=(*wishes.merged, *chosen))
+
+
+def asked_dates(unclear: "AmbiguousDatesError", wishes: "Wishes") -> "Wishes":
+    """The wishes with the format of a column whose dates can be read in several ways."""
+    question = said.DATES.format(column=unclear.column, ways=" or ".join(unclear.formats))
+    while (answer := str(typer.prompt(question, err=True)).strip()) not in unclear.formats:
+        typer.echo(f"{answer}: expected one of these.", err=True)
+    return replace(wishes, dates={**wishes.dates, unclear.column: answer})
 
 
 def moments(text: str | None) -> tuple[float, ...]:
@@ -102,12 +136,3 @@ def moments(text: str | None) -> tuple[float, ...]:
         return tuple(float(word) for word in said.listed(text))
     except ValueError:
         raise SettingError(f"--periods {text}: expected numbers, such as 30,90,365") from None
-
-
-def _ends(answer: Sequence[str]) -> tuple[float, float] | None:
-    """A range, where the answer is two numbers, the smaller one first."""
-    try:
-        low, high = (float(word) for word in answer)
-    except ValueError:
-        return None
-    return (low, high) if low < high else None

@@ -8,7 +8,7 @@ import typer
 from parley.cli.assumptions import Differences, read_differences
 from parley.cli.forecast import show_plan, source
 from parley.cli.pin import pins_beside
-from parley.report.terminal import console, print_json, progress_bar
+from parley.report.terminal import console, print_json, progress_bar, warn
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.file import head_of
 from parley.terms.notes import NOTES
@@ -49,6 +49,7 @@ def plan_command(
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
+    from parley.decisions.knowledge.coding import coding_warning
     from parley.decisions.outlook.forecast import forecast
     from parley.decisions.planning.planner import plan
     from parley.report.words import noise as kinds
@@ -64,7 +65,9 @@ def plan_command(
         content = proposal.to_json() | ({} if expected is None else expected.headline_json())
     if write is not None and proposal.best is not None:
         head = [*without_plan(head_of(terms_file)), planned_line(proposal)]
-        write_terms(_pinned(terms, proposal.terms, write), write, head, NOTES)
+        made = _pinned(terms, proposal.terms, write)
+        write_terms(made, write, head, NOTES)
+        content |= {"terms_hash": made.hash}
     if as_json:
         print_json(content | {"written": None if write is None or proposal.best is None else str(write)}, inside=False)
         proposal.require_choice()  # where there is none the job was not done
@@ -75,15 +78,24 @@ def plan_command(
     console.print(PSI, style="dim", markup=False)
     for sentence in kinds.plan_beside(content):
         console.print(sentence)
+    if (coding := coding_warning(proposal.terms)) is not None:
+        warn(coding)
     proposal.require_choice()
     if write is not None:
         console.print(f"\n{write}  the planned terms. Next: parley train {write}", style="dim", soft_wrap=True)
+        if _pins_anew(terms, proposal.terms):
+            numbers = f"{pins_beside(write)}  public numbers, pinned again for these terms: it travels with them"
+            console.print(numbers, style="dim", soft_wrap=True)
+
+
+def _pins_anew(before: Terms, planned: Terms) -> bool:
+    """Whether the terms pinned numbers that are not those of the plan: it reads columns in another way, or the terms
+    were edited since."""
+    return before.model.preparation is not None and planned.model.preparation is None
 
 
 def _pinned(before: Terms, planned: Terms, write: Path) -> Terms:
-    """The planned terms; what the terms pinned before is pinned anew where the plan reads columns in another way."""
-    if before.model.preparation is None or planned.model.preparation is not None:
-        return planned
+    """The planned terms, with numbers pinned again where those of before are not theirs."""
     from parley.protocol.setup import pin
 
-    return pin(planned, pins_beside(write))
+    return pin(planned, pins_beside(write)) if _pins_anew(before, planned) else planned

@@ -100,7 +100,7 @@ def train_command(
     """
     from parley.data.cluster import joined
     from parley.data.fitting import dropped_rows
-    from parley.decisions.knowledge.coding import coding_cost
+    from parley.decisions.knowledge.coding import coding_cost, coding_warning
     from parley.learning.owners import require_ledgers, spent_so_far
     from parley.learning.run_options import RunOptions
     from parley.learning.train import train
@@ -210,9 +210,8 @@ def train_command(
         show(result, expected)
         for line in missed:
             console.print(line, style="yellow", markup=False, soft_wrap=True)
-        coding = coding_cost(terms)
-        if coding is not None:
-            console.print(coding.words(), style="dim", markup=False)
+        if (unwise := coding_warning(terms)) is not None:
+            warn(unwise)
         for line in left:
             console.print(line, markup=False, soft_wrap=True)
     if plot is not None and drawn is None:  # said last: the rest was done

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.sources import Rows
-from parley.data.table import codes, numbers
+from parley.data.table import codes, days, numbers
 from parley.data.transforms import INVERSES, TRANSFORMS
 from parley.errors import DataError
 from parley.terms import Model
@@ -150,7 +150,7 @@ class Numbers(Encoding):
 
     def known(self, public: Rows, name: str) -> Floats | None:
         asked = self.fills or self.transform is not None
-        return numbers(public, self.column, name, self.fills) if asked else None
+        return self.read(public, name) if asked else None
 
     def require_domain(self, declared: Ends | None, known: Floats | None) -> None:
         if self.transform is None or declared is not None:
@@ -183,16 +183,37 @@ class Numbers(Encoding):
 
 
 @dataclass(frozen=True)
+class Dates(Numbers):
+    """Dates as days since 1970-01-01; a cell that is no date in the column's format is a gap."""
+
+    written: str  # the format
+
+    words: ClassVar[str | None] = "Days since 1970-01-01 for each date in"
+
+    @classmethod
+    def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Dates | None":
+        if column not in model.dates:
+            return None
+        return cls(column, model.fills(column), fill, model.dates[column], transform=model.transforms.get(column))
+
+    def read(self, rows: Rows, name: str) -> Floats:
+        return days(rows, self.column, self.written, name, self.fills)
+
+
+@dataclass(frozen=True)
 class Places(Encoding):
     """Names as their places in the list, 0, 1, ..., in one column; then others, then gaps."""
 
     names: tuple[str, ...]  # that are told apart
+    merged: bool = False  # whether capitals and spaces do not count
 
     coding: ClassVar[str] = "integer"  # how terms call it
 
     @classmethod
     def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Places | None":
-        return None if names is None or model.coding != cls.coding else cls(column, model.fills(column), names)
+        if names is None or model.coding != cls.coding:
+            return None
+        return cls(column, model.fills(column), names, column in model.merged)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -206,7 +227,7 @@ class Places(Encoding):
         return [declared or (0.0, float(len(self.names) + self.fills))]
 
     def read(self, rows: Rows, name: str) -> Floats:
-        return codes(rows, self.column, self.names, name, self.fills)
+        return codes(rows, self.column, self.names, name, self.fills, merged=self.merged)
 
     def coded(self, values: Floats) -> Floats:
         return np.where(np.isnan(super().coded(values)), len(self.names) + 1.0, values)
@@ -248,7 +269,7 @@ class OneHot(Places):
         return held.astype(np.float64)
 
 
-ENCODINGS: tuple[type[Encoding], ...] = (OneHot, Places, Numbers)  # the first that the terms give a column
+ENCODINGS: tuple[type[Encoding], ...] = (Dates, OneHot, Places, Numbers)  # the first that the terms give a column
 
 
 def make_encoding(model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> Encoding:

@@ -27,6 +27,7 @@ from parley.data.two_classes import HELP
 from parley.data.whitening import Curvatures, turned, whitened
 from parley.errors import DataError
 from parley.terms import Model, Terms
+from parley.terms.columns import folded
 from parley.validate import LARGEST, SMALLEST, Floats
 
 PUBLIC = "public sample"
@@ -85,7 +86,12 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
         for column in columns:
             if column not in (*features, *model.outcome_columns):
                 raise DataError(f"model.{key}.{column}: expected a feature or the target")
-    for key, about in (("transforms", model.transforms), ("missing", missing)):
+    for key, about in (
+        ("merged", model.merged),
+        ("dates", model.dates),
+        ("transforms", model.transforms),
+        ("missing", missing),
+    ):
         for column in about:
             if column not in features:
                 raise DataError(f"model.{key}.{column}: expected a feature")
@@ -102,8 +108,9 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
             continue
         if is_target and model.positive is not None:
             _require_familiar(model, names(public, column, PUBLIC))
-        elif (is_target and model.predicts == "classes") or not _numeric(public, column, model.fills(column)):
-            categories[column] = tuple(names(public, column, PUBLIC, model.fills(column)))
+        elif (is_target and model.predicts == "classes") or not _numeric(model, public, column):
+            spelled = names(public, column, PUBLIC, model.fills(column))
+            categories[column] = tuple(sorted({*map(folded, spelled)}) if column in model.merged else spelled)
     if model.predicts == "classes":
         _require_classes(model, categories)
     if (
@@ -375,7 +382,7 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
     excluded = {*terms.model.outcome_columns, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:
-        columns = [c for c in columns if _numeric(schema, c, terms.model.fills(c))]
+        columns = [c for c in columns if _numeric(terms.model, schema, c)]
     else:
         columns = [c for c in columns if not isinstance(schema[c].dtype, pd.CategoricalDtype)]
     if not columns:
@@ -383,10 +390,11 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
     return tuple(columns)
 
 
-def _numeric(public: pd.DataFrame, column: str, gaps: bool) -> bool:
-    """Whether every cell of a public column reads as a number; True and False in a text file are names."""
-    if not is_text(public[column]):
+def _numeric(model: Model, public: pd.DataFrame, column: str) -> bool:
+    """Whether every cell of a public column reads as a number; dates do, True and False in a text file are names."""
+    if column in model.dates or not is_text(public[column]):
         return True
+    gaps = model.fills(column)
     try:
         numbers(public, column, PUBLIC, gaps)
     except DataError:

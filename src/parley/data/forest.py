@@ -155,7 +155,7 @@ class Forest:
         except (KeyError, ValueError, OverflowError):
             raise DataError("model.preparation: expected the trees that parley init or parley pin wrote") from None
         if (why := made._wrong(columns, outcomes)) is not None:
-            raise DataError(f"model.preparation: these are no trees: {why}; ask who wrote the terms for the right file")
+            raise DataError(f"model.preparation: these are no trees: {why}")
         return made
 
     def _wrong(self, columns: int, outcomes: int) -> str | None:

@@ -4,25 +4,29 @@ has.
 Formal guarantee: a `Header` depends on the line of names and the number of rows alone, both of which terms state in
 public. Where people have several rows, what counts is how many rows are among the first k of their person: that is read
 off the cells of one column, and depends on which rows belong together and on nothing else of them (`table.first_rows`).
-So replacing one person, by somebody who has no other row, leaves it as it is. Whether a column holds numbers or names
-can hang on a single cell: `column_kinds` is a function of its own, and whoever calls it for a private table makes that
-much public.
+So replacing one person, by somebody who has no other row, leaves it as it is. Whether a column holds numbers, names or
+dates, and how dates are written, can hang on a single cell: `column_kinds` and `written_dates` are functions of their
+own, and whoever calls them for a private table makes that much public.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
 from parley.data.cells import TRUTH
+from parley.data.dates import WrittenDates
 from parley.data.parts import parts_of
 from parley.data.sources import Table, TableSource, find_source, open_table
-from parley.data.table import first_rows, is_text, names, numbers, require_columns
+from parley.data.table import cell_counts, first_rows, is_text, names, numbers, require_columns
 from parley.errors import DataError
 
-Kind = Literal["number", "names"]
+Kind = Literal["number", "names", "dates"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,8 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
 
 
 def column_kinds(table: Table, columns: Sequence[str], name: str) -> dict[str, Kind]:
-    """Whether each column holds numbers or names, gaps apart. It looks at cells of columns that are not declared to
-    hold numbers."""
+    """Whether each column holds numbers, names or dates, gaps apart. It looks at cells of columns that are not declared
+    to hold numbers."""
     found = open_table(table)
     example = found.example
     require_columns(example, columns, name)
@@ -64,7 +68,17 @@ def _kind(table: TableSource, example: pd.DataFrame, column: str, name: str) -> 
         try:
             numbers(rows, column, name, gaps=True)
         except DataError:
-            return "names"
+            return "names" if written_dates([table], column, name) is None else "dates"
         if TRUTH.keys() & {*names(rows, column, name, gaps=True)}:
             return "names"
     return "number"
+
+
+def written_dates(tables: Sequence[Table], column: str, name: str) -> WrittenDates | None:
+    """How a column's dates are written; None for a column of something else. Like `column_kinds` it looks at cells."""
+    cells = Counter[str | date]()
+    for _, rows in chain.from_iterable(parts_of(open_table(table), [column]) for table in tables):
+        cells += cell_counts(rows, column, name)
+        if WrittenDates.of(cells) is None:  # nor will the rest be read
+            return None
+    return WrittenDates.of(cells)

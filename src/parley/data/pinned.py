@@ -23,12 +23,13 @@ import numpy as np
 
 from parley.data.preparation import Preparation
 from parley.data.public_numbers import TOLERANCE, PublicNumbers, preparation_names, preparation_numbers
-from parley.errors import DataError
+from parley.errors import DataError, StalePinsError
 from parley.terms import Model
 from parley.validate import LARGEST, Floats
 
 FORMAT = "parley-preparation-1"
 LARGEST_FILE = 1 << 28  # bytes
+PIN_AGAIN = "Whoever wrote the terms plans and pins them again with parley plan TERMS --write TERMS2"
 
 Pins = Mapping[str, Floats]
 
@@ -80,9 +81,9 @@ def pinned(fitted: Preparation, pins: Pins) -> Preparation:
     own = {name: array for name, array in preparation_numbers(fitted).items() if np.isfinite(array).all()}
     found = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
     if found is not None:
-        raise DataError(
+        raise StalePinsError(
             f"model.preparation: the pinned numbers are not what the terms and the public sample give: {found} "
-            "(there: the file); ask who wrote the terms to pin them again"
+            f"(there: the file). {PIN_AGAIN}"
         )
     _require_ordered(pins)
     known = {each.name for each in fields(Preparation)}
@@ -101,17 +102,18 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     first, most of what is left along the second, and so on; where spreads are equal, any such will do."""
     shape = standard.shape[1], components
     if rotation is None or rotation.shape != shape:
-        raise DataError(
-            f"model.preparation: expected a rotation of {shape[0]} x {shape[1]} numbers beside model.components"
+        raise StalePinsError(
+            f"model.preparation: expected a rotation of {shape[0]} x {shape[1]} numbers beside model.components. "
+            f"{PIN_AGAIN}"
         )
     moments = np.atleast_2d(np.cov(standard, rowvar=False, bias=True))
     spreads = np.linalg.eigvalsh(moments)[::-1][:components]
     skew = float(np.abs(rotation.T @ rotation - np.eye(components)).max())
     off = float(np.abs(moments @ rotation - rotation * spreads).max())
     if not (skew <= TOLERANCE and off <= TOLERANCE * float(spreads[0])):
-        raise DataError(
+        raise StalePinsError(
             "model.preparation: the pinned directions are not principal components of the public sample: expected "
-            "orthonormal ones along which it spreads most; ask who wrote the terms to pin them again"
+            f"orthonormal ones along which it spreads most. {PIN_AGAIN}"
         )
     return rotation
 

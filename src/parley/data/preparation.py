@@ -32,7 +32,7 @@ from parley.data.table import codes, numbers, require_columns
 from parley.data.targets import has_target
 from parley.errors import DataError, TermsError
 from parley.terms import Model, Terms
-from parley.validate import LARGEST, Floats
+from parley.validate import LARGEST, Floats, few_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +292,10 @@ class Preparation:
         if self.model.predicts == "classes":
             unknown = np.flatnonzero(~(y < len(self.classes)))
             if unknown.size:
-                raise DataError(f"{name}: column {column!r}, row {unknown[0] + 1}: expected one of the agreed classes")
+                raise DataError(
+                    f"{name}: column {column!r}, row {unknown[0] + 1}: expected one of the agreed classes "
+                    f"({few_names(self.classes)}); capitals and spaces count"
+                )
             return y
         with np.errstate(over="ignore"):  # clipped next
             return settle((y - self.target_centre) / self.target_scale, *self._target_limits)

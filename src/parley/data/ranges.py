@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data.parts import Kept, parts_of
-from parley.data.sources import Table, open_table
-from parley.data.table import numbers
+from parley.data.sources import Rows, Table, open_table
+from parley.data.table import days, numbers
 from parley.validate import Floats
 
 
@@ -21,15 +21,26 @@ class Range:
     outside: float
 
 
-def ranges(table: Table, agreed: Mapping[str, tuple[float, float]], name: str, kept: Kept = None) -> dict[str, Range]:
+def ranges(
+    table: Table,
+    agreed: Mapping[str, tuple[float, float]],
+    name: str,
+    kept: Kept = None,
+    dates: Mapping[str, str] | None = None,
+) -> dict[str, Range]:
     """The range of every column that `agreed` names, in one pass over the rows that count; none for a table without
-    rows."""
+    rows. `dates`: how columns of dates are written."""
+
+    def read(part: Rows, column: str) -> Floats:
+        written = (dates or {}).get(column)
+        return numbers(part, column, name, gaps=True) if written is None else days(part, column, written, name, True)
+
     if not agreed:
         return {}
     low, high = np.array(list(agreed.values())).T[:, :, None]
     lows, highs, beyond, rows = [], [], np.zeros(len(agreed)), 0
     for _, part in parts_of(open_table(table), list(agreed), kept):
-        values: Floats = np.stack([numbers(part, column, name, gaps=True) for column in agreed])
+        values: Floats = np.stack([read(part, column) for column in agreed])
         if values.shape[1]:
             lows.append(np.fmin.reduce(values, axis=1))  # a gap is nowhere
             highs.append(np.fmax.reduce(values, axis=1))

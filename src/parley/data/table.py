@@ -6,6 +6,7 @@ A message names column and row (the first row of data is 1), never a cell's valu
 import difflib
 from collections import Counter
 from collections.abc import Sequence, Set
+from datetime import date
 from types import NoneType
 from typing import Any, cast
 
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 from parley.data import arrow_cells
 from parley.data.cells import TRUTH, cell_name, cell_number, is_missing_word, missing_cells, plain_name
+from parley.data.dates import day_number
 from parley.data.schema import require_readable
 from parley.data.sources.rows import Rows, column_names, declared_cells, declared_column, declared_types
 from parley.errors import DataError
+from parley.terms.columns import folded
 from parley.validate import Floats
 
 PERSON = "its person"  # what every row needs where people are told apart
@@ -93,8 +96,37 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
     return values
 
 
+def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) -> Floats:
+    """A column of dates as days since 1970-01-01; a cell that is none in this format is a missing one, refused with its
+    row but for `gaps`: then NaN."""
+    place, cells = _cells(frame, column, name, gaps=True)
+    values: Floats = np.array([*(day_number(cell, written) for cell in cells), np.nan])[place]
+    if not gaps and (bad := np.flatnonzero(np.isnan(values))).size:
+        more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
+        raise DataError(
+            f"{name}: column {column!r}, row {bad[0] + 1}{more}: a missing value, or no date as {written} "
+            "(model.dates); fix it, or let missing cells be filled (model.missing)"
+        )
+    return values
+
+
+def cell_counts(frame: Rows, column: str, name: str) -> Counter[str | date]:
+    """How often each date and each name comes in a column, gaps apart."""
+    place, cells = _cells(frame, column, name, gaps=True)
+    found = Counter[str | date]()
+    for cell, count in zip(cells, np.bincount(place[place >= 0], minlength=len(cells)).tolist(), strict=True):
+        found[cell if isinstance(cell, date) else cell_name(cell) or ""] += count
+    return found
+
+
 def codes(
-    frame: Rows, column: str, categories: Sequence[str], name: str, gaps: bool = False, listed: Set[str] = frozenset()
+    frame: Rows,
+    column: str,
+    categories: Sequence[str],
+    name: str,
+    gaps: bool = False,
+    listed: Set[str] = frozenset(),
+    merged: bool = False,
 ) -> Floats:
     """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the
     last.
@@ -102,9 +134,11 @@ def codes(
     A missing cell is refused with its row, but for `gaps`: then it gets the number after that, and so do words for a
     missing cell other than names that are `listed`. The list comes from the
     terms or from public data, so a code never depends on the private table. "1.0" is 1 where "1" is listed, and the
-    other way round.
+    other way round. `merged`: capitals and spaces do not count.
     """
     place, called = _called(frame, column, name, gaps, listed)
+    if merged:
+        categories, called = [*map(folded, categories)], [*map(folded, called)]
     if not gaps:
         _require_all(place, column, name, "a name")
     number = _numbered(categories)
@@ -145,9 +179,13 @@ def _gap_words(cells: Sequence[Any], listed: Set[str]) -> list[bool]:
     return [is_missing_word(cell) and cell_name(cell) not in listed for cell in cells]
 
 
-def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
+def raw_cells(
+    frame: Rows, column: str, name: str, written: str | None = None
+) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
     """(which of the cells listed each row holds, -1 for a gap; their numbers, NaN for none; their names, None for
-    none)."""
+    none). With `written`, the format of a column of dates, cells are its days."""
+    if written is not None:
+        frame = pd.DataFrame({column: days(frame, column, written, name, gaps=True)})
     place, cells = _cells(frame, column, name, gaps=True)
     return place, [cell_number(cell) for cell in cells], [cell_name(cell) for cell in cells]
 

@@ -10,10 +10,11 @@ from scipy.special import expit, softmax
 
 from parley.data.cut_points import cut
 from parley.data.forest import Forest, Integers
+from parley.data.pinned import PIN_AGAIN
 from parley.data.preparation import Preparation
 from parley.data.public_margin import MarginForest, name_orders
 from parley.data.remembered import Remembered, named_by
-from parley.errors import DataError
+from parley.errors import DataError, StalePinsError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
 
@@ -50,7 +51,10 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies, fitted.named)
     else:
         file = Forest if model.trees.refitted is None else MarginForest
-        made = file.of_arrays(pins, len(fitted.labels), outcomes)
+        try:
+            made = file.of_arrays(pins, len(fitted.labels), outcomes)
+        except DataError as error:
+            raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
     return replace(fitted, forest=made)
 
@@ -63,7 +67,7 @@ def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
         part.trees > count * outcomes or part.largest_tree > size.leaves
         for part, count in zip(parts, size.parts, strict=True)
     ):
-        raise DataError("model.preparation: these are other trees than model.trees says; ask for the right file")
+        raise StalePinsError(f"model.preparation: these are other trees than model.trees says. {PIN_AGAIN}")
     largest = float(np.abs(made.values).max(initial=0.0))
     if model.radius is not None and largest > model.radius:
         raise DataError(

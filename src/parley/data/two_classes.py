@@ -8,7 +8,7 @@ from parley.data.sources import Rows
 from parley.data.table import codes, numbers
 from parley.errors import DataError
 from parley.terms import Model
-from parley.validate import Floats, printable
+from parley.validate import Floats, few_names, printable
 
 Categories = Mapping[str, tuple[str, ...]]
 HELP = "name the one that counts as 1 in model.positive, or learn all of them with softmax-regression"
@@ -22,7 +22,8 @@ def signs(model: Model, categories: Categories, rows: Rows, name: str) -> Floats
         return np.where(y > 0, 1.0, -1.0)
     if model.target in categories:
         raise DataError(
-            f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected one of the two names that the terms list"
+            f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected one of the listed names "
+            f"({few_names(categories[model.target])}); capitals and spaces count"
         )
     values = np.unique(y).size
     more = f" (the column has {values} different values: {HELP})" if values > 2 else ""

@@ -34,7 +34,7 @@ from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.terms.sections import OWNER
 from parley.terms.warning import TermsWarning
-from parley.validate import printable
+from parley.validate import few_names, printable
 
 NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it
 CUT = 0.1  # nor was one of which this share of the rows lies beyond it
@@ -170,7 +170,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
         warning
-        for column, seen in ranges(table, wanted, owner.name, kept).items()
+        for column, seen in ranges(table, wanted, owner.name, kept, terms.model.dates).items()
         if (warning := range_warning(column, *wanted[column], seen))
     ]
     loud = budget_warning(terms, [owner.name])
@@ -270,10 +270,12 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     frame = owner.table.frame(told)
     for column in told:
         listed = preparation.categories[column]
-        others = float((codes(frame, column, listed, owner.name, gaps=True) == len(listed)).mean())
+        merged = column in preparation.model.merged
+        found_codes = codes(frame, column, listed, owner.name, gaps=True, merged=merged)
+        others = float((found_codes == len(listed)).mean())
         if others > OTHERS:
             rows = f"{percent(others)} of the rows of {printable(owner.name)}"
-            said = f"{rows} hold none of the names that are told apart in {printable(column)!r}"
+            said = f"{rows} hold none of the names that are told apart in {printable(column)!r} ({few_names(listed)})"
             found.append(
                 TermsWarning(
                     f"model.categories.{column}",

@@ -14,12 +14,13 @@ from parley.report.words import interview as words
 from parley.studio.form import decimal, whole
 from parley.studio.pages import TABLES, Studio
 from parley.terms.catalogue import MODELS
+from parley.terms.columns import date_pattern
 
 Given = Sequence[tuple[str, str]]  # a form's fields
 MOST_COLUMNS = 200  # that are shown
 RANGED, NAMED = ("", "number", "count"), ("", "two classes", "classes")  # targets with a range, and with names
 UNDECLARED = "type not declared"
-KINDS = {"number": "numbers", "names": "names"}
+KINDS = {"number": "numbers", "names": "names", "dates": "dates"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def _without_place(error: DataError, path: Path, name: str) -> str:
 
 def usual_features(columns: Sequence[str], form: Mapping[str, str]) -> list[str]:
     """The columns that `parley init` would learn from if nobody says which."""
-    from parley.decisions.from_files.known_columns import says_who
+    from parley.decisions.from_files.odd_columns import says_who
 
     taken = {form.get(key, "") for key in ("target", "person", "exposure", "event")}
     return [column for column in columns if column not in taken and not says_who(column)]
@@ -208,13 +209,18 @@ def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
     ranged, named = ranged and predicts in RANGED, named and predicts in NAMED
     if (ranged or named) and "=" in column:
         raise SettingError(f"{column}: a column with '=' in its name takes no range and no names; rename it")
-    if ranged and named:
+    written = ["--dates", f"{column}={answer.names}"] if named and date_pattern(answer.names) else []
+    if ranged and named and not written:
         raise SettingError(f"{column}: expected a range or names, not both")
-    if named:
+    if named and not written:
         words.listed(answer.names, column)  # refused here, where it can be typed again
         return ["--categories", f"{column}={answer.names}"]
     if not ranged:
-        return []
-    if not decimal(answer.low, f"{column}, low") < decimal(answer.high, f"{column}, high"):
+        return written
+    from parley.decisions.from_files.column_dates import range_ends  # with libraries that take their time
+
+    ends = range_ends([answer.low, answer.high])
+    dated = ends is not None and ends[1]  # the earlier first
+    if not dated and not decimal(answer.low, f"{column}, low") < decimal(answer.high, f"{column}, high"):
         raise SettingError(f"{column}: expected a low end below its high end")
-    return ["--bounds", f"{column}={answer.low},{answer.high}"]
+    return [*written, "--bounds", f"{column}={answer.low},{answer.high}"]

@@ -242,6 +242,8 @@ class Terms(Section):
             ("coding", "integer"),
             ("missing", "refuse"),
             ("transforms", {}),
+            ("dates", {}),
+            ("merged", []),
             ("centres", {}),
             ("scales", {}),
         ):

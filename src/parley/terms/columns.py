@@ -1,10 +1,13 @@
-"""How the terms want columns read: how names are coded, what a missing cell counts as, which numbers are transformed
-first."""
+"""How the terms want columns read: how names are coded, how dates are written, what a missing cell counts as, which
+numbers are transformed first."""
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
 Coding = Literal["integer", "one-hot"]
@@ -23,6 +26,62 @@ def _filled(value: Any) -> Any:
 
 
 Missing = Annotated[Policy | dict[Name, Policy], BeforeValidator(_filled)]
+
+
+# What a date's format is made of. Months have English names whatever a machine's language is, so that every party reads
+# the same day.
+_DATE_PARTS = {
+    "Y": "[0-9]{4}",
+    "y": "[0-9]{2}",
+    "m": "[0-9]{1,2}",
+    "b": "[A-Za-z]{3,9}",  # in full, too
+    "B": "[A-Za-z]{3,9}",
+    "d": "[0-9]{1,2}",
+    "H": "[0-9]{1,2}",
+    "M": "[0-9]{2}",
+    "S": "[0-9]{2}",
+    "f": "[0-9]{1,9}",
+}
+DATE_FORMAT = (
+    "a date's format, such as %Y-%m-%d: a year (%Y, %y), a month (%m, %b, %B), a day (%d), a time (%H, %M, %S, %f), "
+    "at most once each"
+)
+
+
+@lru_cache(maxsize=256)
+def date_pattern(text: str) -> re.Pattern[str] | None:
+    """The pattern of dates in this format, a group for each part; None where it is no format.
+
+    >>> date_pattern("%d.%m.%Y").fullmatch("24.12.2019").groupdict()
+    {'d': '24', 'm': '12', 'Y': '2019'}
+    >>> date_pattern("%d.%m"), date_pattern("%Y-%m-%q")
+    (None, None)
+    """
+    words = re.split("%(.)", text)
+    parts = words[1::2]
+    years, months = sum(map(parts.count, "Yy")), sum(map(parts.count, "mbB"))
+    if years != 1 or months != 1 or len({*parts}) < len(parts) or not {*parts} <= _DATE_PARTS.keys():
+        return None
+    found = (f"(?P<{word}>{_DATE_PARTS[word]})" if place % 2 else re.escape(word) for place, word in enumerate(words))
+    return re.compile("".join(found))
+
+
+def _is_date_format(text: str) -> str:
+    if date_pattern(text) is None:
+        raise PydanticCustomError("date_format", "{expected}", {"expected": DATE_FORMAT})
+    return text
+
+
+DateFormat = Annotated[str, Field(max_length=40, strict=True), AfterValidator(_is_date_format)]
+
+
+def folded(name: str) -> str:
+    """A name whose capitals and spaces do not count.
+
+    >>> folded(" New  York"), folded("NEW YORK")
+    ('new york', 'new york')
+    """
+    return " ".join(name.split()).casefold()
 
 
 def is_defined(transform: Transform, low: float) -> bool:

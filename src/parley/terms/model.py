@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from parley.terms.basis import Basis
 from parley.terms.catalogue import MODELS, PREDICTION, Predicts
-from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
+from parley.terms.columns import Coding, DateFormat, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, listed, one_of
 from parley.terms.outcomes import check_outcome
 from parley.terms.reservoir import Reservoir
@@ -69,6 +69,8 @@ class Model(Section):
     radius: Positive | None = None
     bounds: dict[Name, Interval] = Field(default_factory=dict)
     categories: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
+    merged: tuple[Name, ...] = ()  # columns of names in which capitals and spaces do not count
+    dates: dict[Name, DateFormat] = Field(default_factory=dict)  # columns that are days since 1970-01-01
     coding: Coding = "integer"
     missing: Missing = "refuse"
     transforms: dict[Name, Transform] = Field(default_factory=dict)
@@ -287,6 +289,12 @@ class Model(Section):
             raise ValueError(
                 f"missing.{self.target}|expected none for the target: a record without one teaches nothing"
             )
+        for column in self.merged:
+            if column in (*self.outcome_columns, *self.bounds, *self.dates):
+                raise ValueError(f"merged|expected features that hold names; found {column!r}")
+        for column in self.dates:
+            if column in (*self.outcome_columns, *self.categories):
+                raise ValueError(f"dates.{column}|expected a feature without listed names: a date is a number of days")
         for column, transform in self.transforms.items():
             if column == self.target:
                 raise ValueError(f"transforms.{column}|expected a feature: predictions are in the target's own units")

@@ -11,6 +11,8 @@ NOTES: Mapping[str, str] = {
     "model.exposure": "how much, or how long, each count was counted in",
     "model.features": "what it is predicted from",
     "model.positive": "counts as 1, every other name as 0",
+    "model.merged": "columns of names in which capitals and spaces do not count",
+    "model.dates": "columns of dates, and how they are written: each becomes days since 1970-01-01, as do its bounds",
     "model.coding": "each name of a category is a column of 0 and 1",
     "model.missing": "fill: the public median and a 0/1 column that says so; in a column of names, one more name",
     "model.bounds": "private values are cut to these; from public knowledge, never from private rows",

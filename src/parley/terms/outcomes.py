@@ -19,7 +19,7 @@ def check_outcome(model: Model) -> None:
     if len({*columns}) < len(columns):
         raise ValueError(f"{own[0]}|expected another column than the target {model.target!r}")
     for column in columns[1:]:
-        for key in ("features", "categories", "centres", "scales", "transforms", "missing"):
+        for key in ("features", "categories", "centres", "scales", "transforms", "dates", "missing"):
             about = getattr(model, key)
             if not isinstance(about, str) and column in (about or ()):
                 raise ValueError(f"{key}.{column}|expected a feature: {column!r} belongs to the target")

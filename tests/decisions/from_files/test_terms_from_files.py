@@ -1,12 +1,15 @@
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from samples import patients
 
+from parley.data.fitting import fit_preparation
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import draft, owner_names
-from parley.errors import DataError, SettingError
+from parley.errors import DataError, SettingError, TermsError
 
 
 @pytest.fixture
@@ -101,3 +104,124 @@ def test_a_copy_of_a_private_table_is_no_public_sample(folder):
 def test_owners_are_named_after_their_files():
     paths = [Path("a/Bank of X (2).csv"), Path("b/Bank of X 2.csv"), Path("Bank-of-X-2.csv"), Path("....csv")]
     assert owner_names(paths) == ["Bank-of-X-2", "Bank-of-X-2-2", "Bank-of-X-2-3", "owner"]
+
+
+DAYS = pd.Timestamp("2019-01-01") + pd.to_timedelta(7 * np.arange(60), unit="D")
+
+
+@pytest.fixture
+def dated(tmp_path):
+    """Private tables and a public one with dates, in two formats, and numbers and names that tell rows apart."""
+    for name, first in (("public", 0), ("mill", 500), ("bakery", 900)):
+        place = np.arange(60)
+        pd.DataFrame(
+            {
+                "card_no": 10_000_000 + 137_911 * (place + first) % 89_999_999,
+                "pid": [f"P{each + first}" for each in place],
+                "tag": [f"#{(each + first) * 7919 % 10007}" for each in place],
+                "opened": DAYS.strftime("%d/%m/%Y"),
+                "logged": DAYS.strftime("%Y-%m-%d %H:%M:%S"),
+                "amount": 1000 + place**2 * 13,
+                "kind": np.where(place % 3, "car", "house"),
+                "rate": place / 10,
+            }
+        ).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def drafted(dated, **wishes):
+    return draft([dated / "mill.csv", dated / "bakery.csv"], Wishes("rate", dated / "public.csv", **wishes))
+
+
+def test_dates_become_days_in_the_one_format_that_reads_them(dated):
+    made = drafted(dated)
+    model = made.terms.model
+    assert model.dates == {"opened": "%d/%m/%Y", "logged": "%Y-%m-%d %H:%M:%S"}
+    prepared, public = fit_preparation(made.terms)
+    assert prepared.ranges["opened"] == (17897.0, 17897.0 + 7 * 59)
+    assert len(prepared.labels) < 12  # and no name for each date
+    assert public is not None
+    assert "opened holds dates (%d/%m/%Y)" in " ".join(made.said)
+
+
+def rewritten(dated, column, cells):
+    frame = pd.read_csv(dated / "public.csv")
+    frame.loc[: len(cells) - 1, column] = cells
+    frame.to_csv(dated / "public.csv", index=False)
+
+
+def test_a_day_that_may_be_a_month_is_refused_until_somebody_says_which(dated):
+    rewritten(dated, "opened", [f"{1 + each % 12}/{1 + each % 11}/2020" for each in range(60)])
+    with pytest.raises(SettingError, match=r"--dates opened=%d/%m/%Y or --dates opened=%m/%d/%Y"):
+        drafted(dated)
+    assert drafted(dated, dates={"opened": "%m/%d/%Y"}).terms.model.dates["opened"] == "%m/%d/%Y"
+    assert "opened" not in drafted(dated, features=("amount", "kind")).terms.model.dates
+    with pytest.raises(SettingError, match=r"no row of the public sample has such a date"):
+        drafted(dated, dates={"opened": "%Y%m%d"})
+
+
+def test_mixed_formats_are_refused_by_how_many_rows_have_them(dated):
+    rewritten(dated, "opened", ["2019-02-03", "2019-02-04"])
+    with pytest.raises(SettingError, match=r"2 of 60 rows in the public sample .* --dates opened=%d/%m/%Y") as refused:
+        drafted(dated)
+    assert "2019" not in str(refused.value)
+    said = " ".join(drafted(dated, dates={"opened": "%d/%m/%Y"}).said)
+    assert "2 of 60 public rows hold none, and count as missing cells" in said
+
+
+def test_without_a_public_sample_formats_are_read_and_ranges_are_said_as_dates(dated):
+    ends = {"opened": (17000.0, 19000.0), "amount": (0.0, 1e5), "rate": (0.0, 10.0)}
+    wishes = Wishes("rate", features=("opened", "amount"), bounds=ends, dates={"opened": ""})
+    made = draft([dated / "mill.csv", dated / "bakery.csv"], wishes)
+    assert made.terms.model.dates == {"opened": "%d/%m/%Y"}
+    assert made.terms.privacy.scale_epsilon is None
+    assert "how dates are written, were read: opened." in " ".join(made.said)
+    given = replace(wishes, dates={"opened": "%d/%m/%Y"})
+    (dated / "mill.csv").write_text((dated / "mill.csv").read_text().replace("/2019", "/unknown"))
+    assert "nothing else" in draft([dated / "mill.csv"], given).said[0]  # no cell was looked at
+
+
+def test_numbers_and_names_of_nearly_one_row_each_are_left_out_and_said(dated):
+    made = drafted(dated)
+    assert made.terms.model.features == ("opened", "logged", "amount", "kind")
+    (said,) = (each for each in made.said if each.startswith("Not learned from"))
+    assert "pid (tells people apart)" in said
+    assert "card_no, tag (nearly every row has a value of its own" in said
+    assert "card_no" in drafted(dated, features=("card_no", "amount")).terms.model.features
+
+
+def test_owners_whose_tables_are_elsewhere_need_no_file(dated):
+    """The public sample says what columns there are; people say who has how many rows."""
+    owners = {"bank-a": (25000, None), "bank-b": (9000, 0.5)}
+    made = draft([], Wishes("rate", dated / "public.csv", owners=owners))
+    assert [(part.name, part.records, part.epsilon, part.data) for part in made.terms.owners] == [
+        ("bank-a", 25000, 1.0, None),
+        ("bank-b", 9000, 0.5, None),
+    ]
+    assert made.said[0] == "No private file was read."
+    assert made.terms.model.features == drafted(dated).terms.model.features
+    both = draft([dated / "mill.csv"], Wishes("rate", dated / "public.csv", owners=owners))
+    assert [part.name for part in both.terms.owners] == ["mill", "bank-a", "bank-b"]
+    assert both.said[0].startswith("Of 1 private file the names")
+    with pytest.raises(SettingError, match="--owner NAME=RECORDS"):
+        draft([], Wishes("rate", owners=owners))
+
+
+def test_names_that_differ_by_capitals_or_spaces_are_one_if_somebody_says_so(dated):
+    """Told apart unless somebody says otherwise; then public and private rows are read alike."""
+    rewritten(dated, "kind", ["Car", " car", "House", "NEW  car"])
+    apart = drafted(dated)
+    assert apart.terms.model.merged == ()
+    assert "--merge" in next(each for each in apart.said if each.startswith("kind has names"))
+    made = drafted(dated, merged=("kind",))
+    assert made.terms.model.merged == ("kind",)
+    prepared, _ = fit_preparation(made.terms)
+    assert prepared.categories["kind"] == ("car", "house", "new car")
+    rows = pd.read_csv(dated / "mill.csv").assign(kind="CAR ")
+    places = [place for place, label in enumerate(prepared.labels) if label == "kind = car"]
+    assert prepared.coded(rows, "mill")[places].min() == 1.0
+    assert "merged" not in apart.terms.canonical
+    declared, _ = fit_preparation(drafted(dated, merged=("kind",), categories={"kind": ("Car", "House")}).terms)
+    assert declared.coded(rows, "mill")[declared.labels.index("kind = Car")].min() == 1.0
+    with pytest.raises(TermsError, match="features that hold names"):
+        made.terms.changed(model={"merged": ("amount", "rate")})

@@ -1,6 +1,7 @@
 """What names in one column cost is measured on the public sample, and said by the commands."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.decisions.knowledge.coding import coding_cost
+from parley.decisions.knowledge.coding import coding_cost, coding_warning
 from parley.decisions.outlook.forecast import forecast
 from parley.terms import load_terms
 
@@ -109,6 +110,19 @@ def test_commands_say_what_coding_costs_and_what_counts_as_one(folder):
     scored = invoke("score", folder / "model.json", terms, "--owner", "a")
     assert words in " ".join(scored.output.split())
     assert words in (folder / "model.json").read_text()
+
+
+@pytest.mark.parametrize("command", [("forecast",), ("plan",), ("train", "--seed", "0")])
+def test_whoever_wrote_names_as_numbers_is_warned_with_the_figure(folder, command):
+    """Unasked, in every command that reads such terms; and where nobody can measure it, that it is so."""
+    name, *options = command
+    shown = " ".join(invoke(name, folder / "terms.toml", *options).output.split())
+    assert re.search(r"read names as 0, 1, 2, … in one column. That gives a cost of [\d.]+ where one-hot", shown)
+    declared = {"categories": {"place": ["n", "o", "s", "w"]}, "bounds": {"age": [0, 100]}, "public": None}
+    unmeasured = coding_warning(load_terms(folder / "terms.toml").changed(model=declared))
+    (folder / "terms.toml").write_text(TERMS.replace("[learning]", 'coding = "one-hot"\n[learning]'))
+    assert "Coding:" not in invoke(name, folder / "terms.toml", *options).output
+    assert "the names in place as 0, 1, 2, …" in unmeasured
 
 
 @pytest.mark.parametrize("kind", ["logistic-regression", "linear-svm", "linear-regression"])

@@ -138,6 +138,20 @@ def test_scales_of_transformed_columns_are_in_transformed_units(tables):
     assert 0.5 < model.scales["income"] / logs.std() < 2
 
 
+def test_dates_are_asked_for_as_days(tables):
+    first = pd.Timestamp("2015-01-01")
+    days = {name: first + pd.to_timedelta(20 * (table["year"] - 1995), "D") for name, table in tables.items()}
+    dated = {name: table.assign(joined=days[name].dt.strftime("%d.%m.%Y")) for name, table in tables.items()}
+    agreed = terms(model={"features": ["joined"], "dates": {"joined": "%d.%m.%Y"}})
+    assert column_statistics_agreement(agreed).model.dates == agreed.model.dates
+    found = study(agreed, dated).ready.terms.model
+    numbers = np.concatenate([(day - pd.Timestamp("1970-01-01")).dt.days for day in days.values()])
+    low, high = found.bounds["joined"]
+    assert found.dates == agreed.model.dates
+    assert low < np.quantile(numbers, 0.05) < np.quantile(numbers, 0.95) < high
+    assert found.centres["joined"] == pytest.approx(numbers.mean(), abs=numbers.std() / 3)
+
+
 def test_the_classes_of_a_target_are_asked_by_name(tables):
     coded = {name: table.assign(grade=table["year"] % 3) for name, table in tables.items()}
     asked = terms(

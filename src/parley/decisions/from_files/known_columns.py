@@ -2,43 +2,36 @@
 learned from, and how the model's section of terms says it.
 
 Formal guarantee: as of `terms_from_files`; of private files only names of columns are known here, and, where neither a
-public sample nor a declaration says so, whether a column holds numbers or names.
+public sample nor a declaration says so, whether a column holds numbers, names or dates, and how dates are written.
 """
 
 import hashlib
-import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from parley.data.cells import TRUTH, cell_number
 from parley.data.headers import Header, Kind, column_kinds
-from parley.data.sources import find_source, read_table
-from parley.data.table import codes, names, numbers, require_columns
+from parley.data.sources import Table, find_source, read_table
+from parley.data.table import codes, days, names, numbers, require_columns
 from parley.data.targets import dropped_words, with_target
 from parley.decisions.from_files.column_choice import Wanted
+from parley.decisions.from_files.column_dates import date_words, found_format, require_format
+from parley.decisions.from_files.odd_columns import alike_words, odd_columns, says_who, spelled_alike, tells_apart
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
 from parley.terms import Terms
 from parley.terms.catalogue import MODELS, kinds_from_files
-from parley.validate import printable
+from parley.terms.columns import folded
+from parley.validate import Floats, printable
 
 NUMBER: Kind = "number"
 NAMES: Kind = "names"
+DATES: Kind = "dates"
 MOST_NAMES = 50  # that a column of names may have: with more it tells people apart rather than kinds of them
-# who somebody is
-WHO = re.compile(r"(^|[^a-z])(id|ids|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$")
-HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
-SERIAL = 1e9  # whole numbers from here on, no two alike: numbers of people, accounts, telephones
-MOSTLY = 0.5  # share of a column's different cells from which on it looks like numbers, with others among them
-NEARLY_ALL = 0.9
-SIGNS = re.compile(r"[$€£¥%\s]|(?<=\d)[,'](?=\d)")
-DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
 
 
 @dataclass(frozen=True)
@@ -56,6 +49,8 @@ class Wishes:
     features: tuple[str, ...] | None = None
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # without names: those of the public sample
+    dates: Mapping[str, str] = field(default_factory=dict)  # how they are written; "": as found
+    merged: tuple[str, ...] = ()  # columns in whose names capitals and spaces do not count
     positive: str | None = None
     person: str | None = None
     records_per_person: int = 1
@@ -65,6 +60,7 @@ class Wishes:
     columns: Wanted = "best"
     missing: str = "fill"  # or "refuse": no cell is missing, and no column says so
     title: str = ""
+    owners: Mapping[str, tuple[int, float | None]] = field(default_factory=dict)  # without a file: (records, epsilon)
     target_read: bool = False  # whether private files were looked at for whether the target holds numbers or names
 
     @property
@@ -84,29 +80,64 @@ class KnownColumns:
     kinds: Mapping[str, Kind]
     read: tuple[str, ...]  # columns whose kind was read from private files
     dropped: str | None = None  # of the public sample's rows without a target, in words
+    dates: Mapping[str, str] = field(default_factory=dict)  # how columns of dates are written
+    said: tuple[str, ...] = ()  # of them
 
     @classmethod
     def of(cls, files: Sequence[Path], headers: Sequence[Header], wishes: Wishes) -> "KnownColumns":
         public, dropped = _open_public(files, wishes)
         for file, header in zip(files, headers, strict=True):
             require_columns(pd.DataFrame(columns=list(header.columns)), wishes.outcome, str(file))
-        everywhere = [set(header.columns) for header in headers] + (
-            [] if public is None else [set(map(str, public.columns))]
-        )
-        columns = [column for column in headers[0].columns if all(column in each for each in everywhere)]
+        listed = [header.columns for header in headers]
+        listed += [] if public is None else [tuple(map(str, public.columns))]
+        columns = [column for column in listed[0] if all(column in each for each in listed)]
         others = {column for header in headers for column in header.columns} - set(columns)
         _require_known(wishes, columns)
         declared: dict[str, Kind] = {**dict.fromkeys(wishes.bounds, NUMBER), **dict.fromkeys(wishes.categories, NAMES)}
+        declared |= dict.fromkeys(wishes.dates, DATES)
         wanted = [column for column in columns if column not in declared and column != wishes.person]
         if public is not None:
             kinds = column_kinds(public, wanted, "public sample") | declared
-            return cls(wishes, tuple(columns), tuple(sorted(others)), public, kinds, (), dropped)
+            known = cls(wishes, tuple(columns), tuple(sorted(others)), public, kinds, (), dropped)
+            return known._with_dates([public], "the public sample")
         wanted = [column for column in wanted if column not in wishes.outcome and not says_who(column)]
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
         found = [column_kinds(file, wanted, str(file)) for file in files]
-        kinds = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
-        read = (*wanted, wishes.target) if wishes.target_read else tuple(wanted)
-        return cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, read)
+        kinds = {c: NAMES if len({each[c] for each in found}) > 1 else found[0][c] for c in wanted}
+        read = (*wanted, *(column for column, written in wishes.dates.items() if not written))
+        read = (*read, wishes.target) if wishes.target_read else read
+        known = cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, read)
+        return known._with_dates(files, "the files")
+
+    def _with_dates(self, tables: Sequence[Table], where: str) -> "KnownColumns":
+        """The same with the format of every column of dates that may be learned from."""
+        if self.kinds.get(self.wishes.target) == DATES:
+            raise SettingError(
+                f"--target {printable(self.wishes.target, 60)}: holds dates; expected a number or classes: give a "
+                "column with a number instead, such as days until then"
+            )
+        wishes, dates, said = self.wishes, dict[str, str](), list[str]()
+        wanted = self.columns if wishes.features is None else wishes.features
+        for column in (c for c in wanted if self.kinds.get(c) == DATES and c not in wishes.outcome):
+            if given := wishes.dates.get(column):
+                dates[column] = require_format(column, given)
+                said.append(f"{date_words(column, given)}{self._unread(column, given)}.")
+            elif column in wishes.dates or not says_who(column):
+                dates[column], sentence = found_format(tables, column, where)
+                said.append(sentence)
+        return replace(self, dates=dates, said=tuple(said))
+
+    def _unread(self, column: str, written: str) -> str:
+        """What there is to say of public rows without a date in this format; refused if none has one."""
+        if self.public is None:
+            return ""
+        read = ~np.isnan(days(self.public, column, written, "public sample", gaps=True))
+        if not read.any():
+            raise SettingError(
+                f"--dates {printable(column, 60)}={written}: no row of the public sample has such a date"
+            )
+        none = int((~read).sum())
+        return f"; {none:,} of {counted(len(read), 'public row')} hold none, and count as missing cells" if none else ""
 
     def task(self) -> tuple[str, str | None]:
         """The model's kind and, of two classes with names, the one that counts as 1."""
@@ -176,28 +207,29 @@ class KnownColumns:
 
     def _useless(self, column: str) -> str | None:
         """Why a column is not learned from, if it is not."""
-        if column in self.wishes.bounds or column in self.wishes.categories:
+        wishes = self.wishes
+        if column in wishes.bounds or column in wishes.categories or column in wishes.dates:
             return None
-        if says_who(column) or self._numbers_people(column):
+        if says_who(column):
             return "tells people apart"
         if self._cannot_be_told(column):
             return "names, which cannot be asked for with one noise for all (--categories COLUMN=A,B,C)"
         if self.public is None:
             return None
         many = len(names(self.public, column, "public sample", gaps=True))
-        if self.kinds[column] == "names" and many > MOST_NAMES:
-            return f"more than {MOST_NAMES} names"
-        return None if many > 1 else "never changes"
+        if many <= 1:
+            return "never changes"
+        if self.kinds[column] != DATES and tells_apart(self.public, column, self.kinds[column] == NUMBER):
+            return "nearly every row has a value of its own: it tells people apart"
+        return f"more than {MOST_NAMES} names" if self.kinds[column] == NAMES and many > MOST_NAMES else None
 
-    def _numbers_people(self, column: str) -> bool:
-        """Whether the public sample has nothing but long whole numbers there, no two alike."""
-        if self.public is None or self.kinds[column] != "number":
-            return False
-        known = numbers(self.public, column, "public sample", gaps=True)
-        known = known[~np.isnan(known)]
-        return known.size > 1 and bool(
-            (known >= SERIAL).all() and (known % 1 == 0).all() and np.unique(known).size == known.size
-        )
+    def _numbers(self, column: str) -> Floats:
+        """The public sample's numbers in a column, days of dates, NaN for gaps."""
+        if self.public is None:
+            return np.empty(0)
+        if column in self.dates:
+            return days(self.public, column, self.dates[column], "public sample", gaps=True)
+        return numbers(self.public, column, "public sample", gaps=True)
 
     def _cannot_be_told(self, column: str) -> bool:
         """Whether a column holds names that nobody said, and owners could not release."""
@@ -232,6 +264,7 @@ class KnownColumns:
             lists[wishes.target] = both if len(both := self._listed(wishes.target)) == 2 and positive in both else ()
         lists = {column: each for column, each in lists.items() if each}
         content |= {"categories": lists} if lists else {}
+        content |= self._reading(features)
         if wishes.public is not None:
             digest = hashlib.sha256(wishes.public.read_bytes()).hexdigest()
             content |= {"public": str(wishes.public.resolve()), "public_sha256": digest}
@@ -265,7 +298,8 @@ class KnownColumns:
         }
         content |= {} if positive is None else {"positive": positive}
         content |= {"bounds": bounds} if bounds else {}
-        return content | ({"categories": lists} if lists else {}) | self._held_out
+        content |= {"categories": lists} if lists else {}
+        return content | self._reading(features) | self._held_out
 
     @property
     def _held_out(self) -> dict[str, Any]:
@@ -274,19 +308,23 @@ class KnownColumns:
         by = {"holdout_by": "person"} if wishes.person is not None and wishes.holdout else {}
         return {"holdout": wishes.holdout, **by}
 
+    def _reading(self, features: Sequence[str]) -> dict[str, Any]:
+        """How cells of these columns are read: which are dates, and in which capitals do not count."""
+        dates = {column: written for column, written in self.dates.items() if column in features}
+        merged = tuple(column for column in self.wishes.merged if column in features)
+        return ({"merged": merged} if merged else {}) | ({"dates": dates} if dates else {})
+
     def _names_of(self, column: str) -> tuple[str, ...]:
         """The names of a column that holds names: as listed, else the public sample's."""
         if column in self.wishes.categories:
             return self._listed(column)
-        if self.public is None or self.kinds[column] != NAMES:
-            return ()
-        return tuple(names(self.public, column, "public sample", gaps=True))
+        return () if self.public is None or self.kinds[column] != NAMES else self._listed(column)
 
     def _range_of(self, column: str) -> tuple[float, float]:
         """The range of a column of numbers: as declared, else the public sample's."""
         if self.public is None or column in self.wishes.bounds:
             return self.wishes.bounds[column]
-        known = numbers(self.public, column, "public sample", gaps=True)
+        known = self._numbers(column)
         return float(np.nanmin(known)), float(np.nanmax(known))
 
     def _counted(self, declared: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
@@ -305,11 +343,12 @@ class KnownColumns:
         given = self.wishes.categories.get(column, ())
         if given or self.public is None:
             return given
-        return tuple(names(self.public, column, "public sample", gaps=True))
+        found = names(self.public, column, "public sample", gaps=True)
+        return tuple(sorted({*map(folded, found)}) if column in self.wishes.merged else found)
 
     def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
         """What was read, where the rest comes from, and what was left out."""
-        files = f"{counted(len(terms.owners), 'private file')}"
+        files = f"{counted(len(terms.owners) - len(self.wishes.owners), 'private file')}"
         said, rows = (
             [f"Of {files} the names of columns and the number of rows were read, nothing else."],
             "the number of rows",
@@ -319,11 +358,18 @@ class KnownColumns:
             rows = f"how many rows count (by the cells of {printable(person, 60)!r}: {_first(most)} of everybody)"
             said = [f"Of {files} the names of columns and {rows} were read, nothing else."]
         if self.read:
+            kinds = (
+                "numbers or names were" if not self.said else "numbers, names or dates, and how dates are written, were"
+            )
             said = [
                 f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns "
-                f"hold numbers or names were read: {_list(self.read)}. That much becomes public with the terms; "
-                "--bounds and --categories spare it."
+                f"hold {kinds} read: {_list(self.read)}. That much becomes public with the terms; --bounds, "
+                "--categories and --dates spare it."
             ]
+        if self.wishes.owners:
+            who = _list([*self.wishes.owners])
+            stated = f"How many rows these owners have was stated, and is checked when they accept: {who}."
+            said = [*(said if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
         if person is not None:
             said.append(
                 "`records` becomes public with the terms. Whoever is replaced by somebody with as many rows, and no "
@@ -353,18 +399,18 @@ class KnownColumns:
             groups = [[column for column in unused if why[column] == each] for each in dict.fromkeys(why.values())]
             listed = "; ".join(f"{_list(group)} ({why[group[0]]})" for group in groups)
             said.append(f"Not learned from, short of --features: {listed}.")
+        said += self.said
         if self.public is not None:
+            for column in (c for c in features if self.kinds.get(c) == NAMES):
+                if groups := spelled_alike(self.public, column):
+                    one = "read as one" if column in self.wishes.merged else "told apart; --merge makes one of them"
+                    said.append(f"{alike_words(column, groups)}: they are {one}.")
             said += odd_columns(
                 self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
             )
         if self.elsewhere and self.wishes.features is None:
             said.append(f"Not learned from, since not everybody has them: {_list(self.elsewhere)}.")
         return said
-
-
-def says_who(column: str) -> bool:
-    """Whether a column says by its name who somebody is."""
-    return WHO.search(HUMP.sub("_", column).lower()) is not None
 
 
 def _first(most: int) -> str:
@@ -401,39 +447,7 @@ def _require_known(wishes: Wishes, columns: Sequence[str]) -> None:
         ("--bounds", wishes.bounds),
         ("--categories", wishes.categories),
         ("--features", wishes.features or ()),
+        ("--dates", wishes.dates),
+        ("--merge", wishes.merged),
     ):
         require_columns(frame, list(named), option)
-
-
-def odd_columns(public: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """A sentence for each of these columns of names whose cells look like numbers or dates. Only public cells are
-    looked at, and may be shown."""
-    return [said for column in columns if (said := _odd(column, names(public, column, "public sample", gaps=True)))]
-
-
-def _odd(column: str, cells: Sequence[str]) -> str | None:
-    """What looks odd about a column with these different cells.
-
-    >>> _odd("paid", ["$1,200.50", "$90.00"])[:43]
-    "paid holds numbers with signs ('$1,200.50')"
-    """
-    called = printable(column, 60)
-    words = [cell for cell in cells if not _is_number(cell)]
-    if sum(DATE.fullmatch(cell) is not None for cell in words) > NEARLY_ALL * len(cells):
-        return f"{called} holds dates: a number instead, such as days since one of them, could be learned from."
-    signed = [cell for cell in words if _is_number(SIGNS.sub("", cell))]
-    if len(signed) > NEARLY_ALL * len(cells):
-        shown = printable(signed[0], 20)
-        plain = "plain (1234.5), here and in the private files, it is learned from as a number"
-        return f"{called} holds numbers with signs ({shown!r}): {plain}."
-    if words and len(words) < (1 - MOSTLY) * len(cells):
-        shown = printable(words[0], 20)
-        return (
-            f"{called} holds numbers, and cells that are none ({shown!r}): with those empty, here and in the private "
-            "files, it is learned from as a number."
-        )
-    return None
-
-
-def _is_number(cell: str) -> bool:
-    return cell not in TRUTH and not math.isnan(cell_number(cell))

@@ -62,6 +62,22 @@ def owner_names(files: Sequence[Path]) -> list[str]:
     return found
 
 
+def _parties(files: Sequence[Path], rows: Sequence[int], wishes: Wishes) -> list[dict[str, Any]]:
+    """The owners: one for each file, then those who keep theirs at home."""
+    found = [
+        {
+            "name": name,
+            "records": records,
+            "epsilon": wishes.epsilon,
+            "data": store_address(file) or str(file.resolve()),
+        }
+        for name, records, file in zip(owner_names(files), rows, files, strict=True)
+    ]
+    for name, (records, epsilon) in wishes.owners.items():
+        found.append({"name": name, "records": records, "epsilon": wishes.epsilon if epsilon is None else epsilon})
+    return found
+
+
 def usual_delta(rows: int) -> float:
     """A delta well below one over the number of rows, 1e-6 at most.
 
@@ -73,8 +89,10 @@ def usual_delta(rows: int) -> float:
 
 def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     """Terms for the owners of these files, before anything is planned."""
-    if not files:
-        raise SettingError("files: expected at least one private table")
+    if not files and not (wishes.owners and wishes.public):
+        raise SettingError(
+            "FILES: expected at least one private table, or --public FILE with --owner NAME=RECORDS for every owner"
+        )
     if not 0 < wishes.epsilon < np.inf:
         raise SettingError(f"--epsilon {wishes.epsilon:g}: expected a number above 0, such as 1")
     if wishes.delta is not None and not 0 <= wishes.delta < 1:
@@ -94,26 +112,19 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     missing = [column for column in features if predicts and not known.describes(column)]
     if kind == "linear-regression" and not known.describes(wishes.target):
         missing.append(wishes.target)
-    delta = usual_delta(max(header.rows for header in headers)) if wishes.delta is None else wishes.delta
+    parties = _parties(files, [header.rows for header in headers], wishes)
+    delta = usual_delta(max(part["records"] for part in parties)) if wishes.delta is None else wishes.delta
     if missing and not delta > 0:
         raise SettingError(
             f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} "
             "are spread, and scales are released with one; or give --public, --bounds or --categories"
         )
     content: dict[str, Any] = {
-        "title": wishes.title or _title(wishes.target, owner_names(files)),
+        "title": wishes.title or _title(wishes.target, [part["name"] for part in parties]),
         "model": known.model(kind, positive, features, bool(missing)),
         "learning": {"algorithm": "averaged-subgradient", "horizon": 100} if predicts else {},
         "privacy": _privacy(wishes, delta, bool(missing), predicts),
-        "owners": [
-            {
-                "name": name,
-                "records": header.rows,
-                "epsilon": wishes.epsilon,
-                "data": store_address(file) or str(file.resolve()),
-            }
-            for name, header, file in zip(owner_names(files), headers, files, strict=True)
-        ],
+        "owners": parties,
         **({"hosts": [{"name": name} for name in wishes.hosts]} if wishes.hosts else {}),
     }
     terms = Terms.from_dict(content, "init")
@@ -160,8 +171,8 @@ def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishe
         Of the planner's runs on public rows.
     wishes
         What people say, by the names of the options of `parley init`: `public`, `epsilon`, `delta`, `kind`, `features`,
-        `bounds`, `categories`, `positive`, `person`, `records_per_person`, `hosts`, `holdout`, `score_epsilon`,
-        `columns`, `exposure`, `event`, `periods`, `title`.
+        `bounds`, `categories`, `dates`, `owners`, `positive`, `person`, `records_per_person`, `hosts`, `holdout`,
+        `score_epsilon`, `columns`, `exposure`, `event`, `periods`, `title`.
 
     Returns
     -------

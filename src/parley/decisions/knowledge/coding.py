@@ -12,6 +12,8 @@ from parley.losses import EmpiricalRisk
 from parley.numerals import number
 from parley.protocol.task import task_of
 from parley.terms import Terms
+from parley.terms.catalogue import PREDICTION
+from parley.validate import printable
 
 FOLDS = 2
 MOST_ROWS = 4000  # of the public sample that are looked at
@@ -28,13 +30,44 @@ class CodingCost:
     one_hot: float
     rows: int
 
+    @property
+    def matters(self) -> bool:
+        """Whether one-hot columns are clearly better."""
+        return self.one_hot < (1 - MATTERS) * self.integer
+
     def words(self) -> str:
         """A sentence that compares the costs of both codings."""
         costs = f"names as 0, 1, 2, … give a cost of {number(self.integer)}, one-hot columns {number(self.one_hot)}"
         better = "one-hot columns would not be better here"
-        if self.one_hot < (1 - MATTERS) * self.integer:
+        if self.matters:
             better = f'coding = "one-hot" would be better by {number(self.integer - self.one_hot)}'
         return f"Coding: on rows of the public sample held back, without privacy, {costs}: {better}."
+
+
+def coding_warning(terms: Terms) -> str | None:
+    """What somebody should know who wrote terms that put names as 0, 1, 2, ... into one column; None where that costs
+    nothing."""
+    cost = coding_cost(terms)
+    if cost is not None and not cost.matters:
+        return None
+    instead = 'Write coding = "one-hot" under [model], and plan again.'
+    if cost is not None:
+        more = f" ({number(100 * (cost.integer / cost.one_hot - 1), 2)} % more)" if cost.one_hot > 0 else ""
+        return (
+            "Coding: these terms read names as 0, 1, 2, … in one column. That gives a cost of "
+            f"{number(cost.integer)} where one-hot columns give {number(cost.one_hot)}{more}, without privacy, on "
+            f"public rows held back. {instead}"
+        )
+    model = terms.model
+    features = [column for column, names in model.categories.items() if column != model.target and len(names) > 2]
+    linear = terms.task == PREDICTION and model.columns is None and model.coding == "integer"
+    if not (linear and features and model.public is None):
+        return None
+    return (
+        f"Coding: these terms read the names in {', '.join(printable(each, 60) for each in features)} as 0, 1, 2, … in "
+        "one column, as if the third were twice as far from the first as the second. Without a public sample nobody "
+        f"can measure what that costs. {instead}"
+    )
 
 
 def coding_cost(terms: Terms) -> CodingCost | None:

@@ -41,7 +41,7 @@ from parley.decisions.planning.search import (
 )
 from parley.decisions.planning.sweep import MOST_PARAMETERS, survey
 from parley.decisions.planning.varieties import varieties, whitened
-from parley.errors import SettingError, TermsError
+from parley.errors import SettingError, StalePinsError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.mechanisms.gaussian import probability
 from parley.terms import Terms
@@ -203,7 +203,10 @@ def plan(
     """
     whole(seed, "seed", least=0)
     require_rounds(terms)
-    known = open_pilot(terms, pilot)
+    try:
+        known = open_pilot(terms, pilot)
+    except StalePinsError:  # edited since they were pinned: who writes the plan pins anew
+        known = open_pilot(terms.changed(model={"preparation": None, "preparation_sha256": None}), pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
     found = _plan(known, allowed, seed, progress)
     hosted = None if terms.noise.summed or len(terms.owners) == 1 else _try_shared(known, allowed)

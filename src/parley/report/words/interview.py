@@ -21,7 +21,9 @@ MISSING = (
     "table with a missing cell is refused"
 )
 QUOTED = 'a name with a comma in double quotes, "Professional, Technical",Clerical'
-SPREAD = f"LOW,HIGH or its names A,B,C ({QUOTED}; nothing: ask with noise)"  # of a column
+SPREAD = f"LOW,HIGH (dates as 2015-01-01) or its names A,B,C ({QUOTED}; nothing: ask with noise)"  # of a column
+MERGE = "Are they one"
+DATES = "Every date in {column} can be read in several ways. How is it written: {ways}"
 TWO_NAMES = "The two names in {target}, the one that counts as 1 last, such as no,yes"
 NOT_TWO = "expected two different names, the one that counts as 1 last, such as no,yes"
 EVENT = "The column that says whether it happened (1) or not (0)"

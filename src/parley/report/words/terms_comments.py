@@ -8,8 +8,10 @@ from parley.decisions.from_files.terms_from_files import Draft
 from parley.decisions.planning.planner import Proposal
 from parley.numerals import number
 from parley.report.words.forecast import unjudged_lines
+from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
 
+DIFFERENCE_ROOM = 0.2  # of ε
 PSI = "ψ, the relative fitness: how far a model is from the best one without privacy; 0 is the best (docs/glossary.md)."
 
 
@@ -42,22 +44,49 @@ def without_plan(head: Sequence[str]) -> list[str]:
 
 def lifetime_line(made: Draft) -> str:
     """What the lifetime budget in the next commands means."""
-    epsilon = max(part.epsilon for part in made.terms.owners)
+    epsilon, room = max(part.epsilon for part in made.terms.owners), _room(made.terms)
+    first = "Simulate first: a" if made.terms.owners[0].data is not None else "A"
+    holds = "holds all of these terms' ε, so that it is the only one"
+    if room:
+        holds = (
+            f"holds these terms' ε = {epsilon:g}, and {room * epsilon:g} for what the forecast may advise to ask "
+            "first: how much owners differ (privacy.difference_epsilon; docs/forecast.md)"
+        )
     return (
-        f"Simulate first: a release cannot be taken back, and --lifetime {epsilon:g} holds all of these terms' ε, so "
-        "that it is the only one. A larger lifetime leaves room for another, and promises people less; it is set once."
+        f"{first} release cannot be taken back, and {_lifetime(made.terms)[0]} {holds}. A larger lifetime leaves room "
+        "for another, and promises people less; it is set once."
     )
+
+
+def _room(terms: Terms) -> float:
+    """The share of ε that a lifetime leaves for `parley differences`, where the terms allow to ask and do not."""
+    asks = terms.task == PREDICTION and terms.model.public is not None and len(terms.owners) > 1
+    return DIFFERENCE_ROOM if asks and terms.privacy.difference_epsilon is None else 0.0
+
+
+def _lifetime(terms: Terms) -> tuple[str, str]:
+    """The lifetime budget that suits the terms, as options: ε, and δ where they have one."""
+    epsilon, delta = (each * (1 + _room(terms)) for each in (max(p.epsilon for p in terms.owners), terms.privacy.delta))
+    return f"--lifetime {epsilon:.6g}", f" --lifetime-delta {delta:.6g}" if delta > 0 else ""
 
 
 def next_steps(made: Draft, file: Path) -> list[str]:
     """The commands that come next, each as it is typed."""
     terms = made.terms
-    budget = f"--lifetime {max(part.epsilon for part in terms.owners):g}"
-    budget += f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
+    budget = "".join(_lifetime(terms))
     first, ready, planned = (
         shlex.quote(str(each)) for each in (file, _beside(file, "ready"), _beside(file, "planned"))
     )
     owner = terms.owners[0].name
+    forecast = [f"parley forecast {first}  # what the model will be worth, and to whom"]
+    if all(part.data is None for part in terms.owners):
+        name = shlex.quote(owner)
+        return [
+            *(forecast if terms.task == PREDICTION else ()),
+            f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, at home, once",
+            f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading it",
+            f"parley learner run {first} --owners ADDRESSES --save model.json  # once they serve: docs/deployment.md",
+        ]
     if terms.privacy.scale_epsilon is not None:
         return [
             f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited",
@@ -66,7 +95,6 @@ def next_steps(made: Draft, file: Path) -> list[str]:
             f"parley train {planned} --ledgers ledgers --save model.json  # a release, debited in the same ledgers",
             f"parley score model.json {planned} --owner {owner}  # is it better for us? On own held-out rows",
         ]
-    forecast = [f"parley forecast {first}  # what the model will be worth, and to whom"]
     return [
         f"parley train {first}  # a simulation: what a release would give, at no cost; keep it inside",
         *(forecast if terms.task == PREDICTION else ()),

@@ -36,7 +36,7 @@ def column_statistics_agreement(terms: Terms) -> Terms:
         "model": {
             key: value
             for key, value in model.model_dump(exclude_none=True).items()
-            if key in ("kind", "target", "features", "bounds", "categories", *MODELS[model.kind].keys)
+            if key in ("kind", "target", "features", "bounds", "categories", "dates", *MODELS[model.kind].keys)
         },
         "learning": {"algorithm": "scales", "learner": learning.learner},
         "privacy": {

@@ -7,8 +7,8 @@ cell that has none is refused when the table is prepared, as it is where names a
 never silently left out, and never in the middle of a run.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -37,8 +37,9 @@ class CellColumn:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, rows: Rows, column: str, name: str) -> "CellColumn":
-        place, numbers, called = raw_cells(rows, column, name)
+    def of(cls, rows: Rows, column: str, name: str, written: str | None = None) -> "CellColumn":
+        """`written`: the format of a column of dates."""
+        place, numbers, called = raw_cells(rows, column, name, written)
         known = {text: code for code, text in enumerate(sorted({text for text in called if text is not None}))}
         # the last is for gaps
         code = np.array([*(-1 if text is None else known[text] for text in called), -1], dtype=np.int64)
@@ -55,6 +56,7 @@ class CellTable(WholeTable):
     columns: tuple[str, ...]
     name: str
     kept: Kept = None  # which rows count; None: all
+    dates: Mapping[str, str] = field(default_factory=dict)  # columns of dates, and how they are written
 
     def __len__(self) -> int:
         return how_many(self.table, self.kept)
@@ -73,7 +75,7 @@ class CellTable(WholeTable):
 
     def _read(self) -> Iterator[tuple[CellColumn, ...]]:
         for _, rows in parts_of(self.table, self.columns, self.kept):
-            yield tuple(CellColumn.of(rows, column, self.name) for column in self.columns)
+            yield tuple(CellColumn.of(rows, column, self.name, self.dates.get(column)) for column in self.columns)
 
     def require_names(self) -> None:
         """Refuse a cell that has no name."""
@@ -111,10 +113,11 @@ class CellPreparation(Preparation):
         require_columns(source.example, self.asked, name)
         kept = counted_rows(source, terms.privacy, name)
         require_records(terms, name, how_many(source, kept))
-        found = CellTable(source, self.asked, name, kept)
+        dates = self.model.dates
+        found = CellTable(source, self.asked, name, kept, dates)
         if may_name(terms):
             found.require_names()
-        return found, CellTable(open_table(source.example), self.asked, name)
+        return found, CellTable(open_table(source.example), self.asked, name, dates=dates)
 
 
 def may_name(terms: Terms) -> bool:

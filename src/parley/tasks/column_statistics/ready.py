@@ -46,7 +46,8 @@ def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[Released
             )
             del made["bounds"][found.column]
         elif found.kind == "unclear" or (
-            found.kind == "names" and len(found.names) < (2 if found.column == model.target else 1)
+            found.kind == "names"
+            and (found.column in model.dates or len(found.names) < (2 if found.column == model.target else 1))
         ):
             unread[found.column] = _asks(found, named)
         elif found.kind == "names":
@@ -65,11 +66,14 @@ def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[Released
 
 def _without(model: Model, out: Container[str]) -> dict[str, Any]:
     """The keys about single features, without these columns."""
-    transforms = {column: name for column, name in model.transforms.items() if column not in out}
+    kept = {
+        key: {column: each for column, each in getattr(model, key).items() if column not in out}
+        for key in ("transforms", "dates")
+    }
     missing = model.missing
     if isinstance(missing, dict):
         missing = {column: rule for column, rule in missing.items() if column not in out}
-    return {"transforms": transforms, "missing": missing}
+    return {**kept, "missing": missing}
 
 
 def _put_names(model: Model, found: ReleasedColumn, made: dict[str, dict[str, Any]]) -> None:

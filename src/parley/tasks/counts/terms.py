@@ -19,6 +19,8 @@ _USELESS = (
     "class_weight",
     "radius",
     "transforms",
+    "dates",
+    "merged",
     "centres",
     "scales",
     "positive",

@@ -41,6 +41,8 @@ class DynamicsRules(Rules):
             "class_weight",
             "categories",
             "transforms",
+            "dates",
+            "merged",
             "centres",
             "scales",
             "public",

@@ -28,6 +28,8 @@ _USELESS = (
     "class_weight",
     "categories",
     "transforms",
+    "dates",
+    "merged",
     "centres",
     "scales",
     "public",

@@ -11,6 +11,8 @@ _USELESS = (
     "radius",
     "categories",
     "transforms",
+    "dates",
+    "merged",
     "centres",
     "scales",
     "positive",

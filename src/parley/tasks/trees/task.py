@@ -94,7 +94,7 @@ class Trees(Task):
         names = agreement.setup.preparation.categories
         wanted = {c: ends for c, ends in agreed_ranges(agreement).items() if c not in names}
         kept = counted_rows(owner.table, agreement.setup.terms.privacy, owner.name)
-        seen = ranges(owner.table, wanted, owner.name, kept)
+        seen = ranges(owner.table, wanted, owner.name, kept, agreement.setup.terms.model.dates)
         every = [range_warning(column, *wanted[column], found) for column, found in seen.items()]
         every.append(budget_warning(agreement.setup.terms, [owner.name]))
         found = [warning for warning in every if warning is not None]

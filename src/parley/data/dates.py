@@ -1,0 +1,117 @@
+"""A date as a number: days since 1970-01-01, by the one format that a column has; and which format public cells have.
+
+Formal guarantee: `day_number` is a function of the cell and the format alone, the same on every machine: months have
+English names, two digits of a year are those from 1969 to 2068, and a time of day counts for nothing.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from parley.data.cells import cell_name
+from parley.terms.columns import date_pattern
+
+FIRST = date(1970, 1, 1).toordinal()
+_MONTHS = "january,february,march,april,may,june,july,august,september,october,november,december"
+_PLACES = {called: place for place, name in enumerate(_MONTHS.split(","), 1) for called in (name, name[:3])}
+_DAYS = ("%Y-%m-%d", "%d-%m-%Y", "%m-%d-%Y", "%d-%m-%y", "%m-%d-%y", "%d-%b-%Y", "%d-%b-%y", "%b-%Y")
+_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S.%f", "T%H:%M:%S.%f", "T%H:%M:%S.%fZ")
+ISO, AMERICAN = "%Y-%m-%d", "%b %d, %Y"
+LOOKED_AT = 1000  # different cells, for their formats
+MOSTLY = 0.9  # share of the rows with a value from which on a column is one of dates
+
+
+def day_number(cell: Any, written: str) -> float:
+    """Days from 1970-01-01 to the date that a cell holds; NaN where it is none in this format.
+
+    A cell of a type for dates is that date, however dates in text are written.
+
+    >>> day_number("24.12.2019", "%d.%m.%Y"), day_number("1-Feb-70", "%d-%b-%y"), day_number(20191224, "%Y%m%d")
+    (18254.0, 31.0, 18254.0)
+    >>> day_number("24.12.2019", "%m.%d.%Y"), day_number(date(1970, 1, 2), "%m.%d.%Y")
+    (nan, 1.0)
+    """
+    try:
+        if isinstance(cell, np.datetime64):
+            cell = pd.Timestamp(cell)
+        if isinstance(cell, date):  # a datetime is one, too
+            return float(cell.toordinal() - FIRST)
+    except (ValueError, OverflowError):  # beyond what calendars hold
+        return math.nan
+    pattern, text = date_pattern(written), cell_name(cell)
+    found = None if text is None or pattern is None else pattern.fullmatch(text.strip())
+    return math.nan if found is None else _days(found.groupdict())
+
+
+def _days(parts: Mapping[str, str]) -> float:
+    year = int(parts["Y"]) if "Y" in parts else (int(parts["y"]) + 31) % 100 + 1969
+    month = int(parts["m"]) if "m" in parts else _PLACES.get(parts.get("b", parts.get("B", "")).lower())
+    day = int(parts.get("d", 1))
+    times = (("H", 23), ("M", 59), ("S", 60))
+    if month is None or any(int(parts.get(part, 0)) > most for part, most in times):
+        return math.nan
+    try:
+        return float(date(year, month, day).toordinal() - FIRST)
+    except ValueError:  # no such day
+        return math.nan
+
+
+def date_of(days: float) -> date:
+    """The date so many days after 1970-01-01, or the nearest that there is.
+
+    >>> date_of(18254.0), date_of(-1e300)
+    (datetime.date(2019, 12, 24), datetime.date(1, 1, 1))
+    """
+    return date.fromordinal(int(min(max(days + FIRST, 1), date.max.toordinal())))
+
+
+@dataclass(frozen=True)
+class WrittenDates:
+    """How the cells of a column that are dates are written, in rows."""
+
+    formats: tuple[str, ...]  # those that read most rows; one, unless day and month cannot be told apart
+    rows: int  # that they read
+    others: int  # dates in another format
+    words: int  # with a value that is no date
+
+    @classmethod
+    def of(cls, cells: Mapping[str | date, int]) -> "WrittenDates | None":
+        """Of different cells and how often each comes; None where fewer than nine rows in ten are dates.
+
+        >>> WrittenDates.of({"1/2/2020": 3, "25/2/2020": 97})
+        WrittenDates(formats=('%d/%m/%Y',), rows=100, others=0, words=0)
+        """
+        usual = [each for cell in islice(cells, LOOKED_AT) for each in _formats_of(cell)]
+        if not usual:
+            return None
+        counts, total = list(cells.values()), sum(cells.values())
+        fits = {each: np.array([not math.isnan(day_number(cell, each)) for cell in cells]) for each in sorted({*usual})}
+        rows = {each: int(np.dot(found, counts)) for each, found in fits.items()}
+        dates, best = int(np.dot(np.any(list(fits.values()), axis=0), counts)), max(rows.values())
+        if dates < MOSTLY * total:
+            return None
+        return cls(tuple(each for each in rows if rows[each] == best), best, dates - best, total - dates)
+
+
+def _formats_of(cell: str | date) -> Iterator[str]:
+    """The usual formats in which a cell can be read."""
+    if isinstance(cell, date):
+        yield ISO
+        return
+    text = cell.strip()
+    if not (6 <= len(text) <= 40 and {*text} & {*"0123456789"}):
+        return
+    for mark in {*text} & {*"-/. "}:
+        for days in _DAYS:
+            for times in _TIMES:
+                written = days.replace("-", mark) + times
+                if not math.isnan(day_number(text, written)):
+                    yield written
+    if not math.isnan(day_number(text, AMERICAN)):
+        yield AMERICAN

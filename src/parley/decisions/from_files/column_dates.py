@@ -1,0 +1,77 @@
+"""How the dates of a column are written, and ends of its range that people say as dates."""
+
+from collections.abc import Sequence
+
+from parley.data.dates import ISO, WrittenDates, day_number
+from parley.data.headers import written_dates
+from parley.data.sources import Table
+from parley.errors import SettingError
+from parley.numerals import counted
+from parley.terms.columns import DATE_FORMAT, date_pattern
+from parley.validate import printable
+
+
+class AmbiguousDatesError(SettingError):
+    """Every date of a column can be read in several ways, which a person can tell apart."""
+
+    def __init__(self, column: str, formats: Sequence[str]) -> None:
+        self.column, self.formats = column, tuple(formats)
+        called = printable(column, 60)
+        ways = " or ".join(f"--dates {called}={each}" for each in formats)
+        super().__init__(f"{called}: every date can be read as {' and as '.join(formats)}; say which: {ways}")
+
+
+def found_format(tables: Sequence[Table], column: str, where: str) -> tuple[str, str]:
+    """(the format of a column of dates, what to say of it); refused where it has several, or cannot be told.
+
+    No cell's value is in a message: mixed dates are told by how many rows have them.
+    """
+    found, called = written_dates(tables, column, where), printable(column, 60)
+    if found is None:
+        raise SettingError(
+            f"{called}: fewer than nine rows in ten of {where} hold a date in a usual format; say how it is written, "
+            f"--dates {called}=%Y-%m-%d, or list its names, --categories {called}=A,B,C"
+        )
+    first, *more = found.formats
+    if found.others:
+        raise SettingError(
+            f"{called}: {_rows(found, found.others)} in {where} hold dates written in another way than {first}. Write "
+            f"all of them in one way, or say --dates {called}={first}: the others then count as missing cells"
+        )
+    if more:
+        raise AmbiguousDatesError(column, found.formats)
+    gone = f"; {_rows(found, found.words)} in {where} hold none, and count as missing cells" if found.words else ""
+    return first, f"{date_words(column, first)}{gone}."
+
+
+def date_words(column: str, written: str) -> str:
+    """What becomes of a column of dates."""
+    return f"{printable(column, 60)} holds dates ({written}), learned from as days since 1970-01-01"
+
+
+def _rows(found: WrittenDates, some: int) -> str:
+    return f"{some:,} of {counted(found.rows + found.others + found.words, 'row')}"
+
+
+def require_format(column: str, written: str) -> str:
+    """The format that a person gave a column of dates, refused where it is none."""
+    if date_pattern(written) is None:
+        raise SettingError(f"--dates {printable(column, 60)}={printable(written, 40)}: expected {DATE_FORMAT}")
+    return written
+
+
+def range_ends(words: Sequence[str]) -> tuple[tuple[float, float], bool] | None:
+    """(the two ends of a range, whether they were said as dates); None where they are neither numbers nor dates.
+
+    >>> range_ends(["0", "5.5"]), range_ends(["1970-01-01", "1970-02-01"]), range_ends(["car", "house"])
+    (((0.0, 5.5), False), ((0.0, 31.0), True), None)
+    """
+    dates = [day_number(word, ISO) for word in words]
+    if len(words) != 2:
+        return None
+    try:
+        low, high = (float(word) for word in words)
+    except ValueError:
+        low, high = dates
+        return ((low, high), True) if low < high else None
+    return (low, high), False

@@ -1,0 +1,102 @@
+"""Columns that are not learned from as they are: those that tell people apart, and names that look like numbers. Only
+names of columns and public cells are looked at, and public cells may be shown."""
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from parley.data.cells import TRUTH, cell_number
+from parley.data.table import cell_counts, names, numbers
+from parley.terms.columns import folded
+from parley.validate import printable
+
+# who somebody is
+WHO = re.compile(r"(^|[^a-z])(id|ids|pid|uid|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$")
+NUMBERED = re.compile(r"(^|[^a-z])(no|nr|num|number|key|ref|code)$")  # of people, if no two rows have the same
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
+SERIAL = 1e9  # numbers of people, accounts, telephones have at least so many digits
+OWN = 0.95  # share of rows with a value of their own, from which on a column tells people apart
+FEWEST_ROWS = 20  # that tell so
+LONG = 6  # digits, as many in every row: numbers of accounts or cards
+MOSTLY = 0.5  # share of a column's different cells from which on it looks like numbers, with others among them
+NEARLY_ALL = 0.9
+SIGNS = re.compile(r"[$€£¥%\s]|(?<=\d)[,'](?=\d)")
+
+
+def says_who(column: str) -> bool:
+    """Whether a column says by its name who somebody is."""
+    return WHO.search(_spaced(column)) is not None
+
+
+def _spaced(column: str) -> str:
+    return HUMP.sub("_", column).lower()
+
+
+def tells_apart(public: pd.DataFrame, column: str, numeric: bool) -> bool:
+    """Whether nearly every public row has a value of its own there: a name, or a whole number that counts rows.
+
+    Amounts may be whole and all different, too. Numbers of people, accounts or cards are called so, have all the same
+    number of digits, or leave hardly a gap between the least and the largest.
+    """
+    count = cell_counts(public, column, "public sample")
+    rows, own = sum(count.values()), sum(times == 1 for times in count.values())
+    if not numeric:
+        return rows >= FEWEST_ROWS and own >= OWN * rows
+    found = numbers(public, column, "public sample", gaps=True)
+    found = found[~np.isnan(found)]
+    if own < OWN * rows or rows < 2 or not np.all((found % 1 == 0) & (found >= 0)):
+        return False
+    low, high = float(found.min()), float(found.max())
+    if rows < FEWEST_ROWS:
+        return low >= SERIAL
+    alike = low >= 10 ** (LONG - 1) and len(f"{low:.0f}") == len(f"{high:.0f}")
+    return low >= SERIAL or alike or high - low < 2 * rows or NUMBERED.search(_spaced(column)) is not None
+
+
+def spelled_alike(public: pd.DataFrame, column: str) -> list[list[str]]:
+    """Names of a public column that differ by nothing but capitals and spaces, in groups."""
+    groups: dict[str, list[str]] = {}
+    for name in names(public, column, "public sample", gaps=True):
+        groups.setdefault(folded(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def alike_words(column: str, groups: Sequence[Sequence[str]]) -> str:
+    """A few of these names, for whoever decides whether they are one."""
+    shown = "; ".join(" and ".join(repr(printable(name, 30)) for name in group) for group in groups[:3])
+    more = f"; {len(groups) - 3} more" if len(groups) > 3 else ""
+    return f"{printable(column, 60)} has names that differ only by capitals or spaces ({shown}{more})"
+
+
+def odd_columns(public: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """A sentence for each of these columns of names whose cells look like numbers."""
+    return [said for column in columns if (said := _odd(column, names(public, column, "public sample", gaps=True)))]
+
+
+def _odd(column: str, cells: Sequence[str]) -> str | None:
+    """What looks odd about a column with these different cells.
+
+    >>> _odd("paid", ["$1,200.50", "$90.00"])[:43]
+    "paid holds numbers with signs ('$1,200.50')"
+    """
+    called = printable(column, 60)
+    words = [cell for cell in cells if not _is_number(cell)]
+    signed = [cell for cell in words if _is_number(SIGNS.sub("", cell))]
+    if len(signed) > NEARLY_ALL * len(cells):
+        shown = printable(signed[0], 20)
+        plain = "plain (1234.5), here and in the private files, it is learned from as a number"
+        return f"{called} holds numbers with signs ({shown!r}): {plain}."
+    if words and len(words) < (1 - MOSTLY) * len(cells):
+        shown = printable(words[0], 20)
+        return (
+            f"{called} holds numbers, and cells that are none ({shown!r}): with those empty, here and in the private "
+            "files, it is learned from as a number."
+        )
+    return None
+
+
+def _is_number(cell: str) -> bool:
+    return cell not in TRUTH and not math.isnan(cell_number(cell))
