@@ -14,6 +14,8 @@ from raters import rating_terms, tastes
 from samples import regression_table
 
 from parley.cli.app import PARTS
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
+from parley.errors import DataError
 from parley.learning.outcome.guarantee import INSIDE
 from parley.network.identity import certificate_authority, signing_requests
 from parley.network.identity.certificates import fingerprint
@@ -227,3 +229,5 @@ def test_what_a_simulation_leaves_on_the_disk_says_it_too(desk, monkeypatch):
     assert INSIDE in (desk / "page.html").read_text(encoding="utf-8")
     assert typed("differences", "differing.toml", "--seed", "1", "--save", "apart.json").code == 0
     assert json.loads((desk / "apart.json").read_text())["inside"] is True
+    with pytest.raises(DataError, match="stays inside"):  # else it would come out of a plan as if it were public
+        Heterogeneity.load(desk / "apart.json")

@@ -50,6 +50,23 @@ def test_a_format_without_year_and_month_or_of_unknown_parts_is_refused(written)
         terms(dates={"opened": written})
 
 
+def test_a_gap_of_somebody_else_changes_no_date(tmp_path):
+    """Tools write whole numbers as floats where one is missing. A mutant that takes the text as it is loses all."""
+    whole = pd.DataFrame({"opened": [20191224, 20181231, 20180101]})
+    gap = whole.assign(opened=whole["opened"].where([True, True, False]))
+    read = []
+    for place, table in enumerate((whole, gap)):
+        table.to_csv(tmp_path / f"{place}.csv", index=False)
+        rows = parley.data.sources.read_table(tmp_path / f"{place}.csv")
+        read.append(days(rows, "opened", "%Y%m%d", "a", gaps=True))
+    np.testing.assert_array_equal(read[1][:2], read[0][:2])
+    assert np.isfinite(read[0]).all()
+
+
+def test_a_day_beyond_all_calendars_is_a_gap():
+    assert math.isnan(day_number(np.datetime64("20000-01-01", "s"), "%Y-%m-%d"))
+
+
 def test_terms_without_dates_keep_their_hash_and_others_have_their_own():
     assert '"dates"' not in terms().canonical
     assert len({terms().hash, *(terms(dates={"opened": each}).hash for each in FORMATS[1:3])}) == 3

@@ -3,6 +3,7 @@ without somebody's word."""
 
 import html
 import json
+import os
 import re
 import stat
 import time
@@ -366,3 +367,9 @@ def test_what_an_owner_sees_of_its_rows_is_shown_once_and_not_kept(client, folde
     assert "there is none of this name" in client.get(f"/jobs/{one.id}").text
     assert "shown once" not in client.get(f"/jobs/{other.id}").text
     assert other.folder.exists()
+    unseen = finished(jobs.start(["forecast", "gone.toml", "--inside", "a"], "A view"))
+    client.head(f"/jobs/{unseen.id}")
+    assert unseen.id in [job.id for job in jobs.listed()]
+    os.utime(unseen.folder / "exit.json", (0, 0))
+    assert unseen.id not in [job.id for job in jobs.listed()]  # nobody opened it for a while
+    assert not unseen.folder.exists()

@@ -121,10 +121,9 @@ def forecast_command(
     from parley.protocol.task import task_of
 
     if (own := task_of(terms).command("forecast")) is not None:
-        if track is not None:
-            raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
-        if report is not None:
-            raise SettingError(f"--report: expected none for {terms.task}, whose figures --json has")
+        for option, given in {**kept, "--inside": inside}.items():
+            if given is not None:
+                raise SettingError(f"{option}: expected none for {terms.task}, whose figures --json has")
         own(terms, pilot, as_json)
         return
     known = source(pilot, moments, assume)

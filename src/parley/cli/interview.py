@@ -50,8 +50,12 @@ def asked_kind(files: Sequence[Path], wishes: "Wishes") -> "Wishes":
 def _kind(files: Sequence[Path], target: str) -> str:
     """The kind of model that a person chooses, with a guess by whether the target holds numbers or names."""
     from parley.data.headers import column_kinds
+    from parley.decisions.from_files.column_dates import dates_as_target
 
-    holds_names = any(column_kinds(file, [target], str(file))[target] == "names" for file in files)
+    held = {column_kinds(file, [target], str(file))[target] for file in files}
+    if "dates" in held:
+        raise dates_as_target(target)
+    holds_names = "names" in held
     offered = "; ".join(f"{kind}: {words}" for kind, words in said.kinds_in_words().items())
     typer.echo(
         f"{target} holds {'names' if holds_names else 'numbers'} (read from the files). Kinds of model: {offered}.",

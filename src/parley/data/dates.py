@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parley.data.cells import cell_name
+from parley.data.cells import cell_name, plain_name
 from parley.terms.columns import date_pattern
 
 FIRST = date(1970, 1, 1).toordinal()
@@ -42,10 +42,13 @@ def day_number(cell: Any, written: str) -> float:
             cell = pd.Timestamp(cell)
         if isinstance(cell, date):  # a datetime is one, too
             return float(cell.toordinal() - FIRST)
-    except (ValueError, OverflowError):  # beyond what calendars hold
+    except (ValueError, OverflowError, NotImplementedError):  # beyond what calendars hold
         return math.nan
     pattern, text = date_pattern(written), cell_name(cell)
-    found = None if text is None or pattern is None else pattern.fullmatch(text.strip())
+    if text is None or pattern is None:
+        return math.nan
+    # "20191224.0", as tools write whole numbers in a column with gaps
+    found = pattern.fullmatch(text.strip()) or pattern.fullmatch(plain_name(text.strip()))
     return math.nan if found is None else _days(found.groupdict())
 
 

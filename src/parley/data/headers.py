@@ -79,6 +79,4 @@ def written_dates(tables: Sequence[Table], column: str, name: str) -> WrittenDat
     cells = Counter[str | date]()
     for _, rows in chain.from_iterable(parts_of(open_table(table), [column]) for table in tables):
         cells += cell_counts(rows, column, name)
-        if WrittenDates.of(cells) is None:  # nor will the rest be read
-            return None
     return WrittenDates.of(cells)

@@ -219,8 +219,7 @@ def groups(frame: Rows, column: str, name: str, what: str) -> NDArray[np.int64]:
 def names_of(frame: Rows, column: str, name: str, what: str) -> tuple[NDArray[np.int64], list[str]]:
     """(which of the names listed each row has [n]; the list, in which a name may come twice); all rows must have one.
 
-    Formal guarantee: a row's name follows from its own cell, and is the same whatever file or database holds it
-    (`cell_name`).
+    Formal guarantee: a row's name follows from its own cell (`cell_name`).
     """
     require_columns(frame, [column], name)
     place, called = _called(frame, column, name)

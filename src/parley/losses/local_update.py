@@ -156,8 +156,8 @@ class LocalUpdate:
         """
         root = math.sqrt(self.parameters)
         rounding = self._rounding(bound.value, slack)
-        step = ((self.regularisation + 2 * self.proximal) * self.radius + self.reach) * root
-        step += self.most * bound.value + rounding
+        pulls = ((self.regularisation + 2 * self.proximal) * self.radius + self.reach) * root
+        step = pulls + self.most * bound.value + rounding
         across = math.inf if self.paired else 2 * self.radius / (self.step * self.steps) + rounding
         coordinate, largest = min(step, across), min(step, across * root)
         return Extent(-coordinate, coordinate, largest * (1.0 if self.norm == "l2" else root), self.norm)

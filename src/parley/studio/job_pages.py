@@ -39,7 +39,7 @@ def job(request: Request) -> Response:
     name = None if written is None or state != "done" else studio_of(request).name_of(written)
     seen |= {"written": name, "first": None if name is None or written is None else _first(name, written)}
     shown = page(request, "job.html", job=found, typed=typed(found), log=found.log, **seen)
-    if found.own_eyes and state != "running":
+    if found.own_eyes and state != "running" and request.method == "GET":
         found.forget()
     return shown
 

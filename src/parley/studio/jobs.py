@@ -44,6 +44,7 @@ WORDS: dict[State, str] = {
 LOG = 20_000  # characters of a log that are shown
 COMMAND, REPORT, RUNNING, STOPPED = "command.json", "report.html", "running", "stopped"
 MOST = 200  # jobs that are listed
+UNSEEN = 600  # seconds for which an owner's own look waits to be opened
 
 
 def studio_state(place: Path) -> Path:
@@ -294,8 +295,14 @@ class JobFolder:
         return job
 
     def listed(self, kind: str | None = None) -> list[Job]:
-        """The latest jobs, the last first; of one kind of command, if one is named."""
+        """The latest jobs, the last first; of one kind of command, if one is named. An owner's own look that ended a
+        while ago and that nobody opened is removed."""
         folders = sorted(self.folder.iterdir(), reverse=True) if self.folder.is_dir() else []
+        for job in (Job(folder) for folder in folders if self._is_job(folder)):
+            with suppress(OSError):  # it was removed meanwhile
+                ended = (job.folder / EXIT).stat().st_mtime
+                if job.own_eyes and not job.running and time.time() - ended > UNSEEN:
+                    job.forget()
         found = [Job(folder) for folder in folders if self._is_job(folder)][:MOST]
         return [job for job in found if kind is None or job.command[:1] == (kind,)]
 

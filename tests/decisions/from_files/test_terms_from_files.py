@@ -176,6 +176,11 @@ def test_without_a_public_sample_formats_are_read_and_ranges_are_said_as_dates(d
     assert made.terms.model.dates == {"opened": "%d/%m/%Y"}
     assert made.terms.privacy.scale_epsilon is None
     assert "how dates are written, were read: opened." in " ".join(made.said)
+    frame = pd.read_csv(dated / "mill.csv")
+    frame.loc[:2, "opened"] = "deceased"
+    frame.to_csv(dated / "mill.csv", index=False)
+    again = draft([dated / "mill.csv", dated / "bakery.csv"], wishes)
+    assert again.said == made.said  # how many private rows hold no date is not said in a file that others get
     given = replace(wishes, dates={"opened": "%d/%m/%Y"})
     (dated / "mill.csv").write_text((dated / "mill.csv").read_text().replace("/2019", "/unknown"))
     assert "nothing else" in draft([dated / "mill.csv"], given).said[0]  # no cell was looked at

@@ -21,10 +21,11 @@ class AmbiguousDatesError(SettingError):
         super().__init__(f"{called}: every date can be read as {' and as '.join(formats)}; say which: {ways}")
 
 
-def found_format(tables: Sequence[Table], column: str, where: str) -> tuple[str, str]:
+def found_format(tables: Sequence[Table], column: str, where: str, public: bool) -> tuple[str, str]:
     """(the format of a column of dates, what to say of it); refused where it has several, or cannot be told.
 
-    No cell's value is in a message: mixed dates are told by how many rows have them.
+    No cell's value is in a message: mixed dates are told by how many rows have them. What is to be said goes into the
+    terms' file, so it has a number of rows only where the tables are `public`.
     """
     found, called = written_dates(tables, column, where), printable(column, 60)
     if found is None:
@@ -40,8 +41,20 @@ def found_format(tables: Sequence[Table], column: str, where: str) -> tuple[str,
         )
     if more:
         raise AmbiguousDatesError(column, found.formats)
-    gone = f"; {_rows(found, found.words)} in {where} hold none, and count as missing cells" if found.words else ""
+    gone = (
+        f"; {_rows(found, found.words)} in {where} hold none, and count as missing cells"
+        if public and found.words
+        else ""
+    )
     return first, f"{date_words(column, first)}{gone}."
+
+
+def dates_as_target(target: str) -> SettingError:
+    """Why a column of dates is not predicted."""
+    return SettingError(
+        f"--target {printable(target, 60)}: holds dates; expected a number or classes: give a column with a number "
+        "instead, such as days until then"
+    )
 
 
 def date_words(column: str, written: str) -> str:

@@ -19,7 +19,7 @@ from parley.data.sources import Table, find_source, read_table
 from parley.data.table import codes, days, names, numbers, require_columns
 from parley.data.targets import dropped_words, with_target
 from parley.decisions.from_files.column_choice import Wanted
-from parley.decisions.from_files.column_dates import date_words, found_format, require_format
+from parley.decisions.from_files.column_dates import date_words, dates_as_target, found_format, require_format
 from parley.decisions.from_files.odd_columns import alike_words, odd_columns, says_who, spelled_alike, tells_apart
 from parley.errors import DataError, SettingError
 from parley.numerals import counted
@@ -112,10 +112,7 @@ class KnownColumns:
     def _with_dates(self, tables: Sequence[Table], where: str) -> "KnownColumns":
         """The same with the format of every column of dates that may be learned from."""
         if self.kinds.get(self.wishes.target) == DATES:
-            raise SettingError(
-                f"--target {printable(self.wishes.target, 60)}: holds dates; expected a number or classes: give a "
-                "column with a number instead, such as days until then"
-            )
+            raise dates_as_target(self.wishes.target)
         wishes, dates, said = self.wishes, dict[str, str](), list[str]()
         wanted = self.columns if wishes.features is None else wishes.features
         for column in (c for c in wanted if self.kinds.get(c) == DATES and c not in wishes.outcome):
@@ -123,7 +120,7 @@ class KnownColumns:
                 dates[column] = require_format(column, given)
                 said.append(f"{date_words(column, given)}{self._unread(column, given)}.")
             elif column in wishes.dates or not says_who(column):
-                dates[column], sentence = found_format(tables, column, where)
+                dates[column], sentence = found_format(tables, column, where, self.public is not None)
                 said.append(sentence)
         return replace(self, dates=dates, said=tuple(said))
 
@@ -363,8 +360,8 @@ class KnownColumns:
             )
             said = [
                 f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns "
-                f"hold {kinds} read: {_list(self.read)}. That much becomes public with the terms; --bounds, "
-                "--categories and --dates spare it."
+                f"hold {kinds} read: {_list(self.read)}. That much becomes public with the terms; --dates, "
+                "--categories and --bounds in numbers spare it."
             ]
         if self.wishes.owners:
             who = _list([*self.wishes.owners])

@@ -44,12 +44,19 @@ class Heterogeneity:
     def load(cls, path: str | Path) -> "Heterogeneity":
         """From the object that `parley differences --json` printed, or --save kept."""
         try:
-            content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))["differences"]
-            return cls(float(content["mean"]), float(content["low"]), float(content["high"]), "measured")
+            told: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = told["differences"]
+            found = cls(float(content["mean"]), float(content["low"]), float(content["high"]), "measured")
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, SettingError):
             raise DataError(f"{path}: expected the JSON that `parley differences --save` wrote") from None
+        if told.get("inside"):
+            raise DataError(
+                f"{path}: a simulation computed it from private rows, so it stays inside; expected what owners "
+                "released: parley differences TERMS --ledgers FOLDER --save FILE"
+            )
+        return found
 
     def at(self, position: float) -> float:
         """The multiple at a position from 0 to 1 of what it may be: a twentieth lies below `low`, half below `mean`."""
