@@ -27,7 +27,7 @@ class MeanQuestion(Question):
 
     @classmethod
     def resolve(cls, context, owner):
-        k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
+        k, (rows, slack, _) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         bound = RecordBound(context.preparation.target_bound, context.norm, clips=False)
         return cls(1, rows, 1, context.norm, bound.sensitivity(rows, slack, k), bound.extent(slack), bound)
 

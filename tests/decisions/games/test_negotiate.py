@@ -54,7 +54,8 @@ def at_own_budgets(result, near):
 
 @pytest.mark.parametrize("keep_own", [True, False])
 def test_the_payoff_is_by_gains_that_are_the_outlooks_at_its_own_budgets(keep_own):
-    result = negotiate(priced_terms(120, 130, 140, value=1e6, **QUIET), PILOT, keep_own=keep_own)
+    sizes = (120, 130, 140) if keep_own else (120, 130, 140, 150, 160, 170)
+    result = negotiate(priced_terms(*sizes, value=1e6, **QUIET), PILOT, keep_own=keep_own)
     assert result.deal.members.any()
     assert at_own_budgets(result, 1e-5)
     for owner in result.owners:
