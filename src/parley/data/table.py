@@ -97,8 +97,8 @@ def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -
 
 
 def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) -> Floats:
-    """A column of dates as days since 1970-01-01; a cell that is none in this format is a missing one, refused with its
-    row but for `gaps`: then NaN."""
+    """A column of dates as days since 1970-01-01. A cell that is no date in this format is a missing one: refused with
+    its row, or NaN with `gaps`."""
     place, cells = _cells(frame, column, name, gaps=True)
     values: Floats = np.array([*(day_number(cell, written) for cell in cells), np.nan])[place]
     if not gaps and (bad := np.flatnonzero(np.isnan(values))).size:

@@ -152,7 +152,7 @@ def negotiate(
     keep_own
         Whether members use their own model where it is better, so that nobody counts a loss.
     differences
-        How much owners differ; left out: not known.
+        How much owners differ; not known if left out.
     doing
         Is told what is worked at.
 

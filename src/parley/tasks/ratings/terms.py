@@ -58,7 +58,7 @@ class RatingsRules(Rules):
             if getattr(model, key) is None:
                 raise ValueError(f"{key}|expected beside kind = {FACTORIZATION!r}: {what}")
         if model.holdout_by is not None:
-            raise ValueError("holdout_by|expected none for ratings: of everybody some ratings are held out")
+            raise ValueError("holdout_by|expected none for ratings: some ratings of every user are held out")
         if model.holdout_seed is not None:
             raise ValueError("holdout_seed|expected none for ratings: `seed` says which of them are kept")
         for key in _USELESS:
