@@ -44,11 +44,12 @@ def make_or_upgrade(
 
 def require_known(db: sqlite3.Connection, path: Path) -> None:
     """Refuse a ledger that does not go on from what lies beside it. That is read before the ledger: it may grow
-    meanwhile, and they with it."""
+    meanwhile, and they with it. The message tells of the latest."""
     kept = recall(beside(path, "verified"))
-    for known in (None if kept is None else kept.head, Drawing(beside(path, "drawing")).noted()):
+    noted = [None if kept is None else kept.head, Drawing(beside(path, "drawing")).noted()]
+    for known in sorted((end for end in noted if end is not None), key=lambda end: -end.entries):
         end = Head(0, START) if schema.version(db, path) is None else head(db)
-        if known is None or (known.entries <= end.entries and hash_at(db, known.entries) == known.hash):
+        if known.entries <= end.entries and hash_at(db, known.entries) == known.hash:
             continue
         raise BrokenChainError(
             f"{path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there "
