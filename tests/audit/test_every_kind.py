@@ -133,9 +133,10 @@ def test_a_score_has_a_line_and_as_many_runs_as_take_a_minute_are_found(monkeypa
     assert [row[0] for row in owner_rows(audit)] == ["owner", "a", "a, its score"]
 
 
-def test_trees_that_a_public_sample_grew_are_audited(tmp_path):
+@pytest.mark.parametrize("refitted", [2, 0])
+def test_trees_that_a_public_sample_grew_are_audited(tmp_path, refitted):
     regression_table(200).to_csv(tmp_path / "public.csv", index=False)
-    trees = {"count": 3, "leaves": 3, "refitted": 2}
+    trees = {"count": 3, "leaves": 3, "refitted": refitted}
     sample = str(tmp_path / "public.csv")
     terms = make_terms(40, learning__horizon=1, model__columns="trees", model__public=sample, model__radius=None)
     terms = terms.changed(model={"trees": trees})

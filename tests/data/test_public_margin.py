@@ -11,13 +11,14 @@ from scipy.optimize import differential_evolution
 import parley
 from parley.data import Design
 from parley.data.forest import Forest
-from parley.data.public_margin import SMALL, MarginForest
+from parley.data.public_margin import SMALL, MarginForest, MarginLines
 from parley.errors import DataError, TermsError
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.setup import pin, resolve
 
 EXTREMES = [0.0, -0.0, 1e-320, -1e-320, 1e300, -1e300, 1.0, np.nextafter(1.0, 2), np.nextafter(1.0, 0)]
 SIZE = {"count": 12, "leaves": 4, "rate": 0.3, "rows": 1.0, "refitted": 3}
+LINES = {**SIZE, "refitted": 0}
 KINDS = ["linear-regression", "logistic-regression", "softmax-regression"]
 
 
@@ -57,13 +58,52 @@ def test_the_public_model_is_that_of_all_trees(tmp_path, monkeypatch, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_row_is_longer_than_its_bound_whatever_a_file_holds(tmp_path, kind):
-    prepared, rows = resolve(terms(tmp_path, kind)).preparation, table(200, 2)
+def test_lines_beside_a_margin_begin_at_what_all_trees_say(tmp_path, kind):
+    """Within what public rows reach: the model of the same trees whose leaves are columns."""
+    lines, leaves = (resolve(terms(tmp_path, kind, trees={**SIZE, "refitted": r})).preparation for r in (0, None))
+    public = pd.read_csv(tmp_path / "public.csv")
+    said = [p.origin.reshape(p.outcomes, -1) @ p.matrix(public, "rows").T for p in (lines, leaves)]
+    np.testing.assert_allclose(*said, atol=1e-12)
+    forest, X = lines.forest, lines.matrix(public, "rows")
+    assert (forest.leaves, forest.width) == (1, 1 + len(lines.labels) + lines.outcomes)
+    assert len(forest.labels(lines.labels)) == forest.width
+    np.testing.assert_allclose(X[:, 1 : 1 + len(lines.labels)].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(X[:, 1 : forest.width].std(axis=0), 1, atol=1e-12)
+
+
+def test_without_noise_lines_and_what_a_margin_counts_are_least_squares(tmp_path):
+    rows, learning = table(400), {"horizon": 2000, "step": 0.2, "decay": 0.0}
+    loud = terms(tmp_path, epsilon=1e6, clip=30.0, learning=learning, trees=LINES)
+    design = resolve(loud).preparation.design(rows, "bank")
+    best = design.X @ np.linalg.lstsq(design.X, design.y, rcond=None)[0]
+    assert np.abs(best - design.X @ resolve(loud).preparation.origin).max() > 0.05
+    np.testing.assert_allclose(trained(loud, rows), best, atol=0.01)
+
+
+@pytest.mark.parametrize("wrong", ["no lines", "a column less", "not a number", "a scale of 0", "a size below 0"])
+def test_lines_that_arithmetic_cannot_bear_are_not_read(tmp_path, wrong):
+    prepared = resolve(terms(tmp_path, trees=LINES)).preparation
+    lines = prepared.forest.lines.copy()
+    if wrong == "not a number":
+        lines[0, 0] = np.nan
+    elif wrong == "a scale of 0":
+        lines[1, 0] = 0.0
+    elif wrong == "a size below 0":
+        lines[2, 0] = -1.0
+    changed = {"no lines": np.empty(0), "a column less": lines[:, 1:]}.get(wrong, lines)
+    with pytest.raises(DataError, match="a centre, a scale and a size"):
+        MarginLines.of_arrays(prepared.forest.arrays | {"trees.lines": changed}, len(prepared.labels), 1)
+
+
+@pytest.mark.parametrize("size", [SIZE, LINES], ids=["leaves", "lines"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_row_is_longer_than_its_bound_whatever_a_file_holds(tmp_path, kind, size):
+    prepared, rows = resolve(terms(tmp_path, kind, trees=size)).preparation, table(200, 2)
     rows.loc[: len(EXTREMES) - 1, "x"] = EXTREMES
     rng = np.random.default_rng(0)
-    for size in (1e-300, 1e-52, 1e-3, 1e6, 1e50):
+    for large in (1e-300, 1e-52, 1e-3, 1e6, 1e50):
         margin = prepared.forest.margin
-        other = replace(margin, values=np.clip(size * rng.normal(size=margin.values.shape), -1e50, 1e50))
+        other = replace(margin, values=np.clip(large * rng.normal(size=margin.values.shape), -1e50, 1e50))
         there = replace(prepared, forest=replace(prepared.forest, margin=other))
         X, bound = there.matrix(rows, "rows"), there.feature_bound
         assert np.abs(X).sum(axis=1).max() <= bound.sum()
@@ -136,13 +176,22 @@ class Unclipped(MarginForest):
         return made
 
 
-def sensitivity_and_farthest(agreed, kind=MarginForest):
+class Shortened(MarginLines):
+    """A mutant: lines are said to be half as long as they are."""
+
+    @property
+    def sizes(self):
+        return super().sizes / [1, *[2] * self.lines.shape[1]]
+
+
+def sensitivity_and_farthest(agreed, kind=None):
     """The sensitivity that terms have with trees of this kind, and how far a search gets in moving one record's
     gradient: cells of both records, extreme doubles among them, and the parameters."""
     setup = resolve(agreed)
     forest = setup.preparation.forest
-    names = MarginForest.__dataclass_fields__
-    prepared = replace(setup.preparation, forest=kind(**{name: getattr(forest, name) for name in names}))
+    names = (kind or type(forest)).__dataclass_fields__
+    made = (kind or type(forest))(**{name: getattr(forest, name) for name in names})
+    prepared = replace(setup.preparation, forest=made)
     limit = setup.risk.record_bound(prepared, setup.limits, "l1")
 
     def moved(v):
@@ -173,10 +222,25 @@ def test_a_search_for_neighbours_ends_at_the_sensitivity_and_beyond_it_for_mutan
         assert found > 1.2 * sensitivity
 
 
-def test_pinned_trees_are_the_same_and_other_files_are_refused(tmp_path):
-    pinned, rows = pin(terms(tmp_path), tmp_path / "trees.json"), table(50, 3)
-    there, here = (resolve(each).preparation for each in (pinned, terms(tmp_path)))
+def test_of_lines_a_search_ends_at_the_sensitivity_too(tmp_path):
+    plain = {"features": ["x"], "trees": {"count": 4, "leaves": 2, "refitted": 0}, "intercept": False}
+    agreed = terms(tmp_path, KINDS[1], 1, clip=1e9, **plain)
+    sensitivity, found = sensitivity_and_farthest(agreed)
+    assert 0.8 * sensitivity < found <= sensitivity
+    sensitivity, found = sensitivity_and_farthest(agreed, Shortened)
+    assert found > 1.1 * sensitivity
+
+
+@pytest.mark.parametrize("size", [SIZE, LINES], ids=["leaves", "lines"])
+def test_pinned_trees_are_the_same(tmp_path, size):
+    pinned, rows = pin(terms(tmp_path, trees=size), tmp_path / "trees.json"), table(50, 3)
+    there, here = (resolve(each).preparation for each in (pinned, terms(tmp_path, trees=size)))
+    assert type(there.forest) is type(here.forest)
     np.testing.assert_array_equal(there.matrix(rows, "rows"), here.matrix(rows, "rows"))
+
+
+def test_other_files_of_trees_are_refused(tmp_path):
+    pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     files = {"preparation": pinned.model.preparation}
     for size in ({**SIZE, "refitted": 2}, {**SIZE, "count": 11}, {**SIZE, "leaves": 3}):
         with pytest.raises(DataError, match="other trees than"):
@@ -214,20 +278,23 @@ def test_a_split_may_part_several_names_from_the_others(tmp_path):
             MarginForest.of_arrays(forest.arrays | {"trees.orders": wrong}, len(prepared.labels), 1)
 
 
+@pytest.mark.parametrize("size", [SIZE, LINES], ids=["leaves", "lines"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_saved_model_predicts_the_same(tmp_path, kind):
+def test_a_saved_model_predicts_the_same(tmp_path, kind, size):
     rows = table(100, 4)
-    model = parley.train(terms(tmp_path, kind), [parley.Owner("bank", table(400))], seed=0, measure=False).model
+    agreed, owner = terms(tmp_path, kind, trees=size), parley.Owner("bank", table(400))
+    model = parley.train(agreed, [owner], seed=0, measure=False).model
     model.save(tmp_path / "model.json")
     again = parley.load_model(tmp_path / "model.json")
-    assert isinstance(again.preparation_.forest, MarginForest)
+    assert type(again.preparation_.forest) is (MarginForest if size["refitted"] else MarginLines)
     np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
     assert again.shapes() is None
 
 
-def test_a_margin_is_a_function_of_its_own_row(tmp_path):
+@pytest.mark.parametrize("size", [SIZE, LINES], ids=["leaves", "lines"])
+def test_a_margin_is_a_function_of_its_own_row(tmp_path, size):
     """Also where rows are drawn in secret."""
-    prepared, rows = resolve(terms(tmp_path)).preparation, table(60, 5)
+    prepared, rows = resolve(terms(tmp_path, trees=size)).preparation, table(60, 5)
     np.testing.assert_array_equal(prepared.columns(rows, "rows"), prepared.columns(rows, "rows", secret=True))
     alone = np.hstack([prepared.columns(rows[i : i + 1], "rows") for i in range(len(rows))])
     np.testing.assert_array_equal(prepared.columns(rows, "rows"), alone)
@@ -239,6 +306,8 @@ def test_who_accepts_is_told(tmp_path):
     assert "one leaf of each of 3 trees" in said
     assert "What 9 more trees say of it is added up" in said
     assert "grown on the public sample;" in said
+    lines = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path, trees=LINES))))
+    assert "What 12 trees say of it is one column more" in lines
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     said = " ".join(acceptance_summary(owner, owner.prepare(pinned)))
     assert "from the pinned file, which whoever wrote the terms made" in said

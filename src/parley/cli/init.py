@@ -146,8 +146,8 @@ def init_command(
         str,
         typer.Option(
             metavar="WAY",
-            help="What columns become: lines, bins, hinges (bins joined by lines), trees (grown on --public), or best: "
-            "whatever public rows say.",
+            help="What columns become: lines, bins, hinges (bins joined by lines), trees (grown on --public), margin "
+            "(lines beside such trees), or best: whatever public rows say.",
         ),
     ] = "best",
     missing: Annotated[
@@ -284,7 +284,7 @@ def init_command(
     for sentence in made.said:
         console.print(sentence, markup=False)
     if len(made.tried) > 1:
-        console.print(columns_line(made.tried, made.terms.model.columns), markup=False)
+        console.print(columns_line(made.tried), markup=False)
     if made.proposal is not None and plan is not None:
         show_plan(made.proposal)
         console.print(PSI, style="dim", markup=False)

@@ -10,11 +10,12 @@ several names from the others.
 Formal guarantee: a margin is a function of the row and the trees, the same to the bit on every machine: ranks and
 values are added one by one in a fixed order, and multiplied by a power of two. Its size is clipped to the sum of each
 tree's largest value, whatever a file holds, and settles where that does (`rounding`); a row measures that times `SMALL`
-beside the number of trees whose leaves are columns, in L1, and the root of the sum of squares in L2.
+beside the number of trees whose leaves are columns, in L1, and the root of the sum of squares in L2. Lines beside a
+margin measure what public rows reach at most, column by column.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +27,8 @@ from parley.validate import LARGEST, Floats
 
 SMALL = 2.0**-20  # of its own unit: what a margin's column holds
 MARGIN = PREFIX + "margin."  # of the arrays of trees that are added up
-ORDERS = PREFIX + "orders"
+ORDERS, LINES = PREFIX + "orders", PREFIX + "lines"
+FLATTEST = 1e-50  # a spread by which a column can be divided
 RIDGE = 30.0  # rows by which what a name adds is pulled to zero
 
 
@@ -118,6 +120,73 @@ class MarginForest(Forest):
         first = Forest.of_arrays(arrays, columns + len(orders), outcomes)
         later = {PREFIX + name.removeprefix(MARGIN): array for name, array in arrays.items() if name.startswith(MARGIN)}
         return cls(**vars(first), margin=Forest.of_arrays(later, columns + len(orders), outcomes), orders=orders)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginLines(MarginForest):
+    """The columns themselves, and margins of all trees as columns like them: centred, scaled, and clipped to what
+    public rows reach. Its one leaf is the constant. What a margin counts can be learned again here."""
+
+    lines: Floats = field(kw_only=True)  # [3, columns + outcomes]: centre, scale and largest size of each
+
+    @classmethod
+    def beside(cls, margin: Forest, begin: Floats, orders: Floats, columns: Floats) -> "MarginLines":
+        """The margins of these trees, which begin at `begin` [outcomes], beside public columns [columns, n]."""
+        nothing = np.zeros(1, dtype=np.intp)
+        constant = Forest(nothing - 1, np.zeros(1), nothing, nothing, nothing, begin[:, None])
+        made = cls(**vars(constant), margin=margin, orders=orders, lines=np.empty((3, 0)))
+        cells = made._cells(columns)
+        centre, spread = cells.mean(axis=1), cells.std(axis=1)
+        centre[len(columns) :] = 0.0
+        scale = np.where(spread > FLATTEST, spread, 1.0)
+        most = np.abs((cells - centre[:, None]) / scale[:, None]).max(axis=1)
+        return replace(made, lines=np.stack([centre, scale, most]))
+
+    def _cells(self, columns: Floats) -> Floats:
+        """Coded columns [columns, n], and what all trees say."""
+        return np.concatenate([columns, self.margin.added(self._ranked(columns))])
+
+    @property
+    def width(self) -> int:
+        """How many columns there are: the constant, lines, and a margin for each outcome."""
+        return 1 + int(self.lines.shape[1])
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """What a row measures at most: 1 for the constant, and what lines and margins reach."""
+        return np.append(1.0, settle(self.lines[2], 0.0, LARGEST))
+
+    @property
+    def begin(self) -> Floats:
+        """The public model [outcomes, columns], which takes margins for what they are."""
+        outcomes = len(self.values)
+        lines = np.zeros((outcomes, self.lines.shape[1] - outcomes))
+        return np.concatenate([self.values, lines, np.diag(self.lines[1, -outcomes:])], axis=1)
+
+    def indicators(self, columns: Floats) -> Floats:
+        """The columns [width, n] that coded columns [columns, n] become."""
+        centre, scale, most = self.lines[..., None]
+        lines = settle((self._cells(columns) - centre) / scale, -most, most)
+        return np.concatenate([np.ones((1, columns.shape[1])), lines])
+
+    def labels(self, names: Sequence[str]) -> tuple[str, ...]:
+        """What each column says."""
+        constant, *margins = super().labels(names)
+        return (constant, *names, *margins)
+
+    @cached_property
+    def arrays(self) -> dict[str, Floats]:
+        """Its numbers, by the names they have in a file."""
+        return super().arrays | {LINES: self.lines}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, Floats], columns: int, outcomes: int) -> "MarginLines":
+        """The same from a file's numbers; refused where lines are none that arithmetic bears."""
+        lines, made = arrays.get(LINES, np.empty(0)), MarginForest.of_arrays(arrays, columns, outcomes)
+        fits = lines.shape == (3, columns + outcomes) and made.leaves == 1
+        if not fits or not ((np.abs(lines) <= LARGEST) & (lines >= [[-LARGEST], [FLATTEST], [0]])).all():
+            raise DataError("model.preparation: expected a constant, and a centre, a scale and a size for each column")
+        return cls(**vars(made), lines=lines)
 
 
 def name_orders(columns: Floats, wanted: Floats, weight: Floats, groups: Sequence[Integers]) -> Floats:

@@ -1,7 +1,7 @@
 """Boosted trees of rows that everybody may see: scikit-learn grows each, numbers are what is kept (`forest`)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from parley.data.cut_points import cut
 from parley.data.forest import Forest, Integers
 from parley.data.pinned import PIN_AGAIN
 from parley.data.preparation import Preparation
-from parley.data.public_margin import MarginForest, name_orders
+from parley.data.public_margin import MarginForest, MarginLines, name_orders
 from parley.data.remembered import Remembered, named_by
 from parley.errors import DataError, StalePinsError
 from parley.terms.model import Model, Trees
@@ -25,7 +25,7 @@ FLATTEST = 1e-9  # curvature of a row that is as good as sure
 PUBLIC = "public sample"
 FLOAT32 = 3e38  # scikit-learn's trees read cells as single floats
 
-_known = Remembered[Forest](most=64)  # those of the last few samples, and of their folds
+_known = Remembered["_Grown"](most=64)  # those of the last few samples, and of their folds
 
 
 def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[str, Floats] | None) -> Preparation:
@@ -50,9 +50,9 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         y = fitted.target(public, PUBLIC)
         made = grow(model.trees, known, y, fitted.weights(y), outcomes, model.classifies, fitted.named)
     else:
-        file = Forest if model.trees.refitted is None else MarginForest
+        kinds: Mapping[int | None, type[Forest]] = {None: Forest, 0: MarginLines}
         try:
-            made = file.of_arrays(pins, len(fitted.labels), outcomes)
+            made = kinds.get(model.trees.refitted, MarginForest).of_arrays(pins, len(fitted.labels), outcomes)
         except DataError as error:
             raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
@@ -92,19 +92,36 @@ def grow(
     expansion, which is what a regression tree of -gradient/curvature, weighted by curvature, looks for.
     """
     wanted = _wanted(y, outcomes, classifies)
-    key = named_by((size, outcomes, classifies), columns, y, weight, *named)
-    return _known.of(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
+    setting = size.model_dump(exclude={"refitted"}), bool(size.refitted), outcomes, classifies
+    key = named_by(setting, columns, y, weight, *named)
+    grown = _known.of(key, lambda: _grown(size, columns, wanted, weight, classifies, named))
+    if size.refitted is None:
+        return _kept(grown.trees, grown.begin)
+    first = size.refitted * outcomes
+    margin = _kept(grown.trees[first:], np.zeros(outcomes))
+    if not first:
+        return MarginLines.beside(margin, grown.begin, grown.orders, columns)
+    return MarginForest(**vars(_kept(grown.trees[:first], grown.begin)), margin=margin, orders=grown.orders)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grown:
+    """Trees with the values of their nodes, where they begin [outcomes], and orders of names [orders, columns]."""
+
+    trees: Sequence[tuple[Any, Floats]]
+    begin: Floats
+    orders: Floats
 
 
 def _grown(
     size: Trees, columns: Floats, wanted: Floats, weight: Floats, classifies: bool, named: Sequence[Integers]
-) -> Forest:
-    """The same for targets [outcomes, n] as trees want them."""
+) -> _Grown:
+    """Trees for targets [outcomes, n] as they want them."""
     from sklearn import config_context  # not for those without trees
     from sklearn.tree import DecisionTreeRegressor
 
     (outcomes, rows), rng, seeded = wanted.shape, np.random.default_rng(size.seed), np.random.RandomState(0)
-    orders = name_orders(columns, wanted, weight, named if size.refitted is not None else ())
+    orders = name_orders(columns, wanted, weight, named if size.refitted else ())
     cells = np.concatenate([columns, orders @ columns])
     cells = np.ascontiguousarray(np.clip(cells, -FLOAT32, FLOAT32).T, dtype=np.float32)
     raw = np.repeat(_begin(wanted, weight, classifies)[:, None], rows, axis=1)
@@ -112,7 +129,7 @@ def _grown(
     tree = DecisionTreeRegressor(
         max_leaf_nodes=size.leaves,
         min_samples_leaf=size.smallest,
-        max_features=COLUMNS if size.refitted is None else 1.0,
+        max_features=1.0 if size.refitted else COLUMNS,
         random_state=seeded,
     )
     with config_context(assume_finite=True, skip_parameter_validation=True):  # a check takes as long as a tree
@@ -130,11 +147,7 @@ def _grown(
                 value = -size.rate * total / (bend + PENALTY * weight.mean())
                 raw[outcome] += value[leaf]
                 grown.append((tree.tree_, value))
-    if size.refitted is None:
-        return _kept(grown, begin)
-    first = size.refitted * outcomes
-    margin = _kept(grown[first:], np.zeros(outcomes))
-    return MarginForest(**vars(_kept(grown[:first], begin)), margin=margin, orders=orders)
+    return _Grown(grown, begin, orders)
 
 
 def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:

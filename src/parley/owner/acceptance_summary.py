@@ -1,6 +1,6 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
-from parley.data.public_margin import MarginForest
+from parley.data.public_margin import MarginForest, MarginLines
 from parley.errors import SettingError, UnknownTerms
 from parley.numerals import counted, number, percent
 from parley.owner.custody import words
@@ -281,6 +281,12 @@ def _columns(agreement: Agreement) -> list[str]:
         origin = _tree_origin(model) if model.columns == "trees" else "the bins of one column each"
         origin += "" if model.crossed is None else f", and of {len(model.crossed)} pairs"
         lies = "is 1 in one leaf" if model.columns != "hinges" else "has 1 to share between two neighbouring leaves"
+        if isinstance(forest, MarginLines):
+            said.append(
+                "Then columns are centred, scaled and clipped by public numbers. What "
+                f"{counted(forest.margin.trees, 'tree')} say of it is one column more for each outcome ({origin})."
+            )
+            return [*said, "Training begins at what the trees say, and a penalty pulls there."]
         said.append(
             f"Then a record {lies} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} leaves in "
             "all), and 0 in all others: it measures that much, whatever its cells hold."

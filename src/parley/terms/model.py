@@ -30,7 +30,8 @@ class Trees(Section):
     rate: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.05  # what share of its own best each tree adds
     rows: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.5  # share of the public sample that each tree looks at
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
-    refitted: Count | None = None  # trees, the first, whose leaves are columns; what the others say is a margin
+    # trees, the first, whose leaves are columns; what the others say is a margin. 0: all do, beside straight lines
+    refitted: Annotated[int, Field(ge=0, strict=True)] | None = None
 
     @model_validator(mode="after")
     def _some_refitted(self) -> Self:
@@ -40,8 +41,8 @@ class Trees(Section):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """How many trees become columns, then how many are added up, if any are."""
-        return (self.count,) if self.refitted is None else (self.refitted, self.count - self.refitted)
+        """How many trees become columns, the constant as one, then how many are added up, if any are."""
+        return (self.count,) if self.refitted is None else (max(self.refitted, 1), self.count - self.refitted)
 
     def too_many(self, outcomes: int) -> str | None:
         """Why a file of trees of this size, so many in a round, would be refused; None: it would not."""

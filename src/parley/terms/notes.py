@@ -30,7 +30,7 @@ NOTES: Mapping[str, str] = {
     "model.bins": "for each column of numbers, at most",
     "model.crossed": "pairs of columns whose coarser bins are combined, for what two do only together",
     "model.trees": "how many, of how many leaves, of how many public rows each; how fast they are grown; refitted: of "
-    "how many the leaves are columns, what the others say being a public margin",
+    "how many the leaves are columns, what the others say being a public margin; 0: straight lines beside it",
     "model.intercept": "a constant beside the features",
     "model.radius": "no parameter leaves the box |theta| <= radius",
     "model.holdout": "share of each owner's rows kept for scoring: never learned from",

@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.decisions.from_files.column_choice import open_ways
+from parley.decisions.from_files.column_choice import CLEARLY, open_ways
+from parley.decisions.from_files.known_columns import Wishes
+from parley.decisions.from_files.terms_from_files import _least, draft, planned
 from parley.decisions.knowledge import cross_fit as growing
 from parley.decisions.knowledge.cross_fit import CrossFit, cross_fit
 from parley.decisions.knowledge.pilot import open_pilot
@@ -118,16 +120,26 @@ def invoke(*arguments):
 def test_init_takes_what_public_rows_speak_for(folder, tmp_path, monkeypatch, law, taken):
     """Trees grow at one rate: here it is asked which columns are taken, not how fast they grow."""
     monkeypatch.setattr(growing, "GROWTHS", growing.GROWTHS[1:2])
-    monkeypatch.setattr(growing, "GROWTH_FOLDS", 2)
+    monkeypatch.setattr(growing, "CHOOSING", 2)
     files = (folder / f"{law}.csv", "--public", folder / f"{law}-public.csv")
     words = ("--target", "y", "--features", "a,b,d", "--delta", 0, "--yes", "--write", tmp_path / "terms.toml")
     run = invoke("init", *files, *words, "--json")
     assert run.exit_code == 0, run.exception
     terms, said = parley.load_terms(tmp_path / "terms.toml"), json.loads(run.stdout)
     assert terms.model.columns == taken
-    assert [each["columns"] for each in said["columns"]] == ["straight lines", "bins", "public trees"]
+    ways = [each["columns"] for each in said["columns"]]
+    assert ("public trees" in ways[0]) is (taken == "trees")
+    assert sorted(ways) == ["bins", "public trees", "straight lines", "straight lines beside public trees"]
     turned = terms.model.whitening is not None  # the other numbers that hang on a machine
     assert (terms.model.preparation is not None) is (taken == "trees" or turned)
+
+
+@pytest.mark.parametrize("wanted", ["lines", "bins"])
+def test_no_plan_is_better_than_no_noise_at_all(folder, wanted):
+    """So a way that clearly loses with none needs no plan."""
+    drafted = draft([folder / "steps.csv"], Wishes("y", folder / "steps-public.csv", columns=wanted))
+    (tried,) = planned(drafted).tried
+    assert _least(tried.proposal.terms) * CLEARLY <= tried.compared
 
 
 def test_columns_may_be_asked_for(folder, tmp_path):
@@ -142,6 +154,6 @@ def test_ways_that_are_not_open_are_not_tried(folder):
     terms = trees_terms(folder / "steps-public.csv")
     assert [way.label for way in open_ways(terms, PUBLIC)] == ["as the terms say"]
     plain = terms.changed(model={"columns": None})
-    assert [way.wanted for way in open_ways(plain, PUBLIC)] == ["lines", "bins", "trees"]
+    assert [way.wanted for way in open_ways(plain, PUBLIC)] == ["lines", "bins", "trees", "margin"]
     assert [way.wanted for way in open_ways(plain, 50)] == ["lines"]
     assert [way.wanted for way in open_ways(plain, None)] == ["lines"]

@@ -13,12 +13,13 @@ from typing import Any, Literal, get_args
 from parley.decisions.planning.planner import Proposal
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
+from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.terms import Terms
 from parley.terms.model import GROWN
 
-Wanted = Literal["lines", "bins", "hinges", "trees", "best"]
+Wanted = Literal["lines", "bins", "hinges", "trees", "margin", "best"]
 
-CLEARLY = 0.99  # of a simpler way's cost: what is not below is no reason to bend
+CLEARLY = 1 - LEAST_GAIN  # of the simplest way's cost: what is not below is no reason to bend
 FEWEST_ROWS = 200  # of a public sample, to cut or grow anything on
 BENT = ("number", "two classes")  # what trees predict; leaves of several classes are too many to plan
 
@@ -37,16 +38,19 @@ WAYS = (
     ColumnWay("bins", "bins", {"columns": "bins"}),
     ColumnWay("bins joined by lines", "hinges", {"columns": "hinges"}),
     ColumnWay("public trees", "trees", {"columns": "trees"}),
+    ColumnWay("straight lines beside public trees", "margin", {"columns": "trees", "trees": {"refitted": 0}}),
 )
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A way, and the best plan for it; None, and why, where there is none."""
+    """A way, and the best plan for it; None, and why, where there is none. `least`: what it would cost with no noise at
+    all, where another way was clearly better than that, so that nothing was planned."""
 
     way: ColumnWay
     proposal: Proposal | None
     why: str | None = None
+    least: float | None = None
 
     @property
     def cost(self) -> float:
@@ -57,6 +61,8 @@ class Tried:
     @property
     def compared(self) -> float:
         """The cost by which ways are compared: half of what is forecast to be gained over the public sample alone."""
+        if self.least is not None:
+            return self.least
         alone = None if self.proposal is None else self.proposal.public_fit
         return self.cost if alone is None else (alone + self.cost) / 2
 
@@ -89,7 +95,9 @@ def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterat
             continue
         if way.wanted != "lines" and wanted == "best" and (rows or 0) < FEWEST_ROWS:
             continue
-        if way.wanted == "trees" and (model.predicts not in BENT or model.kind not in GROWN or rows is None):
+        if way.wanted in ("trees", "margin") and (
+            model.predicts not in BENT or model.kind not in GROWN or rows is None
+        ):
             continue
         if way.wanted in ("bins", "hinges") and model.predicts not in (*BENT, "classes"):
             continue
@@ -97,25 +105,39 @@ def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterat
 
 
 def choose_columns(
-    terms: Terms, ways: Sequence[ColumnWay], plan: Callable[[Terms, Progress], Proposal], progress: Progress
+    terms: Terms,
+    ways: Sequence[ColumnWay],
+    plan: Callable[[Terms, Progress], Proposal],
+    least: Callable[[Terms], float],
+    progress: Progress,
 ) -> tuple[Tried, tuple[Tried, ...]]:
-    """(the way to take, all that were tried): the first, which is the simplest, if no other is clearly better."""
+    """(the way to take, all that were tried, the best first): the first, which is the simplest, if no other is clearly
+    better. Those that begin at public trees are planned first, being quick; of others only those whose `least`, the
+    compared cost with no noise at all, leaves them a chance."""
     if not ways:
         raise SettingError(
-            "--columns: bins and hinges expect a number or classes to predict; trees a number or two classes, and a "
-            "public sample"
+            "--columns: bins and hinges expect a number or classes to predict; trees and margin a number or two "
+            "classes, and a public sample"
         )
-    tried = list[Tried]()
-    for place, way in enumerate(ways):
+    tried, simplest = list[Tried](), ways[0]
+    for place, way in enumerate(sorted(ways, key=lambda way: "trees" not in way.model.values())):
 
         def report(done: int, total: int, place: int = place) -> None:
             progress(place * total + done, len(ways) * total)
 
+        there = terms.changed(model=dict(way.model)) if way.model else terms
+        best = min((each.compared for each in tried), default=math.inf)
         try:
-            tried.append(Tried(way, plan(terms.changed(model=dict(way.model)) if way.model else terms, report)))
+            bound = least(there) if math.isfinite(best) and there.model.trees is None else -math.inf
+            if bound * CLEARLY > best:
+                tried.append(Tried(way, None, "worse even with no noise at all", bound))
+            else:
+                tried.append(Tried(way, plan(there, report)))
         except (DataError, SettingError, TermsError) as error:
             if len(ways) == 1 or not way.model:  # what the terms ask for has to be possible
                 raise
             tried.append(Tried(way, None, str(error)))
-    first, best = tried[0], min(tried, key=lambda each: each.compared)
-    return (first if first.compared * CLEARLY <= best.compared else best), tuple(tried)
+    tried.sort(key=lambda each: each.compared)
+    first = next(each for each in tried if each.way is simplest)
+    taken = first if first.least is None and first.compared * CLEARLY <= tried[0].compared else tried[0]
+    return taken, (taken, *(each for each in tried if each is not taken))

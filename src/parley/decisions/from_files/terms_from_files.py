@@ -21,7 +21,8 @@ from parley.data.fitting import read_public
 from parley.data.headers import read_header
 from parley.decisions.from_files.column_choice import Tried, Wanted, choose_columns, open_ways
 from parley.decisions.from_files.known_columns import KnownColumns, Wishes
-from parley.decisions.knowledge.cross_fit import with_best_growth
+from parley.decisions.knowledge.baselines import best_cost
+from parley.decisions.knowledge.cross_fit import with_best_growth, with_best_margin
 from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.planning.planner import Proposal, plan
@@ -142,7 +143,7 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
         return made if made.columns in ("best", "lines") else replace(made, said=(*made.said, later))
     rows = None if terms.model.public is None else len(read_public(terms.model))
     ways = list(open_ways(terms, rows, made.columns))
-    best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), progress)
+    best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), _least, progress)
     if best.proposal is None:
         raise SettingError(f"--columns: nothing could be planned: {best.why}")
     said = made.said
@@ -201,14 +202,25 @@ def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishe
 
 def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
     """The best plan for terms whose columns are settled, from a clip that fits."""
-    if terms.model.columns == "trees":  # gradients at public leaf values say where to clip
-        return plan(with_best_growth(terms), None, None, seed, progress)
+    if terms.model.trees is not None:  # gradients at public leaf values say where to clip
+        grow = with_best_margin if terms.model.trees.refitted == 0 else with_best_growth
+        return plan(grow(terms), None, None, seed, progress)
     try:
         clip = _fitting_clip(terms)
     except (DataError, SettingError):  # its rows have no optimum without a box: classes that separate
         terms = terms.changed(model={"radius": RADIUS})
         clip = _fitting_clip(terms)
     return plan(terms.changed(privacy={"clip": clip}), None, None, seed, progress)
+
+
+def _least(terms: Terms) -> float:
+    """The cost by which ways for columns are compared, if owners' answers had no noise at all: halfway between the
+    public sample's own model and the best one."""
+    known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
+    fit = known.own_fit
+    best = best_cost(known)
+    alone = best if fit is None else fit.cost
+    return (alone + best) / 2 * known.setup.preparation.target_scale**2
 
 
 def _fitting_clip(terms: Terms) -> float:

@@ -12,7 +12,10 @@ and sums over pairs of different rows tell the first from the second without bia
 not grown on, too: probabilities of the others lie too close to 0 and 1.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
@@ -28,10 +31,11 @@ from parley.terms import Terms
 from parley.terms.model import Trees
 from parley.validate import Floats
 
-# ways of growing to choose from, slow by halves of the sample or fast by all of it, and the folds that choose
-GROWTHS, GROWTH_FOLDS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0}), 5
+# ways of growing to choose from, slow by halves of the sample or fast by all of it
+GROWTHS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0})
 # where fast ones are best: more and larger trees, of which as many leaves are fitted again, and the rest is a margin
 LARGE = {"count": 200, "leaves": 24, "rate": 0.1, "rows": 1.0, "refitted": 33}
+CHOOSING = 4  # of the folds, those that choose how trees are grown
 TELLING = 5  # of the folds, those whose gradients are looked at: a curvature is dear
 HEARD = 1e-2  # of the largest curvature: r
 FLAT = 0.25  # of c, where the cost is flat
@@ -92,19 +96,28 @@ def with_best_growth(terms: Terms) -> Terms:
     """The terms with that way of growing for which trees cost least on public rows held back; larger samples bear
     faster ones, and some a large model, of which most is a margin."""
     size, box = Trees() if terms.model.trees is None else terms.model.trees, terms.model.radius
-    tried = [terms.changed(model={"trees": {**size.model_dump(), **growth}}) for growth in GROWTHS]
-    setup = resolve(tried[0])  # but for the trees themselves all have one preparation
-    costs = [_grown_cost(replace(setup, terms=each)) for each in tried]
-    best = tried[int(np.argmin(costs))]
-    if best is tried[0] or box is not None or size.model_fields_set & {"count", "leaves"}:
-        return best  # a margin needs a weight that no box bears, and a size that somebody chose stays
-    large = terms.changed(model={"trees": {**size.model_dump(), **LARGE}})
-    return large if _grown_cost(replace(setup, terms=large)) < min(costs) else best
+    best, cost = _cheapest(terms, size, GROWTHS)
+    if best == 0 or box is not None or size.model_fields_set & {"count", "leaves"}:
+        return _grown_by(terms, size, GROWTHS[best])  # a margin needs a weight that no box bears; a chosen size stays
+    return _grown_by(terms, size, LARGE if _cheapest(terms, size, [LARGE])[1] < cost else GROWTHS[best])
 
 
-def _grown_cost(setup: Setup) -> float:
-    """What trees cost on rows that they were grown without."""
-    return float(np.mean([fold.cost for fold in tree_folds(setup, GROWTH_FOLDS)]))
+def with_best_margin(terms: Terms) -> Terms:
+    """The terms with straight lines beside a margin of those trees that cost least on public rows held back."""
+    size, margins = Trees(), [{**growth, "refitted": 0} for growth in GROWTHS]
+    return _grown_by(terms, size, margins[_cheapest(terms, size, margins)[0]])
+
+
+def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
+    """(the place of the growth whose trees cost least on rows that they were grown without, what they cost)."""
+    setup = resolve(_grown_by(terms, size, growths[0]))  # but for the trees themselves all have one preparation
+    folds = [islice(tree_folds(replace(setup, terms=_grown_by(terms, size, each))), CHOOSING) for each in growths]
+    costs = np.mean([[fold.cost for fold in each] for each in folds], axis=1)
+    return int(np.argmin(costs)), float(costs.min())
+
+
+def _grown_by(terms: Terms, size: Trees, growth: Mapping[str, Any]) -> Terms:
+    return terms.changed(model={"trees": {**size.model_dump(), **growth}})
 
 
 def _judged(fold: TreeFold, loss: Loss) -> tuple[float, float, float]:

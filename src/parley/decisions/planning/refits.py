@@ -36,8 +36,10 @@ class _Weighed:
 def refits(known: Pilot, delta: float) -> list[Found | Unjudged]:
     """The best way to fit the leaves again, for each mechanism."""
     found: list[Found | Unjudged] = []
+    trees = known.terms.model.trees
+    what = "lines beside public trees" if trees is not None and trees.refitted == 0 else "leaves of public trees"
     for mechanism in mechanisms_for(delta):
-        label = f"{mechanism}, leaves of public trees fitted again"
+        label = f"{mechanism}, {what} fitted again"
         try:
             terms = with_mechanism(known.terms, mechanism, delta)
             begun = known.under(terms.changed(learning=_plain(terms), privacy={"clip": _clip(known, terms)}))

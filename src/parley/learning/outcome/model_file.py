@@ -11,7 +11,7 @@ from parley.data import Preparation
 from parley.data.basis import degrees
 from parley.data.forest import PREFIX, Forest
 from parley.data.hinged import Hinged
-from parley.data.public_margin import MARGIN, MarginForest
+from parley.data.public_margin import LINES, MARGIN, MarginForest, MarginLines
 from parley.data.public_numbers import TOLERANCE
 from parley.errors import DataError
 from parley.terms import Model
@@ -122,7 +122,7 @@ def array_of(values: Any) -> Floats:
 def _forest(content: Mapping[str, Any], columns: int, outcomes: int) -> Forest:
     arrays = {name: array_of(values) for name, values in content.items()}
     if any(name.startswith(MARGIN) for name in arrays):
-        return MarginForest.of_arrays(arrays, columns, outcomes)
+        return (MarginLines if LINES in arrays else MarginForest).of_arrays(arrays, columns, outcomes)
     return (Hinged if f"{PREFIX}knots" in arrays else Forest).of_arrays(arrays, columns, outcomes)
 
 

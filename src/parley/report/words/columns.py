@@ -6,17 +6,28 @@ from collections.abc import Sequence
 from parley.decisions.from_files.column_choice import Tried
 
 
-def columns_line(tried: Sequence[Tried], taken: str | None) -> str:
-    """What each way for columns would give, in a sentence; `taken` is what the terms say."""
-    costs = []
-    for each in tried:
-        alone = None if each.proposal is None else each.proposal.public_fit
-        known = f"{each.cost:.4g}" if math.isfinite(each.cost) else "cannot be judged"
-        costs.append(f"{each.way.label} {known}" + ("" if alone is None else f" (the public sample alone {alone:.4g})"))
-    words = {
-        None: "straight lines",
-        "bins": "bins",
-        "hinges": "bins joined by lines",
-        "trees": "leaves of public trees",
-    }[taken]
-    return f"Columns become {words}. Expected cost of the joint model by {', by '.join(costs)}."
+def columns_line(tried: Sequence[Tried]) -> str:
+    """What each way for columns would give, in a sentence or two; the first is the one that was taken."""
+    taken, *others = tried
+    alone = None if taken.proposal is None else taken.proposal.public_fit
+    beside = "" if alone is None else f"; a model of the public sample alone {alone:.4g}"
+    said = f"Columns become {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
+    judged = [f"{each.way.label} {_cost(each)} ({_distance(each, taken)})" for each in others if _known(each)]
+    unjudged = [each.way.label for each in others if not _known(each)]
+    said += f" Instead: {', '.join(judged)}." if judged else ""
+    return said + (f" Not judged: {', '.join(unjudged)}." if unjudged else "")
+
+
+def _known(each: Tried) -> bool:
+    return math.isfinite(each.compared)
+
+
+def _cost(each: Tried) -> str:
+    return f"{each.cost:.4g}" if each.least is None else "not planned"
+
+
+def _distance(each: Tried, taken: Tried) -> str:
+    """How much worse a way is, as ways are compared: half of what owners are forecast to add counts."""
+    more = each.compared / taken.compared - 1 if taken.compared > 0 else math.inf
+    amount = f"{abs(more):.1%} {'more' if more >= 0 else 'less'}"
+    return amount if each.least is None else f"at least {amount}, even with no noise"
