@@ -34,7 +34,6 @@ from parley.errors import DataError, TermsError
 from parley.terms import Model, Terms
 from parley.validate import LARGEST, Floats, few_names
 
-
 TOGETHER = 4096  # rows whose leaves are found at once
 
 
