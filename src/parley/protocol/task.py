@@ -142,6 +142,10 @@ class Task(ABC):
         """The algorithm of these terms, its settings fixed from public knowledge."""
         return None
 
+    def expected_cost(self, terms: Terms, public: pd.DataFrame) -> float:
+        """What its model will cost on new rows, in the target's own units, as public rows show it."""
+        raise TermsError(self.instead)
+
     @abstractmethod
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         """What comes of these terms with owners on this machine (`parley.train`)."""

@@ -73,7 +73,7 @@ class TargetPreparation(Preparation):
         kept = counted_rows(source, terms.privacy, name)
         require_records(terms, name, how_many(source, kept))
         parts = [
-            self._part(rows, name if not start else f"{name}, counted from row {start + 1} on")
+            self.records(rows, name if not start else f"{name}, counted from row {start + 1} on")
             for start, rows in parts_of(source, columns, kept)
         ]
         whole = self.made_of.joined(parts)
@@ -84,7 +84,8 @@ class TargetPreparation(Preparation):
         train = trained_places(self.model, len(whole))
         return whole.where(train), whole.where(~train)
 
-    def _part(self, rows: Rows, name: str) -> TargetRows:
+    def records(self, rows: Rows, name: str) -> Any:
+        """Records of these rows."""
         present = has_target(rows, self.model, name)
         y = np.full(len(present), self.no_target)
         if present.all():

@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import pandas as pd
+
 from parley.decisions.planning.planner import Proposal
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.verdict import LEAST_GAIN
+from parley.protocol.task import task_of
 from parley.terms import Terms
 from parley.terms.model import GROWN
 
@@ -45,17 +48,19 @@ WAYS = (
 @dataclass(frozen=True)
 class Tried:
     """A way, and the best plan for it; None, and why, where there is none. `least`: what it would cost with no noise at
-    all, where another way was clearly better than that, so that nothing was planned."""
+    all, where another way was clearly better than that, so that nothing was planned. `judged`: the expected cost of a
+    model that has no plan."""
 
     way: ColumnWay
     proposal: Proposal | None
     why: str | None = None
     least: float | None = None
+    judged: float | None = None
 
     @property
     def cost(self) -> float:
         """Of the joint model on new rows, as forecast; infinite where nobody can tell."""
-        known = None if self.proposal is None else self.proposal.expected_cost
+        known = self.judged if self.proposal is None else self.proposal.expected_cost
         return math.inf if known is None else known
 
     @property
@@ -102,6 +107,16 @@ def open_ways(terms: Terms, rows: int | None, wanted: Wanted = "best") -> Iterat
         if way.wanted in ("bins", "hinges") and model.predicts not in (*BENT, "classes"):
             continue
         yield way
+
+
+def judged_trees(terms: Terms, public: pd.DataFrame) -> Tried:
+    """Boosted trees by these terms, which begin at nothing public. They are shown and never taken: what they are worth
+    to each owner cannot be forecast yet."""
+    way = ColumnWay(terms.model.kind, "best")
+    try:
+        return Tried(way, None, judged=task_of(terms).expected_cost(terms, public))
+    except (DataError, SettingError, TermsError) as error:
+        return Tried(way, None, str(error))
 
 
 def choose_columns(

@@ -10,6 +10,7 @@ of it (`data.headers`). No range, no name of a category and no class of a privat
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -20,14 +21,14 @@ import numpy as np
 from parley.data.fitting import read_public
 from parley.data.headers import read_header
 from parley.data.one_thread import one_thread
-from parley.decisions.from_files.column_choice import Tried, Wanted, choose_columns, open_ways
+from parley.decisions.from_files.column_choice import Tried, Wanted, choose_columns, judged_trees, open_ways
 from parley.decisions.from_files.known_columns import KnownColumns, Wishes
 from parley.decisions.knowledge.baselines import best_cost
 from parley.decisions.knowledge.cross_fit import with_best_growth, with_best_margin
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.planning.planner import Proposal, plan
 from parley.durable import store_address
-from parley.errors import DataError, SettingError
+from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
@@ -35,6 +36,7 @@ from parley.terms.catalogue import MODELS, PREDICTION
 from parley.validate import LARGEST, printable
 
 RADIUS = 20.0  # of a box, where it takes one
+BOOSTED = {"linear-regression": "boosted-regression", "logistic-regression": "boosted-classification"}
 SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
 
 
@@ -47,6 +49,7 @@ class Draft:
     proposal: Proposal | None = None  # None: they wait for scales
     columns: Wanted = "best"  # what they shall become
     tried: tuple[Tried, ...] = ()  # ways for columns, with what each would give
+    boosted: Terms | None = None  # the same by boosted trees, which begin at nothing public; None: they cannot
 
 
 def owner_names(files: Sequence[Path]) -> list[str]:
@@ -109,8 +112,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     known = KnownColumns.of(files, headers, wishes)
     kind, positive = known.task()
     features = known.features()
-    predicts = MODELS[kind].task == PREDICTION  # else trees, which refuse columns that nobody described
-    missing = [column for column in features if predicts and not known.describes(column)]
+    predicted = MODELS[kind].task == PREDICTION  # else trees, which refuse columns that nobody described
+    missing = [column for column in features if predicted and not known.describes(column)]
     if kind == "linear-regression" and not known.describes(wishes.target):
         missing.append(wishes.target)
     parties = _parties(files, [header.rows for header in headers], wishes)
@@ -120,16 +123,24 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
             f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} "
             "are spread, and scales are released with one; or give --public, --bounds or --categories"
         )
-    content: dict[str, Any] = {
-        "title": wishes.title or _title(wishes.target, [part["name"] for part in parties]),
-        "model": known.model(kind, positive, features, bool(missing)),
-        "learning": {"algorithm": "averaged-subgradient", "horizon": 100} if predicts else {},
-        "privacy": _privacy(wishes, delta, bool(missing), predicts),
-        "owners": parties,
-        **({"hosts": [{"name": name} for name in wishes.hosts]} if wishes.hosts else {}),
-    }
-    terms = Terms.from_dict(content, "init")
-    return Draft(terms, tuple(known.sentences(terms, features, missing)), columns=wishes.columns)
+
+    def of(kind: str) -> Terms:
+        predicts = MODELS[kind].task == PREDICTION
+        content: dict[str, Any] = {
+            "title": wishes.title or _title(wishes.target, [part["name"] for part in parties]),
+            "model": known.model(kind, positive, features, bool(missing)),
+            "learning": {"algorithm": "averaged-subgradient", "horizon": 100} if predicts else {},
+            "privacy": _privacy(wishes, delta, bool(missing), predicts),
+            "owners": parties,
+            **({"hosts": [{"name": name} for name in wishes.hosts]} if wishes.hosts else {}),
+        }
+        return Terms.from_dict(content, "init")
+
+    terms, boosted = of(kind), None
+    if kind in BOOSTED and wishes.columns == "best" and wishes.public is not None and not wishes.score_epsilon:
+        with suppress(TermsError):  # a column without a range, or of too many names
+            boosted = of(BOOSTED[kind])
+    return Draft(terms, tuple(known.sentences(terms, features, missing)), columns=wishes.columns, boosted=boosted)
 
 
 @one_thread
@@ -141,11 +152,13 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     if terms.privacy.scale_epsilon is not None:
         later = "What columns become is not chosen before scales are known: write model.columns into the terms then."
         return made if made.columns in ("best", "lines") else replace(made, said=(*made.said, later))
-    rows = None if terms.model.public is None else len(read_public(terms.model))
-    ways = list(open_ways(terms, rows, made.columns))
+    public = None if terms.model.public is None else read_public(terms.model)
+    ways = list(open_ways(terms, None if public is None else len(public), made.columns))
     best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), _least, progress)
     if best.proposal is None:
         raise SettingError(f"--columns: nothing could be planned: {best.why}")
+    if made.boosted is not None and public is not None and len(ways) > 1:
+        tried = (*tried, judged_trees(made.boosted, public))
     said = made.said
     if terms.model.public is None:
         said = (

@@ -15,7 +15,11 @@ def columns_line(tried: Sequence[Tried]) -> str:
     judged = [f"{each.way.label} {_cost(each)} ({_distance(each, taken)})" for each in others if _known(each)]
     unjudged = [each.way.label for each in others if not _known(each)]
     said += f" Instead: {', '.join(judged)}." if judged else ""
-    return said + (f" Not judged: {', '.join(unjudged)}." if unjudged else "")
+    said += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
+    better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
+    return said + "".join(
+        f" --kind {kind} takes it; what it is worth to each owner nobody can forecast." for kind in better
+    )
 
 
 def _known(each: Tried) -> bool:
@@ -28,6 +32,7 @@ def _cost(each: Tried) -> str:
 
 def _distance(each: Tried, taken: Tried) -> str:
     """How much worse a way is, as ways are compared: half of what owners are forecast to add counts."""
-    more = each.compared / taken.compared - 1 if taken.compared > 0 else math.inf
+    mine, other = (taken.compared, each.compared) if each.judged is None else (taken.cost, each.judged)
+    more = other / mine - 1 if mine > 0 else math.inf
     amount = f"{abs(more):.1%} {'more' if more >= 0 else 'less'}"
     return amount if each.least is None else f"at least {amount}, even with no noise"

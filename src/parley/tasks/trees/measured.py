@@ -31,7 +31,7 @@ def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
     train, held_out = (_pooled([getattr(a.tables, part) for a in agreements]) for part in ("train", "held_out"))
     classes, by = agreements[0].setup.terms.model.classifies, agreements[0].setup.terms.model.holdout_by
     train = train if by is None else train.where(train.present)  # who is held out is there, and counts 0
-    losses = [_losses(structure, train, each, classes).mean() for each in theta]
+    losses = [record_losses(structure, train, each, classes).mean() for each in theta]
     rows = [held_out_metrics(agreements[0], held_out, each) for each in theta]
     known = {name: [row[name] for row in rows] for name in rows[0]}
     means = {name: None if None in values else float(np.mean(values)) for name, values in known.items()}  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
     }
 
 
-def _losses(structure: Structure, rows: PlacedRows, theta: Floats, classes: bool) -> Floats:
+def record_losses(structure: Structure, rows: PlacedRows, theta: Floats, classes: bool) -> Floats:
     """The loss of each record [n]; 0 without a target."""
     scores = structure.scores(rows.X, theta)
     losses = np.logaddexp(0.0, -rows.y * scores) if classes else np.square(rows.y - scores) / 2

@@ -110,6 +110,11 @@ class Trees(Task):
 
         return BoostedTrees.make(setup)
 
+    def expected_cost(self, terms: Terms, public: pd.DataFrame) -> float:
+        from parley.tasks.trees.prospect import expected_cost
+
+        return expected_cost(terms, public)
+
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.learning.prediction import learn_model  # an owner that serves learns nothing
         from parley.tasks.trees.measured import measured
