@@ -12,7 +12,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.audit.attacks.generated_images import Generator
 from parley.privacy.accounting import exact, make_series
 from parley.privacy.mechanisms import Bounded, FastNoise
 from parley.protocol.queries import ReleasePlan, Tables
@@ -23,6 +22,7 @@ from parley.tasks.networks.objective import NetworkParameters, cross_entropy
 from parley.tasks.networks.prepared_rows import NetworkRows
 from parley.tasks.networks.question import NetworkGradientQuery, NetworkGradientQuestion
 from parley.validate import Floats
+from parley_lab.attacks.generated_images import Generator
 from parley_lab.papers.hitaj2017.parties import ARTIFICIAL, Parties, Protection, Settings, classifier
 
 Images = NDArray[np.float32]

@@ -1,14 +1,21 @@
 """Wu's thesis (T, June 2019), equation 2.3: how often a reader of a private count is right, beside what is possible.
 
 T calls its bound tight. For a count of n records it is for n = 1 alone: the best mechanism, found and proved in exact
-fractions (`tasks.counts.optimal`), stays below. On rings of odd length and on cliques, which look alike from every
+fractions (`optimal_mechanism`), stays below. On rings of odd length and on cliques, which look alike from every
 answer, the bound is reached.
 """
 
 from fractions import Fraction
 
-from parley.tasks.counts.optimal import Graph, clique_graph, optimum, path_graph, published_bound, ring_graph
 from parley_lab.papers.document import Progress, Shown, Titled
+from parley_lab.papers.wu2019_thesis.optimal_mechanism import (
+    Graph,
+    clique_graph,
+    optimum,
+    path_graph,
+    published_bound,
+    ring_graph,
+)
 
 RATIOS = (Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))  # e^-eps
 LARGEST = 12

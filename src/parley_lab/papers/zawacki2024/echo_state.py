@@ -11,11 +11,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from parley.audit.attacks.reconstruction import MOMENTUM, STEP, Guess, descend, minimise, read_off, search
-from parley.audit.attacks.reservoir import Reservoir, noisy_sums, private_sums
 from parley.numerals import number
 from parley.privacy.mechanisms import FastNoise
 from parley.validate import Floats
+from parley_lab.attacks.reconstruction import MOMENTUM, STEP, Guess, descend, minimise, read_off, search
+from parley_lab.attacks.reservoir import Reservoir, noisy_sums, private_sums
 from parley_lab.papers.document import Parts, Progress, Shown, Titled
 from parley_lab.papers.zawacki2024.settings import Trials
 

@@ -117,7 +117,7 @@ def train_table(
     """Train every row so many times: `epochs` (those of the table where none are said) of steps that draw the table's
     batch on average."""
     from parley.tasks.networks.kernels import require_device
-    from parley.tasks.networks.stacked import StudySteps
+    from parley_lab.papers.zawacki2024.stacked_networks import StudySteps
 
     require_device(device)
     epochs = positive(table.epochs if epochs is None else epochs, "epochs")
@@ -134,7 +134,7 @@ def _accuracies(
     """The accuracies of every law's trials, in percent; a trial begins at the same weights in every row."""
     import torch
 
-    from parley.tasks.networks.stacked import StackedNetwork, StudyNoise, trained_runs
+    from parley_lab.papers.zawacki2024.stacked_networks import StackedNetwork, StudyNoise, trained_runs
 
     network = Architecture.of(table.network, images.X.shape[1], images.classes)
     jobs = [(law, trial) for trial in range(trials) for law in trained_laws(table)]

@@ -10,8 +10,8 @@ from parley.cli.app import app
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
-from parley.audit.attacks.generated_images import Generator  # noqa: E402
 from parley.errors import SettingError  # noqa: E402
+from parley_lab.attacks.generated_images import Generator  # noqa: E402
 from parley_lab.papers.aarhus2020.digits import synthetic_digits  # noqa: E402
 from parley_lab.papers.hitaj2017.collaboration import _as_one, collaborate  # noqa: E402
 from parley_lab.papers.hitaj2017.parties import Parties, Protection, Settings  # noqa: E402

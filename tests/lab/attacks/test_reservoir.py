@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from parley.audit.attacks.reconstruction import descend, minimise, read_off, search
-from parley.audit.attacks.reservoir import Reservoir, Sums, noisy_sums, private_sums, read_out, sums_sensitivity
 from parley.errors import SettingError
 from parley.privacy.mechanisms import FastNoise
+from parley_lab.attacks.reconstruction import descend, minimise, read_off, search
+from parley_lab.attacks.reservoir import Reservoir, Sums, noisy_sums, private_sums, read_out, sums_sensitivity
 
 SERIES = 5 * np.sin(np.arange(1, 21) ** 2 / 60)
 

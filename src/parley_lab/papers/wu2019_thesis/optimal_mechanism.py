@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from parley.errors import SettingError
-from parley.tasks.counts.channels import Channel
+from parley_lab.papers.wu2019_thesis.channels import Channel
 
 Graph: TypeAlias = Sequence[Sequence[int]]  # the neighbours of every vertex
 

@@ -11,9 +11,9 @@ from itertools import chain, islice
 import numpy as np
 from scipy.optimize import minimize
 
-from parley.audit.attacks.reservoir import Reservoir, Sums
 from parley.errors import SettingError
 from parley.validate import Floats
+from parley_lab.attacks.reservoir import Reservoir, Sums
 
 STEP, MOMENTUM = 1e-8, -0.1  # as printed: the momentum of Z eq. 6.20 has the sign of a brake
 POINTS, ROUNDS = 401, 16  # inputs that are tried at once, and how often between neighbours of the best

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from parley.report.figures.noise_laws import quantiles_by_law
+from parley_lab.noise_laws import quantiles_by_law
 
 
 def test_medians_stand_where_they_are_and_the_first_goes_through_the_panel():

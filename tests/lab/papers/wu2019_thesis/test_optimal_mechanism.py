@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from parley.errors import SettingError
-from parley.tasks.counts.channels import (
+from parley_lab.papers.wu2019_thesis.channels import (
     best_remap,
     chance_right,
     response_channel,
@@ -15,7 +15,14 @@ from parley.tasks.counts.channels import (
     uniform_prior,
     worst_ratio,
 )
-from parley.tasks.counts.optimal import clique_graph, optimum, path_graph, published_bound, ring_graph, solved
+from parley_lab.papers.wu2019_thesis.optimal_mechanism import (
+    clique_graph,
+    optimum,
+    path_graph,
+    published_bound,
+    ring_graph,
+    solved,
+)
 
 RATIOS = [Fraction(1, 2), Fraction(1, 10), Fraction(9, 10), Fraction(99, 100)]
 
