@@ -34,6 +34,8 @@ from parley.errors import DataError, TermsError
 from parley.terms import Model, Terms
 from parley.validate import LARGEST, Floats, few_names
 
+TOGETHER = 4096  # rows whose leaves are found at once
+
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
@@ -241,9 +243,15 @@ class Preparation:
         return made[: self.width]
 
     def leaf_columns(self, coded: Floats) -> Floats:
-        """The leaves [p, n] of clipped columns [columns, n], and the constant; without trees, none of them."""
-        leaves = np.empty((0, coded.shape[1])) if self.forest is None else self.forest.indicators(coded)
-        return np.concatenate([leaves, np.ones((int(self.model.has_intercept), coded.shape[1]))])
+        """The leaves [p, n] of clipped columns [columns, n], and the constant; without trees, none of them. Those of a
+        row lie side by side in memory."""
+        leaves = 0 if self.forest is None else self.forest.width
+        made = np.ones((coded.shape[1], leaves + self.model.has_intercept)).T
+        if self.forest is not None:
+            for start in range(0, coded.shape[1], TOGETHER):
+                rows = slice(start, start + TOGETHER)
+                made[:leaves, rows] = self.forest.indicators(coded[:, rows])
+        return made
 
     def near(self, columns: Floats, secret: bool = False) -> Floats:
         """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1, or waves

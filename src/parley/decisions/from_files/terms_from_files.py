@@ -19,11 +19,11 @@ import numpy as np
 
 from parley.data.fitting import read_public
 from parley.data.headers import read_header
+from parley.data.one_thread import one_thread
 from parley.decisions.from_files.column_choice import Tried, Wanted, choose_columns, open_ways
 from parley.decisions.from_files.known_columns import KnownColumns, Wishes
 from parley.decisions.knowledge.baselines import best_cost
 from parley.decisions.knowledge.cross_fit import with_best_growth, with_best_margin
-from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.decisions.planning.planner import Proposal, plan
 from parley.durable import store_address

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from parley.data.fitting import grown_here
+from parley.data.one_thread import one_thread
 from parley.data.sources import Table
 from parley.decisions.expectation.expectation import REPLICATES, Expectation, Method
 from parley.decisions.expectation.prospect import NO_OPTIMUM, Law, prospect
@@ -15,7 +16,6 @@ from parley.decisions.expectation.published import PublishedBounds, published_bo
 from parley.decisions.knowledge.baselines import best_cost
 from parley.decisions.knowledge.coding import CodingCost, coding_cost
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
-from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.knowledge.sources import Source
 from parley.decisions.outlook.coalition import CoalitionCost, coalition_cost

@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import fdtrc
 
 from parley.data import Design
+from parley.data.one_thread import one_thread
 from parley.data.sources import Table
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.learning_curve import LearningCurve
-from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Sample, Source, bent
 from parley.decisions.outlook.forecast import Forecast, forecast

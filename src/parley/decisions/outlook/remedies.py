@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parley.decisions.knowledge.one_thread import one_thread
+from parley.data.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.outlook.noise_kinds import NoiseComparison

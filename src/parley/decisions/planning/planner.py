@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
+from parley.data.one_thread import one_thread
 from parley.data.sources import Table
 from parley.decisions.knowledge.baselines import Baselines, baselines, best_cost
-from parley.decisions.knowledge.one_thread import one_thread
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Source
 from parley.decisions.planning.coordinate_search import (

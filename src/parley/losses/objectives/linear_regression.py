@@ -17,6 +17,9 @@ from parley.losses.squared import Squared
 from parley.validate import Floats
 
 SORTED_FROM = 1024  # rows from which sorting a table pays
+WIDEST = (
+    100  # columns up to which it pays, for each parameter of a question: sums over many take as long as many rounds
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class LinearRegression(MarginObjective, SufficientMoments):
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         if bound is not None and bound.clips:
             rows = design.studied
-            if rows is None or len(rows) < SORTED_FROM:
+            if rows is None or len(rows) < SORTED_FROM or design.width > WIDEST * (theta.size // design.width):
                 return super().mean_gradient(design, theta, bound)
             make = partial(_clipped, rows, bound)
             return (

@@ -1,7 +1,8 @@
-"""Forecasts and plans by one thread of linear algebra.
+"""Forecasts, plans and training by one thread of linear algebra.
 
-Their matrices are small, public rows times columns: threads wait for each other longer than they compute, take the
-processor from whoever else works on the machine, and what they add up comes out in another order.
+Their matrices are small, or cut into blocks that have threads of their own (`blocks`): more threads wait for each other
+longer than they compute, take the processor from whoever else works on the machine, and what they add up comes out in
+another order.
 """
 
 import sys
