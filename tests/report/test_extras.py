@@ -16,7 +16,7 @@ needy = {
     "host serve host.toml": "deploy",
     "learner run terms.toml --owners addresses.toml": "deploy",
     "learner flower app": "flower",
-    "reproduce wu2019 --figure 3": "lab",
+    "reproduce wu2019 --list": "lab",
     "reproduce": "lab",
 }
 for command, extra in needy.items():
