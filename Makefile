@@ -25,7 +25,7 @@ suite: .venv/ready-dev
 # What needs PyTorch, which nothing else does: the tests above leave it out where it is not installed.
 networks: .venv/ready-dev
 	$(INSTALL) -e ".[torch]"
-	$(BIN)/pytest tests/tasks/networks tests/papers/chase2017 tests/papers/hitaj2017 tests/papers/zawacki2024/test_network_tables.py tests/audit/exact/test_pair_search.py
+	$(BIN)/pytest tests/tasks/networks tests/lab/papers/chase2017 tests/lab/papers/hitaj2017 tests/lab/papers/zawacki2024/test_network_tables.py tests/audit/exact/test_pair_search.py
 
 lint: .venv/ready-dev
 	$(BIN)/ruff format --check .
@@ -75,8 +75,8 @@ clean:
 	@touch $@
 
 # pip does one thing at a time: two of them fetch what is large, side by side, and a third finds what is left.
-.venv/ready-dev: .venv/bin/python pyproject.toml constraints.txt
+.venv/ready-dev: .venv/bin/python pyproject.toml lab/pyproject.toml constraints.txt
 	@$(INSTALL) --no-deps opendp llvmlite pandas scikit-learn numpy mypy grpcio hypothesis & \
 	  $(INSTALL) --no-deps pyarrow scipy matplotlib numba fonttools networkx cryptography pillow ruff; wait
-	$(INSTALL) -e ".[dev]"
+	$(INSTALL) -e ".[dev]" -e ./lab
 	@touch .venv/ready $@

@@ -21,9 +21,9 @@ collect_ignore = (
     []
     if find_spec("torch")
     else [
-        "src/parley/audit/attacks/generated_images.py",
-        "src/parley/papers/chase2017/tables.py",
-        "src/parley/papers/hitaj2017",
+        "src/parley_lab/attacks/generated_images.py",
+        "src/parley_lab/papers/chase2017/tables.py",
+        "src/parley_lab/papers/hitaj2017",
         "src/parley/tasks/networks",
     ]
 )
@@ -53,7 +53,7 @@ LONG = (
     "tests/test_documents.py",
     "tests/test_notebooks.py",
     "tests/test_manual.py",
-    "tests/papers/wu2019",
+    "tests/lab/papers/wu2019",
     "tests/decisions",
     "tests/cli",
     "tests/network",

@@ -52,11 +52,11 @@ from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import serve
 from parley.network.serving.log import Log
 from parley.owner.owner import Agreement
-from parley.papers.options import data_folder
-from parley.papers.wu2019.markets import Market, loan_market
 from parley.privacy.mechanisms import SafeNoise
 from parley.protocol.queries import Answer
 from parley.validate import Floats
+from parley_lab.papers.options import data_folder
+from parley_lab.papers.wu2019.markets import Market, loan_market
 
 BANKS = tuple(f"bank-{place}" for place in range(1, 6))
 SLOW = BANKS[-1]

@@ -18,10 +18,10 @@ import pandas as pd
 
 import parley
 from parley.audit.attacks.damage import damage
-from parley.audit.attacks.poisoning import backdoor_success, poisoned_run, poisoning_study, with_trigger
 from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.protocol.aggregation.robust import RULES
 from parley.report.words.poisoning import rule_rows
+from parley_lab.attacks.poisoning import backdoor_success, poisoned_run, poisoning_study, with_trigger
 
 FEATURES = 8
 NAMES = ("north", "south", "east", "west", "liar")

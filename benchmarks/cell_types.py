@@ -26,7 +26,6 @@ from unittest import mock
 import pyarrow as pa
 
 import parley
-from parley.audit.exact.cell_reading import Findings, Outcomes, Reader, search_cells
 from parley.audit.exact.declared_types import BIG, ROWS
 from parley.data import table
 from parley.data.streamed import StreamedDesign
@@ -34,6 +33,7 @@ from parley.protocol.task import task_of
 from parley.tasks.column_statistics.cell_table import CellTable
 from parley.tasks.column_statistics.question import MAGNITUDES, NAMES, placed
 from parley.tasks.ratings.user_ratings import RatingPreparation, rating_preparation
+from parley_lab.cell_reading import Findings, Outcomes, Reader, search_cells
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from mutants import read_by_pandas  # type: ignore[import-not-found]

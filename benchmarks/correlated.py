@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.papers.aarhus2020.digits import Digits, load_digits
 from parley.privacy.mechanisms.banded import Band
+from parley_lab.papers.aarhus2020.digits import Digits, load_digits
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 DELTA, CLIP, SILENT = 1e-5, 1.0, 1e5

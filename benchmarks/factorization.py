@@ -21,9 +21,9 @@ for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402 - after the number of threads is fixed
 
-from parley.papers.options import data_folder  # noqa: E402
 from parley.tasks.ratings.factorization import Factorization, prediction_errors, root_mean_square, shuffled  # noqa: E402
 from parley.tasks.ratings.table import Ratings, centre, enough, find_ratings  # noqa: E402
+from parley_lab.papers.options import data_folder  # noqa: E402
 
 PASSES = 20
 PEERS = """

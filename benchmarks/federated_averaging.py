@@ -17,8 +17,8 @@ from pathlib import Path
 
 import parley
 from parley.data import split_consecutive
-from parley.papers.options import data_folder
-from parley.papers.wu2019.markets import Market, loan_market
+from parley_lab.papers.options import data_folder
+from parley_lab.papers.wu2019.markets import Market, loan_market
 
 ROUNDS, RUNS, DELTA = 5, 100, 1e-6
 RECORDS = 30_000

@@ -21,8 +21,8 @@ import pandas as pd
 
 import parley
 from parley.data import split_consecutive
-from parley.papers.options import data_folder
-from parley.papers.wu2019.markets import Market, loan_market
+from parley_lab.papers.options import data_folder
+from parley_lab.papers.wu2019.markets import Market, loan_market
 
 ANSWERS, RUNS, DELTA = 20, 20, 1e-6
 RECORDS, STEPS = 4_000, 60

@@ -21,7 +21,8 @@ import numpy as np
 
 from parley.learning.gathering import gather
 from parley.owner.owner import Owner
-from parley.papers.zawacki2024.federated_inference import (
+from parley.protocol.setup import Setup
+from parley_lab.papers.zawacki2024.federated_inference import (
     FIGURES,
     METHODS,
     Figure,
@@ -31,7 +32,6 @@ from parley.papers.zawacki2024.federated_inference import (
     terms_of,
     trace,
 )
-from parley.protocol.setup import Setup
 
 SPLITS, SAME = 4, 1e-6  # how far apart the two models may end: Parley's is never quite without noise
 HUSHED, PURE = (

@@ -33,10 +33,10 @@ from parley.decisions.knowledge import public_trees
 from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.decisions.outlook.noise_kinds import compare_noise
 from parley.learning.study_grid import with_settings
-from parley.papers.options import data_folder
-from parley.papers.wu2019.markets import PILOT, card_market, loan_market
 from parley.protocol import tree_folds
 from parley.validate import Floats
+from parley_lab.papers.options import data_folder
+from parley_lab.papers.wu2019.markets import PILOT, card_market, loan_market
 
 
 def main() -> None:

@@ -20,9 +20,9 @@ import pandas as pd
 
 import parley
 from parley.decisions.knowledge.pilot import open_pilot
-from parley.papers.options import data_folder
-from parley.papers.wu2019.markets import loan_market
 from parley.report.terminal import console, progress_bar
+from parley_lab.papers.options import data_folder
+from parley_lab.papers.wu2019.markets import loan_market
 
 OWNERS, ROWS, ROUNDS = 30, 300, 12
 

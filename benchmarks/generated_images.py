@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.papers.aarhus2020.digits import load_digits
-from parley.papers.document import Titled
-from parley.papers.options import data_folder
 from parley.report.figures import picture
+from parley_lab.papers.aarhus2020.digits import load_digits
+from parley_lab.papers.document import Titled
+from parley_lab.papers.options import data_folder
 
 
 def main() -> None:
@@ -36,9 +36,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=None, help="folder with mnist.npz; left out: PARLEY_DATA")
     options = parser.parse_args()
 
-    from parley.papers.hitaj2017 import pictures  # which need torch, as what they draw does
-    from parley.papers.hitaj2017.exhibits import CONTROL, Study, digits
-    from parley.papers.hitaj2017.parties import Protection, Settings
+    from parley_lab.papers.hitaj2017 import pictures  # which need torch, as what they draw does
+    from parley_lab.papers.hitaj2017.exhibits import CONTROL, Study, digits
+    from parley_lab.papers.hitaj2017.parties import Protection, Settings
 
     unprotected, of_owner = Protection(), Protection(8.0, "owner")
     names = ("side", "rows", "batch", "rounds", "target", "pursuit", "device")

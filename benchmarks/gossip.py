@@ -24,9 +24,9 @@ import parley
 from parley.data import split_consecutive
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.algorithms.mixing import metropolis, spectral_gap
-from parley.papers.options import data_folder
-from parley.papers.wu2019.markets import Market, loan_market
 from parley.terms.topology import edges
+from parley_lab.papers.options import data_folder
+from parley_lab.papers.wu2019.markets import Market, loan_market
 
 BANKS = tuple(f"bank-{place}" for place in range(1, 10))
 RECORDS, ANSWERS, RUNS, DELTA = 2_000, 40, 40, 1e-6

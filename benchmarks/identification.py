@@ -13,9 +13,9 @@ import pandas as pd
 from scipy.linalg import helmert
 
 import parley
-from parley.papers.zawacki2024.delayed_control import PERIOD, ROTOR
 from parley.tasks.dynamics import DelayedDMD, DMDc, Plant
 from parley.tasks.dynamics.run import identify_together
+from parley_lab.papers.zawacki2024.delayed_control import PERIOD, ROTOR
 
 
 def coverage(delay: float, runs: int, samples: int = 2000, share: float = 0.01) -> None:

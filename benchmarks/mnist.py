@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.papers.aarhus2020.digits import Digits, load_digits
+from parley_lab.papers.aarhus2020.digits import Digits, load_digits
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 PUBLIC = 10_000

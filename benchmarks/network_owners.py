@@ -23,10 +23,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
 import parley
-from parley.papers.aarhus2020.digits import CLASSES, PIXELS, Digits, load_digits
 from parley.report.figures.colours import ALONE, INK, LIMIT, TOGETHER
 from parley.report.figures.curves import EPSILON
 from parley.report.figures.picture import decorate, save
+from parley_lab.papers.aarhus2020.digits import CLASSES, PIXELS, Digits, load_digits
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 OWNERS, DELTA = 3, 1e-5

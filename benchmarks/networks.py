@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.papers.aarhus2020.digits import Digits, load_digits
+from parley_lab.papers.aarhus2020.digits import Digits, load_digits
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CASES = (("zawacki-cnn", 64), ("zawacki-cnn", 256), ("logistic", 256), ("logistic", 2_000), ("logistic", 20_000))

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 import parley
-from parley.papers.aarhus2020.collaborative_descent import SOFTMAX_CLIP, softmax_learning
-from parley.papers.aarhus2020.digits import CLASSES, PIXELS, Digits, load_digits
+from parley_lab.papers.aarhus2020.collaborative_descent import SOFTMAX_CLIP, softmax_learning
+from parley_lab.papers.aarhus2020.digits import CLASSES, PIXELS, Digits, load_digits
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 BATCH = 600

@@ -1,7 +1,7 @@
 """Z's tables 4.1, 4.3 and 4.5 trained at length, for the results that `parley reproduce zawacki2024 --table` keeps.
 
 All rows and trials of a table are trained at once on one device; PyTorch and NumPy are all it needs. What it writes is
-what `src/parley/papers/zawacki2024/results` holds.
+what `src/parley_lab/papers/zawacki2024/results` holds.
 
     python benchmarks/stable_networks.py --table 4.1 --trials 10 --device cuda --data DIR --out table-4.1.json
 
@@ -15,9 +15,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from parley.papers.zawacki2024.network_images import table_images
-from parley.papers.zawacki2024.published_networks import TABLES
-from parley.papers.zawacki2024.trained_networks import train_table
+from parley_lab.papers.zawacki2024.network_images import table_images
+from parley_lab.papers.zawacki2024.published_networks import TABLES
+from parley_lab.papers.zawacki2024.trained_networks import train_table
 
 
 def main() -> None:

@@ -26,9 +26,9 @@ from parley.learning.outcome import Result
 from parley.privacy.accounting import multiplier_for
 from parley.privacy.events import GaussianEvent
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon
-from parley.report.figures.noise_laws import QUANTILES, quantiles_by_law
 from parley.report.figures.picture import save
 from parley.validate import Floats
+from parley_lab.noise_laws import QUANTILES, quantiles_by_law
 
 DELTA, PUBLIC, OWNERS, HELD_OUT = 1e-6, 1000, 3, 0.25
 ALPHAS = (1.999, 1.9, 1.5)

@@ -17,8 +17,8 @@ import numpy as np
 import parley
 from parley.data import split_consecutive
 from parley.learning.study_grid import Cell, study, vary
-from parley.papers.options import data_folder
-from parley.papers.wu2019.markets import Market, card_market, loan_market
+from parley_lab.papers.options import data_folder
+from parley_lab.papers.wu2019.markets import Market, card_market, loan_market
 
 
 def main() -> None:

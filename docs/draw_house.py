@@ -15,12 +15,13 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "src" / "parley"
-WINGS = ("papers", "tasks")
+LABORATORY = "parley_lab/papers"  # a package of its own
+WINGS = (LABORATORY, "tasks")
 WALL, PAPER, WING, INK = "#8a7f6d", "#f4efe6", "#e3ebf3", "#222222"
 SAYS = {
     "studio": "what people see",
     "cli": "what people type",
-    "papers": "the source documents again",
+    LABORATORY: "the source documents again: the laboratory",
     "tasks": "whatever else owners do together",
     "demo": "a story to start with",
     "report": "tables, sentences, pictures",
@@ -43,11 +44,16 @@ def storeys() -> list[str]:
     return [layer for layer in contract["layers"] if (HOUSE / layer).is_dir()]
 
 
+def folder_of(storey: str) -> Path:
+    """Where a storey or a wing lies."""
+    return HOUSE.parent / storey if storey == LABORATORY else HOUSE / storey
+
+
 def rooms(storey: str) -> dict[str, int]:
     """The rooms of a storey, with their lines; what lies loose in it comes first."""
     found: Counter[str] = Counter()
-    for path in sorted((HOUSE / storey).rglob("*.py")):
-        inside = path.relative_to(HOUSE / storey).parts
+    for path in sorted(folder_of(storey).rglob("*.py")):
+        inside = path.relative_to(folder_of(storey)).parts
         found[inside[0] if len(inside) > 1 else ""] += len(path.read_text(encoding="utf-8").splitlines())
     return {name: lines for name, lines in found.items() if lines > 30}
 

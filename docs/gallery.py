@@ -24,7 +24,7 @@ from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shape
 from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.privacy.adjacency import Adjacency
-from parley.report.figures import curves, game_figures, joined_figure, noise_laws
+from parley.report.figures import curves, game_figures, joined_figure
 from parley.report.figures import shape_functions as shapes_of_columns
 from parley.report.figures import survival_curves as survival
 from parley.report.figures.audit_figure import audit_figure
@@ -38,6 +38,7 @@ from parley.report.words.joined import Chapter, Joined
 from parley.tasks.counts.figures import counted
 from parley.tasks.counts.run import CellCount
 from parley.tasks.dynamics.figures import identified
+from parley_lab import noise_laws
 
 ROOT = Path(__file__).parents[1]
 COUNTS = (1, 3, 40, 400)

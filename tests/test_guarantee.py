@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 def test_every_file_that_a_document_names_exists(page):
     named = re.findall(r"`([a-z_]+/[a-z_/]*\.py|[a-z_]+/|[a-z_]+\.py)`", (ROOT / "docs" / page).read_text())
     assert named
-    rooms = ROOT / "src" / "parley"
+    rooms = ROOT / "src"
     assert [name for name in named if not (ROOT / name).exists() and not list(rooms.glob(f"**/{name}"))] == []
 
 

@@ -13,7 +13,7 @@ import pytest
 from blocks import blocks
 
 import parley
-from parley.papers.reproduce import COMMANDS
+from parley_lab.papers.reproduce import COMMANDS
 
 DOCS = Path(__file__).parents[1] / "docs"
 # in games.md and notebooks, since its module is called as it is; in networks.md, since that takes an extra
@@ -74,14 +74,14 @@ def listed():
 
 
 def imported():
-    """Every (module, name) of ours that a block of a document imports; papers' own names are theirs."""
+    """Every (module, name) of ours that a block of a document imports; the laboratory's own names are its own."""
     for page in (DOCS.parent / "README.md", *DOCS.rglob("*.md")):
         for block in blocks(page):
             if block.language == "python":
                 for module, names in re.findall(
                     r"^(?:>>> )?from (parley[\w.]*) import (.+)$", block.text, re.MULTILINE
                 ):
-                    if not module.startswith("parley.papers."):
+                    if not module.startswith("parley_lab."):
                         yield from ((module, name) for name in names.split(", "))
 
 

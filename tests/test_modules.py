@@ -1,9 +1,10 @@
-"""Every module of the package loads, warnings being errors: those without an example in them, too."""
+"""Every module of both packages loads, warnings being errors: those without an example in them, too."""
 
 import pkgutil
 from importlib import import_module
 
 import parley
+import parley_lab
 from parley.report.extras import _EXTRAS
 
 
@@ -18,7 +19,10 @@ def lacks(name):
 
 def test_every_module_loads_unless_its_extra_is_not_installed():
     found = [
-        module.name for module in pkgutil.walk_packages(parley.__path__, "parley.") if module.name != "parley.__main__"
+        module.name
+        for package in (parley, parley_lab)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        if module.name != "parley.__main__"
     ]
     assert len(found) > 600
     assert {name: lacks(name) for name in found if lacks(name) not in (None, *_EXTRAS)} == {}

@@ -16,15 +16,19 @@ from pathlib import Path
 import pytest
 from samples import regression_table
 
+import parley
 from parley.report.extras import _EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "parley"
+LABORATORY = ROOT / "src" / "parley_lab"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LABORATORY_PROJECT = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = {
     "adbc_driver_duckdb": "duckdb",
     "google": "protobuf",
     "grpc": "grpcio",
+    "parley": "parley-dp",
     "grpc_health": "grpcio-health-checking",
     "sklearn": "scikit-learn",
 }
@@ -54,14 +58,14 @@ data = "a.csv"
 """
 
 
-def imported():
+def imported(package):
     """Every library that the package imports anywhere, by the name of what is installed for it, and one file that
     does."""
     found = {}
-    for file in sorted(PACKAGE.rglob("*.py")):
+    for file in sorted(package.rglob("*.py")):
         for names in IMPORT.findall(file.read_text(encoding="utf-8")):
             name = "".join(names).partition(".")[0]
-            if name not in sys.stdlib_module_names and name != "parley":
+            if name not in sys.stdlib_module_names and name != package.name:
                 found.setdefault(DISTRIBUTIONS.get(name, name.replace("_", "-")), file.relative_to(ROOT))
     return found
 
@@ -72,7 +76,7 @@ def declared(requirements):
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
     """`constraints.txt` would hide a library that comes along with another today."""
-    core, found = declared(PROJECT["dependencies"]), imported()
+    core, found = declared(PROJECT["dependencies"]), imported(PACKAGE)
     users = ("deploy", "flower", "cluster", "ratings", "sql", "studio", "torch")
     extras = set().union(*(declared(PROJECT["optional-dependencies"][name]) for name in users)) - {"parley-dp"}
     assert {name: str(file) for name, file in found.items() if name not in core | extras} == {}
@@ -81,6 +85,13 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
         wanted = DISTRIBUTIONS.get(module, module.replace("_", "-"))
         assert wanted in declared(PROJECT["optional-dependencies"][extra])
         assert wanted not in core
+
+
+def test_the_laboratory_declares_what_it_imports_and_needs_its_own_version_of_parley():
+    torch = declared(PROJECT["optional-dependencies"]["torch"])  # of some exhibits, which say that it is missing
+    assert declared(LABORATORY_PROJECT["dependencies"]) == imported(LABORATORY).keys() - torch
+    assert f"parley-dp=={parley.__version__}" in LABORATORY_PROJECT["dependencies"]
+    assert PROJECT["optional-dependencies"]["lab"] == [LABORATORY_PROJECT["name"]]
 
 
 TOP = ("*.in", "*.md", "pyproject.toml", "conftest.py", "constraints.txt", "LICENSE", "Makefile")
@@ -95,13 +106,15 @@ with tarfile.open(f"{out}/{name}") as opened:
     opened.extractall(out, filter="data")
 os.chdir(f"{out}/{name.removesuffix('.tar.gz')}")
 built.build_wheel(out)
+os.chdir("lab")
+built.build_wheel(out)
 """
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A folder with the source distribution and the wheel that is built from it and nothing else, from a copy: nothing
-    is left behind in the sources. Skipped where pip finds nothing to build with."""
+    """A folder with the source distribution and both wheels, built from it and nothing else, from a copy: nothing is
+    left behind in the sources. Skipped where pip finds nothing to build with."""
     folder = tmp_path_factory.mktemp("built")
     system = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
     got = pip("install", "--no-compile", "--only-binary", ":all:", "--target", folder / "builder", *system["requires"])
@@ -123,7 +136,7 @@ def source_files():
     top = [file for name in TOP for file in ROOT.glob(name)]
     inside = [
         file
-        for folder in ("benchmarks", "deploy", "docs", "src", "tests")
+        for folder in ("benchmarks", "deploy", "docs", "lab", "src", "tests")
         for file in (ROOT / folder).rglob("*")
         if file.is_file() and not any(part.startswith((".", "__pycache__")) for part in file.relative_to(ROOT).parts)
     ]
@@ -167,14 +180,16 @@ def install(wheel, python, report):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_the_wheel_holds_every_file_of_the_package(wheel):
+@pytest.mark.parametrize(("package", "name"), [(PACKAGE, "parley_dp"), (LABORATORY, "parley_dp_lab")])
+def test_a_wheel_holds_every_file_of_its_package_and_no_other(built, package, name):
     files = {
-        str(file.relative_to(PACKAGE.parent))
-        for file in PACKAGE.rglob("*")
+        str(file.relative_to(package.parent))
+        for file in package.rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
+    [wheel] = built.glob(f"{name}-*.whl")
     with zipfile.ZipFile(wheel) as opened:
-        assert files - set(opened.namelist()) == set()
+        assert {file for file in opened.namelist() if ".dist-info/" not in file} == files
 
 
 def test_the_source_distribution_holds_what_the_repository_does(built):
@@ -251,3 +266,6 @@ def test_the_wheel_starts_trains_and_releases_with_the_newest_of_what_it_needs(e
     without = parley("owner", "serve", "owner.toml")
     assert without.returncode == 2
     assert "this command needs the extra 'deploy'" in " ".join(without.stderr.split())
+    without = parley("reproduce", "wu2019", "--list")
+    assert without.returncode == 2
+    assert "this command needs the extra 'lab'" in " ".join(without.stderr.split())

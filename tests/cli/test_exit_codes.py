@@ -24,7 +24,7 @@ def test_the_guide_has_the_same_table():
 
 def test_no_command_leaves_with_another_code():
     left = []
-    for file in Path(parley.__file__).parent.rglob("*.py"):
+    for file in Path(parley.__file__).parents[1].rglob("*.py"):
         text = file.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text)) if re.search(r"(Exit|exit)\(", text) else ():
             if isinstance(node, ast.Call) and re.search(r"\b(Exit|exit|SystemExit)$", ast.unparse(node.func)):

@@ -22,8 +22,8 @@ from parley.network.identity.certificates import fingerprint
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import open_inbox
 from parley.network.serving.proposal import Proposal
-from parley.papers.zawacki2024.delayed_control import ROTOR
 from parley.terms import Terms, write_terms
+from parley_lab.papers.zawacki2024.delayed_control import ROTOR
 
 TERMS = """
 [model]

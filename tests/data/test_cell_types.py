@@ -13,13 +13,13 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.audit.exact.cell_reading import search_cells
 from parley.audit.exact.declared_types import LARGE, TYPES
 from parley.audit.exact.written_tables import FORMS
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.question import NAMES, ColumnStatisticsQuery
+from parley_lab.cell_reading import search_cells
 
 ROWS = 3000
 BIG = 2**53 + 1

@@ -4,9 +4,10 @@ import sys
 from consortium import toml_terms
 
 WITHOUT = """
-import sys
+import importlib.metadata, sys
 for name in ("grpc", "google.protobuf", "flwr"):
     sys.modules[name] = None
+importlib.metadata.entry_points = lambda **words: ()
 from typer.testing import CliRunner
 from parley.cli.app import app
 from parley.errors import SettingError
@@ -15,12 +16,15 @@ needy = {
     "host serve host.toml": "deploy",
     "learner run terms.toml --owners addresses.toml": "deploy",
     "learner flower app": "flower",
+    "reproduce wu2019 --list": "lab",
+    "reproduce": "lab",
 }
 for command, extra in needy.items():
     error = CliRunner().invoke(app, command.split()).exception
     assert isinstance(error, SettingError), (command, error)
     assert str(error) == f"this command needs the extra '{extra}': pip install 'parley-dp[{extra}]'", error
 assert CliRunner().invoke(app, ["budget", "explain", "--epsilon", "1"]).exit_code == 0
+assert CliRunner().invoke(app, ["man", "--to", "pages"]).exit_code == 0
 """
 
 

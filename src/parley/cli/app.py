@@ -162,7 +162,7 @@ PARTS = {
         reads_terms=True,
     ),
     "reproduce": Part(
-        "papers.reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."
+        "cli.laboratory", "reproduce_app", "A source document's numbers again: published beside recomputed."
     ),
     "owner": Part(
         "cli.owner",

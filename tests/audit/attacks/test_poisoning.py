@@ -7,7 +7,10 @@ from samples import class_table, make_terms
 import parley
 from parley.audit.attacks.adversarial_learner import adversarial_learner
 from parley.audit.attacks.damage import damage
-from parley.audit.attacks.poisoning import (
+from parley.errors import TermsError
+from parley.protocol.aggregation.robust import RULES, plain_mean
+from parley.protocol.setup import resolve
+from parley_lab.attacks.poisoning import (
     ANSWERS,
     HONEST,
     LABELS,
@@ -17,9 +20,6 @@ from parley.audit.attacks.poisoning import (
     poisoning_study,
     with_trigger,
 )
-from parley.errors import TermsError
-from parley.protocol.aggregation.robust import RULES, plain_mean
-from parley.protocol.setup import resolve
 
 ROBUST = [rule for rule in RULES if rule != "mean"]
 ROWS = 600

@@ -16,7 +16,7 @@ from parley.decisions.games import (
 )
 from parley.decisions.games.equilibrium import contraction
 from parley.errors import NoEquilibriumError, SettingError
-from parley.papers.pejo2018.games.joint_learning import published
+from parley_lab.papers.pejo2018.games.joint_learning import published
 
 
 def quadratic_game(own, cross, push, low=0.0, high=1.0):

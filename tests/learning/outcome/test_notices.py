@@ -10,12 +10,12 @@ from samples import make_terms, regression_table
 from scipy.stats import laplace, norm
 
 import parley
-from parley.audit.attacks.poisoning import poisoned_run, scaled
 from parley.learning.outcome import notices
 from parley.learning.outcome.notices import FALSE_ALARMS, Watch, sum_tail
 from parley.privacy.mechanisms import Gaussian, Laplace
 from parley.protocol.queries import Answer
 from parley.protocol.setup import resolve
+from parley_lab.attacks.poisoning import poisoned_run, scaled
 
 NAMES = "abcde"
 GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.papers.zawacki2024.delayed_control import ROTOR
+from parley_lab.papers.zawacki2024.delayed_control import ROTOR
 
 COLUMNS = ["--inputs", "u1,u2", "--states", "x1,x2", "--period", "2", "--max-delay", "3"]
 

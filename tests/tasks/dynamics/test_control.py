@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from parley.errors import SettingError
-from parley.papers.zawacki2024.delayed_control import runs
 from parley.tasks.dynamics import (
     DelayedQuadratic,
     Plant,
@@ -15,6 +14,7 @@ from parley.tasks.dynamics import (
     linear_quadratic,
     pole_placement,
 )
+from parley_lab.papers.zawacki2024.delayed_control import runs
 
 ROTOR = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], 3.1, 2.0)
 

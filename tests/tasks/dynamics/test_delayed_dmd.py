@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from parley.errors import DataError, SettingError
-from parley.papers.zawacki2024.delayed_control import PERIOD, PUBLISHED, ROTOR
 from parley.tasks.dynamics import DelayedDMD, Plant
 from parley.tasks.dynamics.regression import Layout, Regression, triangular
+from parley_lab.papers.zawacki2024.delayed_control import PERIOD, PUBLISHED, ROTOR
 
 
 def random_plant(seed: int) -> tuple[Plant, np.random.Generator]:

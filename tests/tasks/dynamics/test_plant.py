@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from parley.errors import SettingError
-from parley.papers.zawacki2024.delayed_control import PERIOD, ROTOR
 from parley.tasks.dynamics import Plant
+from parley_lab.papers.zawacki2024.delayed_control import PERIOD, ROTOR
 
 
 def integrated(plant: Plant, start, inputs, moment: float):

@@ -15,7 +15,7 @@ from parley.privacy.mechanisms.stable_law import cdf  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
 from parley.tasks.networks.elementwise import Pooled  # noqa: E402
 from parley.tasks.networks.objective import cross_entropy  # noqa: E402
-from parley.tasks.networks.stacked import (  # noqa: E402
+from parley_lab.papers.zawacki2024.stacked_networks import (  # noqa: E402
     StackedNetwork,
     StudyNoise,
     StudySteps,

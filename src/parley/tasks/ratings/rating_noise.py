@@ -96,11 +96,10 @@ def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale
     Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals
     together by at most four ranges (`data.ratings.centre` says why), and Laplace noise of scale b on a vector that
     moves by D in L1 costs D/b, rounding in floating point not counted. This holds for one owner whose means are its own
-    and never leave. Means that owners take together, or hand out, carry no noise: then there is no epsilon at all
-    (`papers/pejo2018/measurements.py` says so of its figures). A rating that is added or removed moves its own cell by
-    half a range, its item's mean and through it the means of those who rated it by a range each, its user's mean by two
-    (what is left of a rating lies within a range of 0): 4.5 ranges; replaced by one of another user and item it is
-    removed and added: 9 ranges.
+    and never leave. Means that owners take together, or hand out, carry no noise: then there is no epsilon at all. A
+    rating that is added or removed moves its own cell by half a range, its item's mean and through it the means of
+    those who rated it by a range each, its user's mean by two (what is left of a rating lies within a range of 0): 4.5
+    ranges; replaced by one of another user and item it is removed and added: 9 ranges.
     """
     if mechanism == "hide":
         return Claim(None, None)

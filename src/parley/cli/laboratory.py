@@ -1,0 +1,30 @@
+"""`parley reproduce`: the laboratory's command, found by its entry point; where it is not installed, how to install
+it."""
+
+from importlib.metadata import entry_points
+
+import typer
+
+from parley.errors import SettingError
+
+GROUP = "parley.laboratory"
+
+
+def _not_installed() -> None:
+    """A source document's numbers again: published beside recomputed.
+
+    The laboratory has it, which is not installed here: the extra 'lab' brings it.
+    """
+    raise SettingError("this command needs the extra 'lab': pip install 'parley-dp[lab]'")
+
+
+def _reproduce_app() -> typer.Typer:
+    for found in entry_points(group=GROUP, name="reproduce"):
+        app: typer.Typer = found.load()
+        return app
+    app = typer.Typer(add_completion=False)
+    app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(_not_installed)
+    return app
+
+
+reproduce_app = _reproduce_app()

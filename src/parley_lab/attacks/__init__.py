@@ -1,0 +1,1 @@
+"""Attacks that studies and benchmarks try: likenesses of a class, series off sums, owners that lie."""

@@ -1,0 +1,118 @@
+"""Exhibits of Z's chapter 8: test accuracy as methods go on, what their budgets add up to, and the same methods at
+equal totals."""
+
+from itertools import count
+from typing import Any
+
+from parley.numerals import number
+from parley_lab.papers.document import Parts, Progress, Shown, Titled
+from parley_lab.papers.zawacki2024.federated_inference import (
+    CLAIMS,
+    FIGURES,
+    METHODS,
+    SPREADS,
+    TOTALS,
+    Figure,
+    Line,
+    equal_totals,
+    trace,
+    without_privacy,
+)
+from parley_lab.papers.zawacki2024.settings import Trials
+
+Honest = list[tuple[str, list[Line]]]
+
+
+def paths(bench: Trials, word: str, progress: Progress) -> Shown:
+    """A figure's lines, the same methods at equal totals, and the accuracy without privacy."""
+    figure, splits = FIGURES[word], bench.splits
+    each = len(TOTALS) * (1 + (len(METHODS) - 1) * len(SPREADS)) if bench.totals else 0
+    done, steps = count(1), splits * (len(METHODS) + each)
+
+    def step() -> None:
+        progress(next(done), steps)
+
+    lines = [trace(figure, method, bench.trials, splits, bench.seed, progress=step) for method in METHODS]
+    honest = equal_totals(figure, bench.trials, splits, bench.seed, step) if bench.totals else []
+    best = without_privacy(figure, splits, bench.seed)
+    drawn = [(line.method, line.iterations, line.mean) for line in lines], heading(figure, lines), figure.published
+    return bench.shown(word, _content(figure, lines, honest, best), _parts(figure, lines, honest, best), drawn)
+
+
+def heading(figure: Figure, lines: list[Line]) -> str:
+    """What a picture is of, where every method ended beside the published accuracy, and what the document says."""
+    ended = [f"{line.method} {line.last.mean():.1f}{_published(figure, line.method)}" for line in lines]
+    noise = "no noise" if figure.epsilon is None else f"({figure.epsilon:g}, {figure.delta:g}) an update, replace-one"
+    return "\n".join(
+        (
+            f"Figure {figure.number}: {figure.title}; {noise}",
+            f"In the end, % (published): {', '.join(ended)}",
+            f"Published: {CLAIMS[figure.number]}",
+        )
+    )
+
+
+def _published(figure: Figure, method: str) -> str:
+    return f" ({figure.published[method]:g})" if method in figure.published else ""
+
+
+def _content(figure: Figure, lines: list[Line], honest: Honest, best: float) -> dict[str, Any]:
+    per_update = [
+        {
+            "method": line.method,
+            "accuracy": float(line.last.mean()),
+            "standard_error": line.error,
+            "above_90_after": line.first_above(90.0),
+            "published": figure.published.get(line.method),
+            "total_epsilon": line.epsilon,
+        }
+        for line in lines
+    ]
+    equal = [
+        {
+            "method": name,
+            "epsilon": line.epsilon,
+            "rounds": line.rounds,
+            "local_steps": line.local_steps,
+            "accuracy": float(line.last.mean()),
+            "standard_error": line.error,
+        }
+        for name, found in honest
+        for line in found
+    ]
+    return {
+        "title": figure.title,
+        "claim": CLAIMS[figure.number],
+        "without_privacy": best,
+        "delta": figure.delta,
+        "epsilon_of_an_update": figure.epsilon,
+        "at_its_budgets": per_update,
+        "equal_totals": equal,
+    }
+
+
+def _parts(figure: Figure, lines: list[Line], honest: Honest, best: float) -> Parts:
+    rows = [["", "published", "accuracy %", "above 90 % after", "total ε it cost"]]
+    for line in lines:
+        after = line.first_above(90.0)
+        spent = "–" if figure.epsilon is None else number(line.epsilon, 3, side="above")
+        above = "never" if after is None else f"{after}"
+        rows.append([line.method, number(figure.published.get(line.method)), _accuracy(line), above, spent])
+    noise = "no noise" if figure.epsilon is None else f"each update ({figure.epsilon:g}, {figure.delta:g})"
+    parts: Parts = [
+        Titled(f"Figure {figure.number}: {figure.title}; {noise}, {figure.iterations} iterations", rows),
+        f"Z: {CLAIMS[figure.number]}. Without privacy: {best:.1f} %.",
+    ]
+    if honest:
+        equal = [["", *(f"total ε = {total:g}" for total in TOTALS)]]
+        equal += [[name, *(f"{_accuracy(line)} ({_way(line)})" for line in found)] for name, found in honest]
+        parts.append(Titled(f"Figure {figure.number} at equal total (ε, {figure.delta:g})", equal))
+    return parts
+
+
+def _way(line: Line) -> str:
+    return "one release" if line.rounds == 1 else f"{line.rounds} rounds of {line.local_steps}"
+
+
+def _accuracy(line: Line) -> str:
+    return f"{line.last.mean():.1f} ± {line.error:.1f}"
