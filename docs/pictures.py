@@ -50,12 +50,12 @@ def clinics(folder: Path) -> None:
     columns = [f"measurement_{place}" for place in range(10)]
     table = pd.DataFrame(rng.uniform(-1, 1, (2000, len(columns))), columns=columns)
     table["stay"] = table.to_numpy() @ np.linspace(2, -1, len(columns)) + rng.normal(0, 1.5, len(table))
-    table.to_csv(folder / "public.csv", index=False)
+    table.head(80).to_csv(folder / "public.csv", index=False)  # of more, each would have enough by itself
     model = '[model]\nkind = "linear-regression"\ntarget = "stay"\npublic = "public.csv"\n'
     rules = '[learning]\nhorizon = 8\nstep = 1.2\n[privacy]\nmechanism = "gaussian"\ndelta = 1e-6\nclip = 16.0\n'
-    unlike = (("clinic-a", 250, 6000, 9), ("clinic-b", 330, 6000, 4), ("clinic-c", 400, 7000, 8),
-              ("clinic-d", 300, 2500, 14))  # fmt: skip
-    alike = [(name, 400, 2500, 14) for name in "abc"]
+    unlike = (("clinic-a", 250, 60_000, 9), ("clinic-b", 330, 60_000, 4), ("clinic-c", 400, 70_000, 8),
+              ("clinic-d", 300, 25_000, 14))  # fmt: skip
+    alike = [(name, 400, 75_000, 14) for name in "abc"]
     for file, owners in (("clinics.toml", unlike), ("alike.toml", alike)):
         said = [
             f'[[owners]]\nname = "{name}"\nrecords = {records}\nepsilon = 4.0\nvalue = {value}\n'

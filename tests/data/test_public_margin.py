@@ -239,6 +239,27 @@ def test_pinned_trees_are_the_same(tmp_path, size):
     np.testing.assert_array_equal(there.matrix(rows, "rows"), here.matrix(rows, "rows"))
 
 
+@pytest.mark.parametrize(("place", "value"), [((0, 0), 9.0), ((1, 0), 1e-50), ((2, 0), 1e40), ((1, -1), 3.0)])
+def test_lines_that_the_public_sample_does_not_give_are_refused(tmp_path, place, value):
+    """A file may hold any trees; but where their sum lies beside lines, those follow from the sample."""
+    pinned = pin(terms(tmp_path, trees=LINES), tmp_path / "trees.json")
+    content = json.loads((tmp_path / "trees.json").read_text())
+    lines = np.array(content["arrays"]["trees.lines"])
+    lines[place] = value
+    content["arrays"]["trees.lines"] = lines.tolist()
+    (tmp_path / "trees.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match="other lines than the public sample gives"):
+        resolve(pinned.changed(model={"preparation_sha256": None}))
+
+
+def test_a_column_that_never_differs_stays_as_it_is(tmp_path):
+    """Its spread is rounding alone: to divide by it would make 1 and -1 of cells that hardly differ."""
+    table(300, 1).assign(z=0.1).to_csv(tmp_path / "public.csv", index=False)
+    prepared = resolve(terms(tmp_path, trees=LINES, bounds={"z": [-5, 5]})).preparation
+    rows = table(3, 2).assign(z=[0.1, 0.1 + 1e-7, 4.0])
+    assert np.abs(prepared.matrix(rows, "rows")[:2, 2]).max() < 1e-6
+
+
 def test_other_files_of_trees_are_refused(tmp_path):
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     files = {"preparation": pinned.model.preparation}

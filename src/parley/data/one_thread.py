@@ -7,6 +7,7 @@ another order.
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache, wraps
 from threading import Lock
 from typing import ParamSpec, TypeVar
@@ -25,15 +26,26 @@ _limiting = Lock()  # who holds it has limited the process, and gives back what 
 def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
     """The same work, while which linear algebra has one thread; of several pieces of work at once the first one to
     begin limits the process, until it ends, and the others what is theirs alone."""
+    return _limited(work, None)
 
+
+def one_blas(work: Callable[Given, Found]) -> Callable[Given, Found]:
+    """The same for BLAS alone: networks keep their threads."""
+    return _limited(work, "blas")
+
+
+def _limited(work: Callable[Given, Found], libraries: str | None) -> Callable[Given, Found]:
     @wraps(work)
     def alone(*given: Given.args, **named: Given.kwargs) -> Found:
+        every = _libraries(len(sys.modules))
         if not _limiting.acquire(blocking=False):
-            with _libraries(len(sys.modules)).select(user_api="openmp").limit(limits=1):
+            with nullcontext() if libraries == "blas" else every.select(user_api="openmp").limit(limits=1):
                 return work(*given, **named)
         try:
-            with _libraries(len(sys.modules)).limit(limits=1):
-                one_thread_for_all.set()
+            with every.limit(limits=1, user_api=libraries):
+                blas = every.select(user_api="blas").lib_controllers
+                if all(library.num_threads == 1 for library in blas):  # else another thread has its own limit just now
+                    one_thread_for_all.set()
                 try:
                     return work(*given, **named)
                 finally:

@@ -21,14 +21,14 @@ from functools import cached_property
 import numpy as np
 
 from parley.data.forest import PREFIX, Forest, Integers
-from parley.data.rounding import settle
+from parley.data.rounding import settle, sizes
 from parley.errors import DataError
 from parley.validate import LARGEST, Floats
 
 SMALL = 2.0**-20  # of its own unit: what a margin's column holds
 MARGIN = PREFIX + "margin."  # of the arrays of trees that are added up
 ORDERS, LINES = PREFIX + "orders", PREFIX + "lines"
-FLATTEST = 1e-50  # a spread by which a column can be divided
+FLATTEST, ROUNDED = 1e-50, 1e-12  # a spread by which a column can be divided; of its size, what rounding may make
 RIDGE = 30.0  # rows by which what a name adds is pulled to zero
 
 
@@ -138,9 +138,16 @@ class MarginLines(MarginForest):
         cells = made._cells(columns)
         centre, spread = cells.mean(axis=1), cells.std(axis=1)
         centre[len(columns) :] = 0.0
-        scale = np.where(spread > FLATTEST, spread, 1.0)
+        scale = np.where(spread > np.maximum(FLATTEST, ROUNDED * np.abs(cells).max(axis=1)), spread, 1.0)
         most = np.abs((cells - centre[:, None]) / scale[:, None]).max(axis=1)
         return replace(made, lines=np.stack([centre, scale, most]))
+
+    def follows(self, columns: Floats, tolerance: float) -> bool:
+        """Whether its lines are those of its margins beside these public columns [columns, n], up to a share of the
+        columns' scales."""
+        own = MarginLines.beside(self.margin, self.values[:, 0], self.orders, columns).lines
+        unit = np.stack([own[1], own[1], np.maximum(own[2], 1.0)])
+        return bool((np.abs(self.lines - own) <= tolerance * unit).all())
 
     def _cells(self, columns: Floats) -> Floats:
         """Coded columns [columns, n], and what all trees say."""
@@ -154,7 +161,7 @@ class MarginLines(MarginForest):
     @cached_property
     def sizes(self) -> Floats:
         """What a row measures at most: 1 for the constant, and what lines and margins reach."""
-        return np.append(1.0, settle(self.lines[2], 0.0, LARGEST))
+        return np.append(1.0, sizes(-self.lines[2], self.lines[2]))
 
     @property
     def begin(self) -> Floats:

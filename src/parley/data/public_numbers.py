@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from parley.data.preparation import Preparation
+from parley.data.public_margin import LINES
 from parley.validate import Floats
 
 TOLERANCE = 1e-6  # of a number's own unit (`_units`): what is borne between parties, far below what any noise hides
@@ -130,6 +131,8 @@ def _units(arrays: Mapping[str, Floats]) -> dict[str, Floats]:
             size = np.full(array.shape, size.max(initial=0.0))
         elif name in COLUMNS and array.shape == arrays["scale"].shape:
             size = np.abs(arrays["scale"])
+        elif name == LINES and array.shape[:1] == (3,):
+            size = np.stack([size[1], size[1], np.maximum(size[2], 1.0)])
         elif name in ("target_bounds", "target_centre"):
             size = np.full(array.shape, abs(float(arrays["target_scale"][0])))
         elif name in ("component_low", "component_high"):

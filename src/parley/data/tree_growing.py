@@ -13,13 +13,14 @@ from parley.data.forest import Forest, Integers
 from parley.data.pinned import PIN_AGAIN
 from parley.data.preparation import Preparation
 from parley.data.public_margin import MarginForest, MarginLines, name_orders
+from parley.data.public_numbers import TOLERANCE
 from parley.data.remembered import Remembered, named_by
 from parley.errors import DataError, StalePinsError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats
 
 COLUMNS = 0.5  # of them, among which a split is looked for: of trees that differ, leaves say more when fitted again;
-# beside a margin all, for the best public model
+# all, where the later of many trees are a margin
 PENALTY = 0.3  # average rows' curvature by which a leaf's value is pulled to zero
 FLATTEST = 1e-9  # curvature of a row that is as good as sure
 PUBLIC = "public sample"
@@ -56,6 +57,8 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         except DataError as error:
             raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
+    if isinstance(made, MarginLines) and not made.follows(known, TOLERANCE):
+        raise StalePinsError(f"model.preparation: these are other lines than the public sample gives. {PIN_AGAIN}")
     return replace(fitted, forest=made)
 
 

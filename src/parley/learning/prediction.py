@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parley.data.one_thread import one_thread
+from parley.data.one_thread import one_blas
 from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.asynchronous import check_speeds
@@ -31,7 +31,7 @@ from parley.terms import Terms
 from parley.validate import Floats, upper
 
 
-@one_thread
+@one_blas
 def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Result:
     """One joint model by these terms, with what it cost and in a study how good it is."""
     check_speeds(terms, settings.speeds)

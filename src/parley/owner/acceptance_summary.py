@@ -1,5 +1,7 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
+import numpy as np
+
 from parley.data.public_margin import MarginForest, MarginLines
 from parley.errors import SettingError, UnknownTerms
 from parley.numerals import counted, number, percent
@@ -283,8 +285,9 @@ def _columns(agreement: Agreement) -> list[str]:
         lies = "is 1 in one leaf" if model.columns != "hinges" else "has 1 to share between two neighbouring leaves"
         if isinstance(forest, MarginLines):
             said.append(
-                "Then columns are centred, scaled and clipped by public numbers. What "
-                f"{counted(forest.margin.trees, 'tree')} say of it is one column more for each outcome ({origin})."
+                "Then the columns of a record are centred and scaled, and cut where public rows end. What "
+                f"{counted(forest.margin.trees, 'tree')} say of it is one column more for each outcome ({origin}). "
+                f"It measures at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
             )
             return [*said, "Training begins at what the trees say, and a penalty pulls there."]
         said.append(

@@ -28,7 +28,8 @@ def _of_records(agreement: Agreement, found: Mapping[str, Any]) -> str:
     task = agreement.setup.task
     if found["record_bound"] is None:
         return f"A {task.unit} moves"
-    by = "privacy.clip" if found["clips"] else "the ranges below" if found["trees"] is None else "one leaf a tree"
+    by = "one leaf a tree" if found["leaves"] is not None else "what public rows reach"
+    by = "privacy.clip" if found["clips"] else "the ranges below" if found["trees"] is None else by
     clip = "none" if found["clip"] is None else number(found["clip"])
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
     return (

@@ -61,7 +61,8 @@ def figures(agreement: Agreement) -> dict[str, Any]:
     own, mechanism = agreement.setup.task.figures(agreement), training.series.mechanism
     if own is not None:
         return own
-    bound = training.question.bound
+    bound, trees = training.question.bound, terms.model.trees
+    forest, lined = preparation.forest, trees is not None and trees.refitted == 0
     return {
         "clip": terms.privacy.clip,
         "record_bound": None if bound is None else bound.value,
@@ -76,8 +77,8 @@ def figures(agreement: Agreement) -> dict[str, Any]:
         "public_sha256": public_digest(terms),
         "preparation_sha256": terms.model.preparation_sha256,
         "columns": terms.model.columns,
-        "trees": None if preparation.forest is None else preparation.forest.trees,
-        "leaves": None if preparation.forest is None else preparation.forest.leaves,
+        "trees": trees.count if trees is not None and lined else forest.trees if forest is not None else None,
+        "leaves": None if forest is None or lined else forest.leaves,
     }
 
 

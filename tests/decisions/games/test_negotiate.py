@@ -172,7 +172,7 @@ def test_a_budget_that_delta_cannot_pay_random_bits_for_is_not_offered():
 
 
 def test_the_more_owners_the_more_one_noise_pays_and_the_less_each_ones_own():
-    many = equal_owners(priced_terms(120, 130, 140, value=1e3, weight=10.0, **QUIET), PILOT)
+    many = equal_owners(priced_terms(120, 130, 140, value=3e3, weight=10.0, **QUIET), PILOT)
     assert many.like == "b"
     one, own = many.payoff["shared"], many.payoff["each_owner"]
     assert (np.diff(one) > 0).all()

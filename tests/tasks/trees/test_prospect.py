@@ -7,6 +7,7 @@ import pytest
 import parley
 from parley.decisions.from_files.column_choice import ColumnWay, Tried, judged_trees
 from parley.decisions.planning.planner import Proposal
+from parley.errors import DataError
 from parley.report.words.columns import columns_line
 from parley.tasks.trees import prospect
 
@@ -73,3 +74,10 @@ def test_a_table_that_says_nothing_of_them_is_not_judged():
     tried = judged_trees(terms("boosted-regression"), table(PUBLIC, 0).drop(columns="a"))
     assert tried.cost == np.inf
     assert "a" in tried.why
+
+
+def test_a_law_that_more_rows_would_tell_exactly_is_not_judged():
+    """Beyond the sample there would be a cost below 0."""
+    rows = table(PUBLIC, 0).assign(y=lambda t: 30.0 + 20 * (t["a"] > 0.5))
+    with pytest.raises(DataError, match="too few rows"):
+        prospect.expected_cost(terms("boosted-regression", 1000.0), rows)

@@ -315,7 +315,7 @@ class KnownColumns:
         """The names of a column that holds names: as listed, else the public sample's."""
         if column in self.wishes.categories:
             return self._listed(column)
-        return () if self.public is None or self.kinds[column] != NAMES else self._listed(column)
+        return () if self.public is None or self.kinds.get(column) != NAMES else self._listed(column)
 
     def _range_of(self, column: str) -> tuple[float, float]:
         """The range of a column of numbers: as declared, else the public sample's."""

@@ -138,7 +138,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
 
     terms, boosted = of(kind), None
     if kind in BOOSTED and wishes.columns == "best" and wishes.public is not None and not wishes.score_epsilon:
-        with suppress(TermsError):  # a column without a range, or of too many names
+        with suppress(DataError, SettingError, TermsError):  # a column without a range, or of too many names
             boosted = of(BOOSTED[kind])
     return Draft(terms, tuple(known.sentences(terms, features, missing)), columns=wishes.columns, boosted=boosted)
 

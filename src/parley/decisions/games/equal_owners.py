@@ -29,7 +29,7 @@ class EqualOwners:
     like: str
     counts: Floats
     epsilon: dict[str, Floats]  # by kind of noise
-    payoff: dict[str, Floats]  # with the joint model in use; negative: it had better stay out
+    payoff: dict[str, Floats]  # as in a negotiation; at most 0: it had better stay out
     fitness: dict[str, Floats]  # expected relative fitness of the joint model at these budgets
 
 
@@ -39,8 +39,8 @@ def equal_owners(
     """Two to two hundred owners like the terms' owner of median size, with each kind of noise. No private record is
     looked at."""
     apart, hosted = each_owner_terms(terms), shared_terms(terms)
-    own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed, keep_own=False))
-    common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed, keep_own=False))
+    own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed))
+    common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed))
     place = int(np.argsort(own.stakes.records, kind="stable")[(own.owners - 1) // 2])
     counts = np.unique(np.geomspace(2, MOST, POINTS).round().astype(int))
     found = []
@@ -61,7 +61,7 @@ def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float
         unit_noise=EachOwnerNoise(unit.records[like], unit.variances[like]),
         lines=_lines(game.stakes.lines, like),
     )
-    crowded = BudgetGame(known, game.value[like], _costs(game.privacy_cost, place, count), keep_own=False)
+    crowded = BudgetGame(known, game.value[like], _costs(game.privacy_cost, place, count))
     epsilon = crowded.best_budgets(crowded.everyone)
     return (
         float(epsilon[0]),
@@ -74,7 +74,7 @@ def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float
     """The same with one noise: all have the same peak."""
     like = np.full(count, place)
     known = replace(game.stakes, records=game.stakes.records[like], lines=_lines(game.stakes.lines, like))
-    crowded = WeakestLink(known, game.value[like], _costs(game.privacy_cost, place, count), keep_own=False)
+    crowded = WeakestLink(known, game.value[like], _costs(game.privacy_cost, place, count))
     epsilon = crowded.peaks(crowded.everyone)
     return (
         float(epsilon[0]),

@@ -153,8 +153,7 @@ def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None
         axes.text(0.5, 0.5, "no payment brings a better model", transform=axes.transAxes, ha="center", color=MUTED)
         axes.set_axis_off()
         return
-    axes.set_xscale("log")
-    axes.set_xlabel("what the learner pays, in the owners' money")
+    _log_budgets(axes, "what the learner pays, in the owners' money")
     axes.set_ylabel("relative fitness ψ  (0 = without privacy)")
     axes.set_ylim(bottom=0)
     axes.legend(**BELOW)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from parley.data.split import folds
+from parley.errors import DataError
 from parley.learning.start import starting_point
 from parley.protocol.setup import resolve
 from parley.tasks.trees.algorithm import BoostedTrees
@@ -38,6 +39,8 @@ def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
         costs.append([float(each.mean()) for each in losses])
     whole, half = np.mean(costs, axis=0) * (1 if terms.model.classifies else 2)
     seen = len(rows) * (1 - 1 / FOLDS)
+    if not half - whole < whole:
+        raise DataError("public sample: too few rows to tell what boosted trees would cost")
     return float(whole - (half - whole) * max(0.0, 1 - seen / float(algorithm.records.sum())))
 
 
