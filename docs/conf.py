@@ -32,7 +32,11 @@ html_title = f"Parley {version}"
 html_show_copyright = False
 
 # Files beside this folder, and the pages that stand for them here.
-_OUTSIDE = {"../README.md": "index.md", "../CONTRIBUTING.md": "taking_part.md"}
+_OUTSIDE = {
+    "../README.md": "index.md",
+    "../CONTRIBUTING.md": "taking_part.md",
+    "../benchmarks/RESULTS.md": "measured.md",
+}
 
 
 def _inside(app: Sphinx, name: str, source: list[str]) -> None:
@@ -41,7 +45,7 @@ def _inside(app: Sphinx, name: str, source: list[str]) -> None:
         app.env.note_dependency(str(file))
         source[0] = make_notebooks.page(json.loads(file.read_text(encoding="utf-8")), file.stem)
     for file, page in _OUTSIDE.items():
-        source[0] = source[0].replace(f"({file})", f"({page})")
+        source[0] = source[0].replace(f"({file}", f"({page}")  # an anchor may follow
 
 
 def setup(app: Sphinx) -> None:
