@@ -35,6 +35,7 @@ from parley.validate import Floats
 GROWTHS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0})
 # where fast ones are best: more and larger trees, of which as many leaves are fitted again, and the rest is a margin
 LARGE = {"count": 200, "leaves": 24, "rate": 0.1, "rows": 1.0, "refitted": 33}
+WIDEST = 40  # columns beyond which large trees take minutes to grow
 CHOOSING = 4  # of the folds, those that choose how trees are grown
 TELLING = 5  # of the folds, those whose gradients are looked at: a curvature is dear
 HEARD = 1e-2  # of the largest curvature: r
@@ -97,7 +98,8 @@ def with_best_growth(terms: Terms) -> Terms:
     faster ones, and some a large model, of which most is a margin."""
     size, box = Trees() if terms.model.trees is None else terms.model.trees, terms.model.radius
     best, cost = _cheapest(terms, size, GROWTHS)
-    if best == 0 or box is not None or size.model_fields_set & {"count", "leaves"}:
+    wide = len(resolve(_grown_by(terms, size, GROWTHS[0])).preparation.labels) > WIDEST
+    if best == 0 or wide or box is not None or size.model_fields_set & {"count", "leaves"}:
         return _grown_by(terms, size, GROWTHS[best])  # a margin needs a weight that no box bears; a chosen size stays
     return _grown_by(terms, size, LARGE if _cheapest(terms, size, [LARGE])[1] < cost else GROWTHS[best])
 
