@@ -16,7 +16,7 @@ from parley.report.terminal import console, print_json, terminal_table, warn
 from parley.report.watching import watched
 from parley.tasks.asking_options import Expect
 from parley.terms import load_terms
-from parley.terms.expected import require_expected
+from parley.terms.file import require_expected
 
 if TYPE_CHECKING:
     from parley.learning.outcome import Result

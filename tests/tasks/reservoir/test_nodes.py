@@ -7,7 +7,7 @@ import pytest
 
 from parley.tasks.reservoir.features import GAIN, Features, inverse_root
 from parley.tasks.reservoir.nodes import Nodes, drawn
-from parley.terms.reservoir import Reservoir
+from parley.terms.feature_maps import Reservoir
 
 
 def reservoir(**settings):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from parley.tasks.networks.images import ARCHITECTURES, image_shape
 from parley.terms import Model, Terms
 from parley.terms.algorithm_rules import AlgorithmRules
-from parley.terms.algorithms.private_sgd import PrivateSGDRules
+from parley.terms.algorithms import PrivateSGDRules
 from parley.terms.sections import Learning
 from parley.terms.task_rules import Rules
 

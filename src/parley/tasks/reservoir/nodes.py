@@ -17,7 +17,7 @@ import numpy as np
 
 from parley.data import rowwise
 from parley.data.rounding import settle
-from parley.terms.reservoir import Reservoir
+from parley.terms.feature_maps import Reservoir
 from parley.validate import Floats
 
 
