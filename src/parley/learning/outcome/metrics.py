@@ -10,7 +10,7 @@ import numpy as np
 from parley.data import Design, Preparation
 from parley.learning.outcome.concordance import concordance
 from parley.losses import EmpiricalRisk
-from parley.losses.poisson import Poisson
+from parley.losses.loss import Poisson
 from parley.terms.catalogue import Predicts
 from parley.validate import Floats
 

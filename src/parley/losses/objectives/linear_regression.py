@@ -9,11 +9,11 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
+from parley.losses.loss import Squared
 from parley.losses.moments import SufficientMoments, targets
 from parley.losses.objectives.clipped_least_squares import ClippedLeastSquares
 from parley.losses.objectives.margin import MarginObjective
 from parley.losses.record_bound import RecordBound, derivative_limit
-from parley.losses.squared import Squared
 from parley.validate import Floats
 
 SORTED_FROM = 1024  # rows from which sorting a table pays

@@ -12,7 +12,7 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.losses.class_loss import EachClass
-from parley.losses.logistic import Logistic
+from parley.losses.loss import Logistic
 from parley.losses.objective import batched
 from parley.losses.objectives.classes import ClassesObjective, class_margins
 from parley.losses.objectives.margin import clipped_derivatives
