@@ -5,8 +5,7 @@ from dataclasses import replace
 from samples import make_terms
 
 from parley.audit.one_run import Guesses
-from parley.audit.served.noise_law import NoiseVerdict
-from parley.audit.served.repeats import RepeatVerdict
+from parley.audit.served.noise_law import NoiseVerdict, RepeatVerdict
 from parley.audit.served.verdict import ServedVerdict
 from parley.report.pages.served_page import served_page
 from parley.report.words.served_audit import served_rows, served_sentences

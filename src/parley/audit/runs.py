@@ -9,8 +9,7 @@ import numpy as np
 
 from parley.audit.attacker import Attacker, Overheard
 from parley.audit.black_box import check_confidence
-from parley.audit.distinguishing import trade_off
-from parley.audit.guessing import best_guess, proved_by_guesses
+from parley.audit.distinguishing import best_guess, proved_by_guesses, trade_off
 from parley.audit.noise_size import Rates, epsilon_by_size
 from parley.audit.run_tables import RunTables, few_owners
 from parley.audit.verdict import Verdict

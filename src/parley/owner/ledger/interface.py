@@ -10,7 +10,7 @@ from parley.errors import ContentMismatch, UnknownTerms
 from parley.owner.ledger.account import Account, Reservation
 from parley.validate import Floats
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
     from parley.protocol.queries import Query
 
 Budget = tuple[Fraction, Fraction]  # epsilon, delta

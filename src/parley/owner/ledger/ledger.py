@@ -49,7 +49,7 @@ class Ledger:
     agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by what the
     account's state folder remembers of it, and so is one of which nothing is remembered (`noted_end.Memory`). Put back
     together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
-    earlier version is upgraded (`schema`); every opening verifies the chain (`verification`).
+    earlier version is upgraded (`opening`); every opening verifies the chain (`verification`).
 
     Parameters
     ----------

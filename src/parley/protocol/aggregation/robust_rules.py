@@ -60,8 +60,10 @@ def trimmed_mean(values: Floats, weights: Integers, liars: int) -> Floats:
 def geometric_median(values: Floats, weights: Integers, liars: int = 0) -> Floats:
     """The point whose distances to answers [..., N, p], weighted by owners' records [N], add up to least: [..., p].
 
-    Weiszfeld's iteration, as Vardi and Zhang 2000 mend it where it meets an answer, with Newton's step wherever that is
-    better. It turns with the coordinates, as the median of each coordinate does not. Owners with a share a < 1/2 of the weight
+    By Weiszfeld's iteration, as Vardi and Zhang 2000 mend it where it meets an answer, with Newton's step wherever that
+    is better.
+
+    It turns with the coordinates, as the median of each coordinate does not. Owners with a share a < 1/2 of the weight
     keep it within 2 (1 - a)/(1 - 2 a) times how far the honest answers lie from any one point.
 
     Where it fails: that bound grows with the scatter of honest answers, and in p coordinates noise scatters by root p;
@@ -96,8 +98,8 @@ def geometric_median(values: Floats, weights: Integers, liars: int = 0) -> Float
 
 
 def krum(values: Floats, weights: Integers, liars: int) -> Floats:
-    """Blanchard et al. 2017: of answers [..., N, p] the one with the least sum of squared distances to its N - `liars` - 2 nearest others:
-    [..., p].
+    """Of answers [..., N, p] the one with the least sum of squared distances to its N - `liars` - 2 nearest others:
+    [..., p] (Blanchard et al. 2017).
 
     Every owner counts once: a heavier one is no better protected from a neighbour that copies it. What is taken was
     said by one owner, liar or not, that a majority stands close to; of owners with unequal noise mostly a quiet one.
