@@ -188,7 +188,7 @@ def trees(scratch: Path) -> None:
     }
     terms = parley.Terms.from_dict(content)
     took = {"in all": 0.0, "folds": 0.0, "boosted": 0.0}
-    with timed(tree_folds, "grow", took, "folds"), timed(public_trees, "tree_losses", took, "boosted"):
+    with timed(tree_folds, "grow", took, "folds"), timed(baselines, "tree_losses", took, "boosted"):
         took["in all"], width = tree_forecast(terms, forecast, Forecast.to_json, compare_noise)
     rest = took["in all"] - took["folds"] - took["boosted"]
     print(

@@ -11,8 +11,8 @@ from parley.losses.moments import SufficientMoments
 from parley.losses.objective_perturbation import Perturbable
 from parley.losses.split_batches import SplitBatches
 from parley.protocol.queries.question import Context
-from parley.tasks.dynamics.objective import DelayedDynamics
-from parley.tasks.ratings.objective import ItemFactors
+from parley.tasks.dynamics.task import DelayedDynamics
+from parley.tasks.ratings.task import ItemFactors
 from parley.terms.catalogue import MODELS
 
 CAN = {

@@ -18,7 +18,7 @@ from parley.learning.algorithms.asynchronous import clocked, run_by_terms
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
-from parley.network.exchange.simulated_sum import SimulatedSum
+from parley.network.exchange.in_process import SimulatedSum
 from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.queries import ScoreQuery

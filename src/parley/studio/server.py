@@ -11,18 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from parley.errors import ParleyError
 from parley.report.figures.colours import ALONE, LIMIT, TOGETHER
-from parley.studio import (
-    audit_pages,
-    file_pages,
-    inbox_pages,
-    job_pages,
-    owner_pages,
-    plan_pages,
-    play_pages,
-    release_pages,
-    table_pages,
-    training_pages,
-)
+from parley.studio import file_pages, inbox_pages, job_pages, owner_pages, play_pages, release_pages, training_pages
 from parley.studio.form import content
 from parley.studio.guard import ENTER, WELCOME, Guard, Place, Secrets, same
 from parley.studio.libraries import Loaded
@@ -39,14 +28,11 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
         Route("/", _home),
         Route("/static/colours.css", _colours),
         *play_pages.ROUTES,
-        *plan_pages.ROUTES,
         *file_pages.ROUTES,
-        *table_pages.ROUTES,
         *release_pages.ROUTES,
         *training_pages.ROUTES,
         *owner_pages.ROUTES,
         *inbox_pages.ROUTES,
-        *audit_pages.ROUTES,
         *job_pages.ROUTES,
         Mount("/static", StaticFiles(directory=STATIC)),
     ]

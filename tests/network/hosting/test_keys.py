@@ -14,8 +14,7 @@ from hosted_consortium import HostedConsortium
 from parley.errors import CertificateError, ParleyError, SettingError, TermsError, UnknownTerms
 from parley.learning.connections import find_hosts
 from parley.network.exchange.delivery import answer_or_deliver
-from parley.network.exchange.host_connections import HostConnections, host_key
-from parley.network.exchange.remote_host import RemoteHost
+from parley.network.exchange.host_connections import HostConnections, RemoteHost, host_key
 from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.offer import consider
 from parley.network.hosting.service import HostedAgreement

@@ -14,13 +14,13 @@ import parley
 from parley.audit.served.one_host import audit_hosts
 from parley.errors import AbortedRound, ContradictionError, ParleyError
 from parley.learning.outcome.guarantee import guarantee
+from parley.network.exchange.in_process import SimulatedSum
 from parley.network.exchange.share_bundle import Shape, ShareBundle
-from parley.network.exchange.simulated_sum import SimulatedSum
 from parley.network.hosting.additive import AdditiveShares
 from parley.network.hosting.assignment import HostAssignment, Turn
-from parley.network.hosting.in_process import InProcessHosts
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import acceptance_summary
+from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
 from parley.privacy.mechanisms.recipe import Law, draw_secretly, make_recipe
 from parley.privacy.sharing.ring import expand, to_bytes

@@ -4,7 +4,7 @@ import pytest
 
 from parley.errors import CertificateError
 from parley.network.identity import certificate_authority, certificates, revocation_list, signing_requests
-from parley.network.identity.revocation import Revocations
+from parley.network.identity.revocation_list import Revocations
 from parley.network.identity.settings import Identity
 
 
