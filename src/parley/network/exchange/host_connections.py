@@ -20,10 +20,7 @@ from parley.terms import Host
 
 
 class RemoteHost(RemoteDaemon):
-    """A host on another machine, as owners, the learner and the other hosts see it.
-
-    A host on another machine, called through its daemon.
-    """
+    """A host on another machine, called through its daemon."""
 
     service = messages.SERVICE
 

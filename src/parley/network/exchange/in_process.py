@@ -1,4 +1,4 @@
-"""Owners in the same process: studies, and runs on one machine."""
+"""Owners in the same process: studies, and runs on one machine; with answers that come one by one, or a sum alone."""
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
@@ -107,11 +107,7 @@ def require_speeds(names: Collection[str], given: Mapping[str, float]) -> None:
 
 
 def sum_answer(query: str, noise: SharedNoise, names: Sequence[str], records: int, words: Words) -> Answer:
-    """Rounds in which a learner sees the owners' sum alone: what becomes of it, and studies that draw its one noise
-    themselves.
-
-    The owners' mean over `records` rows in all, from their noisy sum in grid units.
-    """
+    """The owners' mean over `records` rows in all, from their noisy sum in grid units."""
     return Answer(query, "", records, noise.over(records).decode(words), tuple(names))
 
 

@@ -94,13 +94,7 @@ def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings
 
 @dataclass
 class Neighbour:
-    """The hosts of one agreement in one process: the same code as on their machines, for runs on one and for tests.
-
-    Nobody is kept from looking into all of them: what is promised then is what the machine's owner promises.
-    The noise and the openings are those of the protocol.
-
-    A host in the same process, as another one reaches it.
-    """
+    """A host in the same process, as another one reaches it."""
 
     host: Host | None = None  # None: it is not there
 
@@ -117,8 +111,12 @@ class Neighbour:
 
 
 class InProcessHosts:
-    """The hosts of one agreement, with journals in a folder, or in memory. Noise is drawn when it is needed, or ahead
-    by `draw`."""
+    """The hosts of one agreement in one process: the same code as on their machines, for runs on one and for tests.
+
+    Nobody is kept from looking into all of them: what is promised then is what the machine's owner promises. The noise
+    and the openings are those of the protocol. Journals lie in a folder, or in memory; noise is drawn when it is
+    needed, or ahead by `draw`.
+    """
 
     def __init__(self, assignment: HostAssignment, folder: Path | None = None, patience: float = PATIENCE) -> None:
         self.assignment = assignment

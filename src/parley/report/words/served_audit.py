@@ -85,10 +85,7 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
 
 
 def host_rows(verdicts: Sequence[HostVerdict]) -> list[list[str]]:
-    """What one of three hosts, or two, sees, in words: of the answers that it adds up, alone and with the learner.
-
-    A table: what one answer is claimed to cost, and what each host was shown to learn of it.
-    """
+    """A table: what one answer is claimed to cost, and what each host was shown to learn of it."""
     rows = [
         [
             "one host and the learner",

@@ -7,6 +7,8 @@ is turned less well, and bounded all the same.
 
 Formal guarantee: no private row is looked at for m and L, and both are the same to the bit on every machine.
 
+The nodes form a ring, each of which takes from the one before it and from the inputs (a simple cycle reservoir, Rodan
+and Tino 2011):
 x[t] = (1 - a) x[t-1] + a tanh(r P x[t-1] + s V (1, u[t])), P the ring, a the leak, r the spectral radius, s the scale
 of inputs. All eigenvalues of r P have the size r, and it makes no vector longer than r times: nothing is scaled by a
 computed eigenvalue. What a state began with is forgotten by a factor 1 - a (1 - r) a step.

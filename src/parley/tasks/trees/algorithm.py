@@ -55,7 +55,7 @@ CLASSES, NUMBERS = Expected(1.0, 1.0), Expected(0.6, 0.25)
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees(Algorithm):
-    """The state remembers, leaf by leaf, what was released so far (`leaf_values`), the mean curvature, and how often
+    """The state remembers, leaf by leaf, what was released so far (`Information`), the mean curvature, and how often
     each tree was asked for."""
 
     structure: Structure
