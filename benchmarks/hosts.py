@@ -35,7 +35,7 @@ from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.sums import InProcessHosts
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.identity.settings import HostSettings, Identity, OwnerSettings
 from parley.network.serving import daemon as owner_daemon
 from parley.network.serving.acceptance import Acceptance, Acceptances
@@ -85,7 +85,7 @@ def prepare(
     """Certificates, tables, ledgers, journals, acceptances."""
     certificate_authority.make_authority(folder, "Benchmark", 30)
     for name in (*OWNERS, *HOSTS, "learner"):
-        signing_requests.make_request(folder, name)
+        certificate_authority.make_request(folder, name)
         certificate_authority.issue(folder, folder / f"{name}.csr", 30)
     where = {name: f"127.0.0.1:{free_port()}" for name in (*OWNERS, *HOSTS)}
     owners, hosts = {}, {}

@@ -8,8 +8,8 @@ from parley.errors import GuaranteeError
 from parley.losses import KINDS, EmpiricalRisk, Objective
 from parley.losses.local_update import LocallyUpdated
 from parley.losses.moments import SufficientMoments
+from parley.losses.objective import SplitBatches
 from parley.losses.objective_perturbation import Perturbable
-from parley.losses.split_batches import SplitBatches
 from parley.protocol.queries.question import Context
 from parley.tasks.dynamics.task import DelayedDynamics
 from parley.tasks.ratings.task import ItemFactors

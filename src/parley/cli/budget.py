@@ -18,6 +18,15 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 if TYPE_CHECKING:
     from parley.privacy.accounting.compose import Method
 
+KINDS: dict[str, type[Event]] = {
+    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)
+}
+LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
+SAMPLED = (
+    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value "
+    "midway, at most half the sensitivity away (as in sums of clipped records, where that half is the clip)."
+)
+
 
 def curve_command(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves (.png, .svg, .pdf).")] = None,
@@ -70,10 +79,6 @@ budget_app.command("curve")(curve_command)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
 Delta = Annotated[float, typer.Option("--delta", "-d", help="The additive slack of (epsilon, delta)-DP; 0 = pure.")]
-KINDS: dict[str, type[Event]] = {
-    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)
-}
-LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 
 
 @budget_app.command()
@@ -170,12 +175,6 @@ def compose_command(
     )
     if any(event.sampling < 1 for event in events):
         console.print(SAMPLED, style="dim")
-
-
-SAMPLED = (
-    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value "
-    "midway, at most half the sensitivity away (as in sums of clipped records, where that half is the clip)."
-)
 
 
 def _rule_row(events: list[Event], delta: float, rule: "Method") -> list[str]:

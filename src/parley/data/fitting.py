@@ -16,9 +16,8 @@ import pandas as pd
 from parley.data.basis import degrees
 from parley.data.cells import TRUTH
 from parley.data.design import Design
-from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
-from parley.data.public_numbers import PublicNumbers
+from parley.data.public_numbers import Pins, PublicNumbers, pinned, read_pins, require_principal
 from parley.data.sources import read_table
 from parley.data.table import is_text, names, numbers, require_columns
 from parley.data.targets import dropped_words, listed_classes, with_target

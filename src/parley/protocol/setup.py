@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.data.pinned import pinned_text
-from parley.data.public_numbers import PublicNumbers, preparation_names, preparation_numbers
+from parley.data.public_numbers import PublicNumbers, pinned_text, preparation_names, preparation_numbers
 from parley.durable import write_file
 from parley.errors import TermsError
 from parley.privacy.accounting import SharedLaw

@@ -21,6 +21,13 @@ from parley.terms.catalogue import PREDICTION
 BIG = 2**53 + 1  # no float
 ROWS = 6  # of a column below
 DAY, NOON = date(2020, 1, 1), datetime(2020, 1, 1, 12, tzinfo=UTC)
+WHOLE: list[Any] = [0, 1, 2, 3, 1, 0]
+LARGE: list[Any] = [BIG, BIG + 2, BIG, BIG + 4, BIG + 2, BIG]
+FLOATS: list[Any] = [0.0, 1.0, 2.5, 1.0, -3.0, 2.5]
+WORDS: list[Any] = ["a", "b", "1", "a", "1.0", "b"]
+UNLISTED, BEYOND_ALL = "a name that no terms list", 1e12  # of what is counted, or not
+PLACES: tuple[object, ...] = ("1", "2", "3", 0.0)  # of a column that the terms say nothing about
+USUALLY, GAP = 0.6, 0.12  # how often a usual cell, or a gap, is tried
 
 
 def decimals(*words: str) -> list[Any]:
@@ -28,10 +35,6 @@ def decimals(*words: str) -> list[Any]:
     return [Decimal(word) for word in words]
 
 
-WHOLE: list[Any] = [0, 1, 2, 3, 1, 0]
-LARGE: list[Any] = [BIG, BIG + 2, BIG, BIG + 4, BIG + 2, BIG]
-FLOATS: list[Any] = [0.0, 1.0, 2.5, 1.0, -3.0, 2.5]
-WORDS: list[Any] = ["a", "b", "1", "a", "1.0", "b"]
 STRANGE: list[Any] = [None, "", "nan", "1e400", "x" * 3000, str(BIG), "n/a", "True", "ä"]
 ODD: list[Any] = [None, float("nan"), float("inf"), -0.0, 1e300, 5e-324, float(2**53), 0.1]
 # What is declared, the cells of a column, and what one of them becomes.
@@ -104,10 +107,7 @@ EXTREMES = (
     *(0.0, -0.0, 5e-324, -2.3e-308, 1e-300, 1e-50, -1e-50, 1.0, -1.0, 0.1, 1e16, 2.0**53, float(2**60)),
     *(1e50, -1e50, 1e300, -1.7e308, 1.7e308, math.inf, math.nan),
 )
-UNLISTED, BEYOND_ALL = "a name that no terms list", 1e12  # of what is counted, or not
-PLACES: tuple[object, ...] = ("1", "2", "3", 0.0)  # of a column that the terms say nothing about
 ALL_KINDS = tuple(dict.fromkeys(kind for kind, _, _ in TYPES))
-USUALLY, GAP = 0.6, 0.12  # how often a usual cell, or a gap, is tried
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,11 @@ from parley.learning.outcome.ridge import CHANCE, FAR, FEWER_FOLDS, FOLDS, MANY_
 from parley.protocol.aggregation import Members
 from parley.validate import Floats
 
+WORLDS, LEAST_WORLDS = 20, 3  # of one law, or of each where there are many
+MOST_DRAWS, LEAST_DRAWS = 64, 4  # in each world
+NUMBERS = 2**14  # that all draws of all owners may have, in each world
+KEPT = 128  # worlds whose draws are kept
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -96,12 +101,6 @@ class OwnRows:
         rows, average = (self.records[:, None] * self.curvature)[:, None], float(self.curvature.mean())
         weights = average * np.array(WEIGHTS[::-1])[:, None]
         return np.concatenate([np.ones_like(rows), weights / (weights + rows)], axis=1)
-
-
-WORLDS, LEAST_WORLDS = 20, 3  # of one law, or of each where there are many
-MOST_DRAWS, LEAST_DRAWS = 64, 4  # in each world
-NUMBERS = 2**14  # that all draws of all owners may have, in each world
-KEPT = 128  # worlds whose draws are kept
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,8 @@ from parley.network.identity.revocation_list import revoked_serials
 from parley.network.identity.settings import Identity, Pinned
 from parley.terms import Host
 
+TWICE = "who is two hosts reads every answer, without noise"
+
 
 class RemoteHost(RemoteDaemon):
     """A host on another machine, called through its daemon."""
@@ -58,9 +60,6 @@ class RemoteHost(RemoteDaemon):
         if len(content) > LARGEST_MESSAGE:
             raise Malformed(f"noise: a message of {len(content)} bytes is longer than one may be")
         messages.read_done(self._call("Carry", content, timeout), self.name)
-
-
-TWICE = "who is two hosts reads every answer, without noise"
 
 
 class HostGroup:

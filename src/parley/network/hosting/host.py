@@ -46,12 +46,11 @@ from typing import Protocol, TypeVar
 
 from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable
 from parley.network.exchange.share_bundle import CONTENT, Opening, ShareBundle
-from parley.network.hosting.additive import AdditiveShares
 from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.journal import Entry, Journal
 from parley.network.hosting.pool import Keys, Pool
 from parley.network.hosting.proposal import Proposal, Record, record_digest
-from parley.network.hosting.replicated import ReplicatedShares
+from parley.network.hosting.share_layouts import AdditiveShares, ReplicatedShares
 
 PATIENCE = 10.0  # seconds for another host, or a noise
 AHEAD = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them

@@ -21,6 +21,9 @@ from parley.terms import Model, Terms
 from parley.terms.warning import TermsWarning
 from parley.validate import printable
 
+SOME = 12  # cells that are listed
+MOST_ELSEWHERE = 0.5  # of an owner's rows
+
 
 @dataclass(frozen=True)
 class CellShares(Objective):
@@ -31,10 +34,6 @@ class CellShares(Objective):
 
     def parameters(self, preparation: Preparation) -> int:
         return len(cell_names(preparation.model))
-
-
-SOME = 12  # cells that are listed
-MOST_ELSEWHERE = 0.5  # of an owner's rows
 
 
 class Counting(Task):

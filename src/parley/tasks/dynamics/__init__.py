@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         linear_quadratic,
         pole_placement,
     )
-    from parley.tasks.dynamics.decomposition import DMD, DMDc
-    from parley.tasks.dynamics.delayed_dmd import DelayedDMD
+    from parley.tasks.dynamics.delayed_dmd import DMD, DelayedDMD, DMDc
     from parley.tasks.dynamics.plant import Plant
 
 __all__ = [

@@ -13,7 +13,7 @@ from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.dynamics.question import TrajectoriesQuestion
 from parley.tasks.dynamics.trajectories import layout_of, trajectory_preparation
-from parley.tasks.several_recordings import several_recordings
+from parley.tasks.recorded_moments import several_recordings
 from parley.terms import Model, Terms
 
 

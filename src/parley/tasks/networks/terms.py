@@ -23,6 +23,9 @@ ARCHITECTURES = (
 IMAGES = ARCHITECTURES[2:]  # that look at rows as images
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)  # channels, height, width
 OF_COLOURS = ("zawacki-cnn-9",)
+LAYERS = (64, 32)
+LEAST_CLIP, MOST_CLIP = 1e-6, 1e6  # float32 gradients are told apart from nothing, and clipped, in between
+_USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
 
 
 def image_shape(name: str) -> tuple[int, int, int] | None:
@@ -30,11 +33,6 @@ def image_shape(name: str) -> tuple[int, int, int] | None:
     if name not in IMAGES:
         return None
     return COLOUR if name in OF_COLOURS else GREY
-
-
-LAYERS = (64, 32)
-LEAST_CLIP, MOST_CLIP = 1e-6, 1e6  # float32 gradients are told apart from nothing, and clipped, in between
-_USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
 
 
 class NetworksRules(Rules):

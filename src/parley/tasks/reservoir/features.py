@@ -8,10 +8,9 @@ is turned less well, and bounded all the same.
 Formal guarantee: no private row is looked at for m and L, and both are the same to the bit on every machine.
 
 The nodes form a ring, each of which takes from the one before it and from the inputs (a simple cycle reservoir, Rodan
-and Tino 2011):
-x[t] = (1 - a) x[t-1] + a tanh(r P x[t-1] + s V (1, u[t])), P the ring, a the leak, r the spectral radius, s the scale
-of inputs. All eigenvalues of r P have the size r, and it makes no vector longer than r times: nothing is scaled by a
-computed eigenvalue. What a state began with is forgotten by a factor 1 - a (1 - r) a step.
+and Tino 2011): x[t] = (1 - a) x[t-1] + a tanh(r P x[t-1] + s V (1, u[t])), P the ring, a the leak, r the spectral
+radius, s the scale of inputs. All eigenvalues of r P have the size r, and it makes no vector longer than r times:
+nothing is scaled by a computed eigenvalue. What a state began with is forgotten by a factor 1 - a (1 - r) a step.
 
 Formal guarantee: weights are whole numbers of a hash, and states are made of `data.rowwise`: the same to the bit on
 every machine, whatever recordings stand beside one.
@@ -28,6 +27,11 @@ from parley.data import rowwise
 from parley.data.rounding import settle
 from parley.terms.feature_maps import Reservoir
 from parley.validate import Floats
+
+DRIVES, SAMPLES, SKIPPED = 16, 500, 250  # of made-up inputs; the first samples of each are left out
+RIDGE = 0.01  # of the mean variance of a state: directions that move by less are not made larger
+LEAST = 2.0**-40  # that the ridge is at least
+GAIN = 0.3  # the deviation of a turned state under made-up inputs: beyond 1 it is cut
 
 
 def drawn(words: str, *shape: int) -> Floats:
@@ -70,12 +74,6 @@ class Nodes:
             reached += inputs[:, place : place + 1] * self.weights[place + 1]
         leak = self.settings.leak
         return settle((1 - leak) * state + leak * (2 * rowwise.logistic(2 * reached) - 1), -1.0, 1.0)
-
-
-DRIVES, SAMPLES, SKIPPED = 16, 500, 250  # of made-up inputs; the first samples of each are left out
-RIDGE = 0.01  # of the mean variance of a state: directions that move by less are not made larger
-LEAST = 2.0**-40  # that the ridge is at least
-GAIN = 0.3  # the deviation of a turned state under made-up inputs: beyond 1 it is cut
 
 
 @dataclass(frozen=True)

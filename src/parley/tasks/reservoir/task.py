@@ -11,11 +11,16 @@ from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
+from parley.tasks.recorded_moments import several_recordings
 from parley.tasks.reservoir.question import StateMomentsQuestion
 from parley.tasks.reservoir.recordings import ReservoirPreparation, features_of, reservoir_of, reservoir_preparation
-from parley.tasks.several_recordings import several_recordings
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable
+
+HELD_OUT = (
+    "Recordings are held out by the order in which they begin, which is not protected: what is promised is about a "
+    "recording replaced by one that begins where it began."
+)
 
 
 @dataclass(frozen=True)
@@ -28,12 +33,6 @@ class ReadOutError(Objective):
 
     def parameters(self, preparation: Preparation) -> int:
         return features_of(preparation.model).width
-
-
-HELD_OUT = (
-    "Recordings are held out by the order in which they begin, which is not protected: what is promised is about a "
-    "recording replaced by one that begins where it began."
-)
 
 
 class EchoStates(Task):
