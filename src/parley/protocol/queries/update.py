@@ -6,8 +6,8 @@ makes them of what was released and sends them along as a correction; how strong
 how many they are, is agreed.
 
 Of a released gradient only those k numbers may travel that differ most from what the asker holds already. What stays
-behind stays in the difference, and comes up the larger the longer it waits: error feedback, with the asker's own numbers in
-the place of a memory that no owner has.
+behind stays in the difference, and comes up the larger the longer it waits: error feedback, with the asker's own
+numbers in the place of a memory that no owner has.
 
 Formal guarantee: post-processing. An answer is cut after its noise was added and its debit written, by a rule about
 that answer and the question alone; no sensitivity and no debit changes.
