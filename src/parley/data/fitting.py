@@ -45,7 +45,7 @@ def fit_preparation(
     list the features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a
     forecast, owners' rows are to the whitening as the sample's are to that of rows drawn from them. Whitening by the
     curvature takes `curvatures`, which know the loss. Numbers that the terms pin are taken from their file, if they are
-    what is found here but for rounding (`pinned`).
+    what is found here but for rounding (`public_numbers`).
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None

@@ -17,7 +17,7 @@ from parley.validate import Floats
 
 ROUNDING = 2.0**-40  # of the noise's scale and the exact answers: by how much two computations of one answer differ
 FALSE_ALARM = 1e-3  # that honest noise is called another, in all ways together
-WAYS = 4  # either end of the scale's interval, the distance of the laws, and noise that comes again (`repeats`)
+WAYS = 4  # either end of the scale's interval, the distance of the laws, and noise that comes again (`find_repeats`)
 DEVIATIONS = 9  # of a binomial number, beyond which its law has no weight that a double holds
 
 

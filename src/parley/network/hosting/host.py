@@ -32,7 +32,7 @@ learner asks again. A host that has opened, and kept its journal, repeats its op
 `journal.KEPT`) and never aborts, whatever its peers say by then. If all three keep the rules and their journals, then
 once one has opened all had the same record on their disks, and none of them will ever abort.
 
-Two hosts go through the same steps; what they hold and add up, and what follows from it, says `additive`.
+Two hosts go through the same steps; what they hold and add up, and what follows from it, says `share_layouts`.
 
 What is not promised: two hosts that both lost their journals (of two, one beside a curious other), or that act
 together, can open a question twice. A host can always abort, and by lying about its record it can make another abort
