@@ -37,10 +37,9 @@ _ROOMS = {
     "agreement": ("Audit", "audit_terms"),
     "attacks.membership": ("Membership", "infer_members"),
     "attacks.trained_model": ("ModelAudit", "audit_model"),
-    "black_box": ("Release", "lower_bound"),
+    "black_box": ("Release", "lower_bound", "release_of"),
     "one_run": ("one_run_bound",),
     "planted_runs": ("OneRunVerdict", "audit_one_run"),
-    "releases": ("release_of",),
     "runs": ("audit_owner",),
     "verdict": ("Verdict",),
 }

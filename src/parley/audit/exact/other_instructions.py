@@ -15,7 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import zip_longest
 
-from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+from numpy._core._multiarray_umath import (  # type: ignore[import-not-found, unused-ignore]
+    __cpu_dispatch__,
+    __cpu_features__,
+)
 
 from parley.audit.exact.pair_search import Searched, search_owner
 from parley.errors import ParleyError

@@ -32,7 +32,7 @@ __all__ = [
     "pole_placement",
 ]
 
-_HOME = {"DMD": "decomposition", "DMDc": "decomposition", "DelayedDMD": "delayed_dmd", "Plant": "plant"}
+_HOME = {"DMD": "delayed_dmd", "DMDc": "delayed_dmd", "DelayedDMD": "delayed_dmd", "Plant": "plant"}
 
 
 def __getattr__(name: str) -> Any:
