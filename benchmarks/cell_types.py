@@ -26,7 +26,7 @@ from unittest import mock
 import pyarrow as pa
 
 import parley
-from parley.audit.exact.declared_types import BIG, ROWS
+from parley.audit.exact.cell_pool import BIG, ROWS
 from parley.data import table
 from parley.data.streamed import StreamedDesign
 from parley.protocol.task import task_of

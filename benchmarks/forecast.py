@@ -29,7 +29,7 @@ import parley
 from parley.data import split_consecutive, tree_growing
 from parley.data.forest import Forest
 from parley.data.remembered import Remembered
-from parley.decisions.knowledge import public_trees
+from parley.decisions.knowledge import baselines
 from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.decisions.outlook.noise_kinds import compare_noise
 from parley.learning.study_grid import with_settings
@@ -188,7 +188,7 @@ def trees(scratch: Path) -> None:
     }
     terms = parley.Terms.from_dict(content)
     took = {"in all": 0.0, "folds": 0.0, "boosted": 0.0}
-    with timed(tree_folds, "grow", took, "folds"), timed(public_trees, "tree_losses", took, "boosted"):
+    with timed(tree_folds, "grow", took, "folds"), timed(baselines, "tree_losses", took, "boosted"):
         took["in all"], width = tree_forecast(terms, forecast, Forecast.to_json, compare_noise)
     rest = took["in all"] - took["folds"] - took["boosted"]
     print(
@@ -206,7 +206,7 @@ def tree_forecast(
     compare: Callable[[Forecast], object],
 ) -> tuple[float, int]:
     """(CPU seconds of a forecast that remembers no trees, how many columns it has)."""
-    tree_growing._known, public_trees._known = Remembered[Forest](64), Remembered[Floats](128)
+    tree_growing._known, baselines._known = Remembered[Forest](64), Remembered[Floats](128)
     began = time.process_time()
     result = forecast(terms)
     to_json(result)

@@ -26,16 +26,16 @@ from common.ports import free_port
 
 import parley
 from parley.network.exchange.federation import Federation
+from parley.network.exchange.host_connections import RemoteHost
 from parley.network.exchange.host_messages import write_opening, write_share_bundle
 from parley.network.exchange.remote import RemoteOwner
-from parley.network.exchange.remote_host import RemoteHost
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack, shape_of
 from parley.network.hosting import daemon as host_daemon
 from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.federation import SharedFederation
-from parley.network.hosting.in_process import InProcessHosts
 from parley.network.hosting.journal import Journal
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.hosting.sums import InProcessHosts
+from parley.network.identity import certificate_authority
 from parley.network.identity.settings import HostSettings, Identity, OwnerSettings
 from parley.network.serving import daemon as owner_daemon
 from parley.network.serving.acceptance import Acceptance, Acceptances
@@ -85,7 +85,7 @@ def prepare(
     """Certificates, tables, ledgers, journals, acceptances."""
     certificate_authority.make_authority(folder, "Benchmark", 30)
     for name in (*OWNERS, *HOSTS, "learner"):
-        signing_requests.make_request(folder, name)
+        certificate_authority.make_request(folder, name)
         certificate_authority.issue(folder, folder / f"{name}.csr", 30)
     where = {name: f"127.0.0.1:{free_port()}" for name in (*OWNERS, *HOSTS)}
     owners, hosts = {}, {}

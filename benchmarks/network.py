@@ -26,12 +26,12 @@ import parley
 from parley.network.exchange import messages
 from parley.network.exchange.remote import OPTIONS as CLIENT_OPTIONS
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.identity.settings import Identity, OwnerSettings
 from parley.network.serving.acceptance import Acceptance, Acceptances
-from parley.network.serving.credentials import Credentials
 from parley.network.serving.daemon import open_owner, serve
 from parley.network.serving.log import Log
+from parley.network.serving.network import Credentials
 from parley.network.serving.server import OPTIONS
 from parley.owner.ledger import Cost, Facts, Release
 from parley.owner.ledger.account import Account
@@ -47,7 +47,7 @@ def identity(folder: Path, name: str) -> Identity:
 
 
 def certify(folder: Path, name: str) -> None:
-    signing_requests.make_request(folder, name)
+    certificate_authority.make_request(folder, name)
     certificate_authority.issue(folder, folder / f"{name}.csr", 30)
 
 

@@ -25,8 +25,8 @@ from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.privacy.adjacency import Adjacency
 from parley.report.figures import curves, game_figures, joined_figure
+from parley.report.figures import drawn_model as survival
 from parley.report.figures import shape_functions as shapes_of_columns
-from parley.report.figures import survival_curves as survival
 from parley.report.figures.audit_figure import audit_figure
 from parley.report.figures.lettering import fonts, relettered, stand_in
 from parley.report.figures.membership_figure import membership_figure, own_figure

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import parley.audit
+from parley.audit.black_box import release_of
 from parley.audit.distinguishing import best_event, rates, trade_off
-from parley.audit.releases import release_of
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting.shared_calibration import Span, Spans, shared_law
 from parley.privacy.mechanisms import Exponential, Gaussian, Geometric, GridGeometric, Laplace, Stable

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from parley.audit.guessing import Guess, best_guess, proved_by_guesses
+from parley.audit.distinguishing import Guess, best_guess, proved_by_guesses
 
 DELTA = 1e-5
 MEAN = brentq(lambda m: norm.cdf(-1 / m + m / 2) - math.e * norm.cdf(-1 / m - m / 2) - DELTA, 0.05, 1)  # at epsilon 1

@@ -8,8 +8,7 @@ from samples import make_terms
 from typer.testing import CliRunner
 
 import parley
-from parley.cli.app import PARTS, app
-from parley.cli.given_paths import path_check
+from parley.cli.app import PARTS, app, path_check
 from parley.terms import write_terms
 
 

@@ -12,7 +12,7 @@ from newcomer import typed
 import parley
 from parley.cli.acceptance import accept_or_exit
 from parley.cli.app import Part
-from parley.cli.exit_codes import EXIT_CODES
+from parley.cli.man import EXIT_CODES
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from parley.cli.app import PARTS
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.errors import DataError
 from parley.learning.outcome.guarantee import INSIDE
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint
 from parley.network.identity.settings import load_owner
 from parley.network.serving.inbox import open_inbox
@@ -174,7 +174,7 @@ def desk(tmp_path_factory):
             assert done.code == 0, done
         home = folder / "home"
         certificate_authority.make_authority(home, "Desk", 30)
-        signing_requests.make_request(home, "learner")
+        certificate_authority.make_request(home, "learner")
         path, shown = certificate_authority.issue(home, home / "learner.csr", 30)
         who = ("learner",), fingerprint(shown), "2026-03-02T09:14:00+00:00"
         sent = Proposal(PROPOSED.hash, PROPOSED.canonical, *who, certificate=path.read_text())

@@ -7,8 +7,7 @@ import subprocess
 import pytest
 
 from parley.cli.app import PARTS
-from parley.cli.exit_codes import EXIT_CODES
-from parley.cli.man_pages import man_pages
+from parley.cli.man import EXIT_CODES, man_pages
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.audit.exact.declared_types import LARGE, TYPES
+from parley.audit.exact.cell_pool import LARGE, TYPES
 from parley.audit.exact.written_tables import FORMS
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger

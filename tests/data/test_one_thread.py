@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from parley.data.one_thread import one_thread
+from parley.data.blocks import one_thread
 
 
 def threads():

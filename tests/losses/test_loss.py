@@ -5,11 +5,8 @@ import numpy as np
 import pytest
 
 from parley.data import Design
-from parley.losses.class_loss import EachClass
-from parley.losses.hinge import Hinge
-from parley.losses.logistic import Logistic
-from parley.losses.multinomial import Multinomial
-from parley.losses.squared import Squared
+from parley.losses.class_loss import EachClass, Multinomial
+from parley.losses.loss import Hinge, Logistic, Squared
 
 ONE = [Hinge(), Hinge(smoothing=0.3), Logistic(), Squared()]
 SEVERAL = [Multinomial(), EachClass(Logistic(), own=1.0, other=-1.0), EachClass(Squared(), own=1.0, other=0.0)]

@@ -8,11 +8,11 @@ from parley.errors import GuaranteeError
 from parley.losses import KINDS, EmpiricalRisk, Objective
 from parley.losses.local_update import LocallyUpdated
 from parley.losses.moments import SufficientMoments
+from parley.losses.objective import SplitBatches
 from parley.losses.objective_perturbation import Perturbable
-from parley.losses.split_batches import SplitBatches
 from parley.protocol.queries.question import Context
-from parley.tasks.dynamics.objective import DelayedDynamics
-from parley.tasks.ratings.objective import ItemFactors
+from parley.tasks.dynamics.task import DelayedDynamics
+from parley.tasks.ratings.task import ItemObjective
 from parley.terms.catalogue import MODELS
 
 CAN = {
@@ -38,7 +38,7 @@ def test_what_an_objective_can_do_is_what_the_catalogue_says(kind):
     assert isinstance(objective, SufficientMoments) is facts.squared
 
 
-@pytest.mark.parametrize("kind", [DelayedDynamics, ItemFactors])
+@pytest.mark.parametrize("kind", [DelayedDynamics, ItemObjective])
 def test_what_is_not_learned_by_gradients_has_none(kind):
     objective = kind()
     assert isinstance(objective, Objective)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app as parley
 from parley.errors import OtherBooksError, SettingError
-from parley.studio import table_pages
+from parley.studio import file_pages
 from parley.studio.jobs import Job
 from parley.studio.pages import Studio
 from parley.studio.release_pages import release_command
@@ -100,14 +100,14 @@ def test_what_is_no_table_does_not_stay_and_no_cell_is_said(client, folder, cont
 
 
 def test_tables_that_are_too_large_are_refused_before_they_fill_the_disk(client, folder, monkeypatch):
-    monkeypatch.setattr(table_pages, "LARGEST", 1000)
+    monkeypatch.setattr(file_pages, "LARGEST", 1000)
     assert "too large" in bring(client, "new.csv", b"x" * 2000)
 
     def endless():
         yield from (b"x" * 100 for _ in range(100))
 
     assert "too large" in bring(client, "new.csv", endless())  # that does not say how much it is
-    monkeypatch.setattr(table_pages.shutil, "disk_usage", lambda _: type("Disk", (), {"free": 10}))
+    monkeypatch.setattr(file_pages.shutil, "disk_usage", lambda _: type("Disk", (), {"free": 10}))
     assert "no room" in bring(client, "new.csv", b"a\n" + b"1\n" * 30)
     assert not list(folder.glob("*new.csv"))
 

@@ -19,7 +19,7 @@ from forked import parley_process
 from samples import regression_table
 
 import parley
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.identity.settings import Identity, load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_owner
@@ -86,7 +86,7 @@ class Consortium:
         self.daemons: dict[str, BaseProcess] = {}
         certificate_authority.make_authority(folder, "Test", 3650)
         for name in (*names, "learner"):
-            signing_requests.make_request(folder, name)
+            certificate_authority.make_request(folder, name)
             certificate_authority.issue(folder, folder / f"{name}.csr", 365)
         for place, name in enumerate(names):
             regression_table(SIZES[name], seed=place).to_csv(folder / f"{name}.csv", index=False)

@@ -13,7 +13,7 @@ from consortium import free_port
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 
 BIN = Path(sys.executable).parent
 
@@ -31,7 +31,7 @@ class Flower:
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "PATH": f"{BIN}:{os.environ['PATH']}",
         }
-        signing_requests.make_request(authority, "localhost")
+        certificate_authority.make_request(authority, "localhost")
         certificate_authority.issue(authority, authority / "localhost.csr", 30)
         shutil.copy(authority / "ca.crt", home)
         self.port, ca = free_port(), home / "ca.crt"

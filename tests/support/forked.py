@@ -27,7 +27,7 @@ LOADED = [
     "parley.network.hosting.daemon",
     "parley.network.hosting.federation",
     "parley.network.serving.daemon",
-    "parley.network.serving.stderr",
+    "parley.network.serving.log",
 ]  # what commands load when they are typed
 SERVER.set_forkserver_preload(LOADED)
 

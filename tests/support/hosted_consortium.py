@@ -17,7 +17,7 @@ import parley
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import SETTINGS
 from parley.network.hosting.proposal import Record
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint, grouped, read_certificate
 from parley.network.identity.settings import load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
@@ -39,7 +39,7 @@ class HostedConsortium(Consortium):
             settings = folder / f"{name}.toml"
             settings.write_text(settings.read_text() + self._hosts())
         for name in self.hosts:
-            signing_requests.make_request(folder, name)
+            certificate_authority.make_request(folder, name)
             certificate_authority.issue(folder, folder / f"{name}.csr", 365)
             text = SETTINGS.format(
                 quoted=json.dumps(name), name=name, listen=json.dumps(f"127.0.0.1:{self.host_ports[name]}")

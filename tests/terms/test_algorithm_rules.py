@@ -12,6 +12,7 @@ from parley.learning.algorithms.catalogue import register
 from parley.protocol.queries import KINDS
 from parley.terms import Learning, OwnerTerms, Privacy
 from parley.terms.algorithm_rules import SOME_READ, AlgorithmRules, algorithm_rules, readers
+from parley.terms.algorithms import RULES
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, AlgorithmFacts
 
 SECTIONS = {"learning": Learning, "owners": OwnerTerms, "privacy": Privacy}
@@ -19,10 +20,9 @@ OF_PREDICTION = [name for name, facts in ALGORITHMS.items() if facts.task == PRE
 
 
 @pytest.mark.parametrize("name", OF_PREDICTION)
-def test_rules_and_algorithm_have_files_of_one_name(name):
-    module = ALGORITHMS[name].home.rpartition(".")[2]
-    assert module == name.replace("-", "_")
-    done = import_module(f"parley.learning.algorithms.{module}")
+def test_an_algorithm_with_rules_has_a_file_of_its_name(name):
+    assert name in RULES
+    done = import_module(f"parley.learning.algorithms.{name.replace('-', '_')}")
     assert DONE[name].__module__ == done.__name__
 
 
@@ -84,8 +84,8 @@ def test_an_algorithm_of_a_programs_own_brings_its_rules():
 
 
 def test_a_home_without_rules_is_a_mistake_of_the_catalogue(monkeypatch):
-    monkeypatch.setitem(ALGORITHMS, "lost", AlgorithmFacts("parley.terms.algorithms.federated"))
-    with pytest.raises(AttributeError, match="ALGORITHM"):
+    monkeypatch.setitem(ALGORITHMS, "lost", AlgorithmFacts("parley.terms.topology"))
+    with pytest.raises(AttributeError, match="RULES"):
         algorithm_rules("lost")
 
 

@@ -6,7 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.audit.distinguishing import Event, best_event
-from parley.errors import SettingError
+from parley.errors import GuaranteeError, SettingError
+from parley.privacy.mechanisms import Bounded, Exponential, FastNoise, Geometric, Mechanism, SafeNoise, Stable
+from parley.privacy.mechanisms.recipe import draw_plainly
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.validate import Floats, finite, non_negative, whole
 
 # (value [d...], how many, generator) -> so many released values [how many, d...]
@@ -88,6 +91,36 @@ def check_confidence(delta: float, confidence: float) -> None:
         raise SettingError(f"confidence = {confidence!r}: expected a number between 0 and 1")
 
 
+def release_of(mechanism: Mechanism | Geometric | Stable | Exponential | SharedNoise, safe: bool = False) -> Release:
+    """Every mechanism as a `release` that `lower_bound` can attack: by the fast noise of studies, or by the exact
+    samplers that owners release with.
+
+    Releases of this mechanism: a value [d] to so many noisy ones [size, d]; of choices among candidates, rows that
+    are 1 at the chosen one.
+
+    `safe`: by the samplers that owners release with, which take tens of microseconds each and no seed; else by NumPy's.
+    One noise for all is drawn as studies draw it, once: of two hosts one knows its own and takes it off. That three
+    hosts draw the same is for tests of `sharing`.
+    """
+    if isinstance(mechanism, Exponential):
+        return _choices(mechanism, safe)
+    if isinstance(mechanism, SharedNoise):
+        if safe:
+            raise GuaranteeError("safe: one noise for all is drawn by three hosts; here it is drawn as in studies")
+        return _sums(mechanism)
+    kind = mechanism
+
+    def exact(value: Floats, size: int, rng: np.random.Generator) -> Floats:
+        noise, bounded = SafeNoise(), Bounded(value, kind.sensitivity, kind.norm)
+        return np.array([kind.release(bounded, noise) for _ in range(size)], dtype=np.float64)
+
+    def fast(value: Floats, size: int, rng: np.random.Generator) -> Floats:
+        many = np.broadcast_to(value, (size, *value.shape))
+        return np.asarray(kind.release(Bounded(many, kind.sensitivity, kind.norm), FastNoise(rng)), dtype=np.float64)
+
+    return exact if safe else fast
+
+
 def _hits(
     event: Event, release: Release, value: Floats, direction: Floats, draws: int, rng: np.random.Generator
 ) -> int:
@@ -105,3 +138,20 @@ def _projected(
         if released.shape != (size, *value.shape):
             raise SettingError(f"release: expected an array of shape {(size, *value.shape)}, got {released.shape}")
         yield released.reshape(size, -1) @ direction.reshape(-1)
+
+
+def _choices(mechanism: Exponential, safe: bool) -> Release:
+    def release(scores: Floats, size: int, rng: np.random.Generator) -> Floats:
+        noise = SafeNoise() if safe else FastNoise(rng)
+        chosen = np.array([mechanism.choose(scores, noise) for _ in range(size)])
+        return np.asarray(np.eye(len(scores))[chosen])
+
+    return release
+
+
+def _sums(noise: SharedNoise) -> Release:
+    def release(value: Floats, size: int, rng: np.random.Generator) -> Floats:
+        words = noise.encode(Bounded(np.broadcast_to(value, (size, *value.shape)), noise.sensitivity, noise.norm))
+        return noise.decode(words + draw_plainly(noise.recipe, words.shape, rng).view(np.uint64))
+
+    return release

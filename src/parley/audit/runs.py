@@ -9,8 +9,7 @@ import numpy as np
 
 from parley.audit.attacker import Attacker, Overheard
 from parley.audit.black_box import check_confidence
-from parley.audit.distinguishing import trade_off
-from parley.audit.guessing import best_guess, proved_by_guesses
+from parley.audit.distinguishing import best_guess, proved_by_guesses, trade_off
 from parley.audit.noise_size import Rates, epsilon_by_size
 from parley.audit.run_tables import RunTables, few_owners
 from parley.audit.verdict import Verdict
@@ -19,7 +18,7 @@ from parley.learning.algorithms.asynchronous import clocked, run_by_terms
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
-from parley.network.exchange.simulated_sum import SimulatedSum
+from parley.network.exchange.in_process import SimulatedSum
 from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.queries import ScoreQuery

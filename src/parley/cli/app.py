@@ -3,6 +3,7 @@ sentence and exit code 2, never a traceback."""
 
 import difflib
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,11 +12,30 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from parley.cli.given_paths import require_paths
-from parley.durable import disk_error, disk_is_full
+from parley.durable import disk_error, disk_is_full, require_file, require_folder
 from parley.errors import ParleyError
 from parley.version import __version__
 
+# by what help shows for them
+READ = {
+    "ADDRESSES",
+    "CERTIFICATE",
+    "FILES...",
+    "FOLDER|TERMS",
+    "HOST",
+    "JSON",
+    "MODEL",
+    "OWNER",
+    "REQUEST",
+    "ROWS",
+    "TABLE",
+    "TERMS",
+    "TERMS|MODEL",
+    "TOML",
+}
+# by their names, which say more than FILE
+READ_FILES = {"certificate", "points", "preparation", "public", "query_file", "table"}
+WRITTEN = {"agreement", "checkpoint", "out", "plot", "plot_owners", "report", "save", "save_own", "shapes", "write"}
 # Typer's own names alone: newer versions bring a click of their own, which `import click` is not
 Command = TyperCommand | TyperGroup
 
@@ -289,3 +309,32 @@ def fail(sentence: str) -> None:
     errors_console.print("[bold red]parley:[/bold red] ", end="")
     errors_console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     sys.exit(2)
+
+
+# The others: DIR and FOLDER are made where they are missing, TERMS|HASH may be a hash, and the FILE of `owner backup`
+# must not exist; `owner restore` and `certs show` look at theirs first.
+
+
+def path_check(name: str, shown: str) -> Callable[[Path], None] | None:
+    """Files and folders that a command is given: what it reads must be there and what it writes must have a place,
+    before its libraries are loaded and any work is done.
+
+    What is asked of a path before the command runs, by the name of its parameter and what help shows for it.
+    """
+    if name in WRITTEN and shown not in ("DIR", "FOLDER"):
+        return require_folder
+    if name in READ_FILES or shown in READ:
+        return require_file
+    return None
+
+
+def require_paths(ctx: Any) -> None:
+    """Look at every path among the parameters of a command that is about to run; where a version of Typer does not say
+    which are paths, the command itself finds what is missing."""
+    for param in ctx.command.params:
+        kind = getattr(getattr(param, "type", None), "name", None)
+        check = path_check(param.name, param.metavar or "") if kind in ("path", "file", "directory") else None
+        value = ctx.params.get(param.name)
+        for path in value if isinstance(value, tuple | list) else (value,):
+            if check is not None and path is not None:
+                check(Path(path))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.audit_model import audit_model_file, is_model
 from parley.cli.served_audit import ServedOptions, audit_a_daemon
 from parley.durable import require_folder, write_file
 from parley.errors import SettingError
@@ -179,7 +178,7 @@ def agreements_in(terms: Terms) -> list[Terms]:
 def show_audit(audit: "Audit") -> None:
     """Print what was found about one agreement."""
     from parley.report.words import audit as words
-    from parley.report.words.host_audit import host_rows
+    from parley.report.words.served_audit import host_rows
 
     console.print(terminal_table(words.owner_rows(audit), audit.title or "Owners"))
     tables = (audit.exact, words.exact_rows), (audit.search, words.search_rows)
@@ -215,7 +214,7 @@ def require_of_a_model(
 def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) -> None:
     """Print what owners that lie can do by these terms, and write its page."""
     from parley.audit.attacks.damage import damage
-    from parley.report.pages.poisoning_page import poisoning_page
+    from parley.report.pages.audit_page import poisoning_page
     from parley.report.words import poisoning as words
 
     require_folder(report)
@@ -231,3 +230,83 @@ def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) 
     for sentence in words.sentences(found):
         console.print(sentence, markup=False, soft_wrap=True)
     console.print(f"terms {terms.hash[:16]}…   {found.seconds:.1f} s", style="dim")
+
+
+def is_model(file: Path) -> bool:
+    """Whether a file is a model (JSON) and no terms (TOML)."""
+    if file.suffix.lower() == ".json":
+        return True
+    try:
+        with file.open(encoding="utf-8") as text:
+            return text.read(256).lstrip().startswith("{")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def audit_model_file(
+    model_file: Path,
+    terms_file: Path | None,
+    owner: str | None,
+    data: Path | None,
+    population: Path | None,
+    models: int,
+    largest: int | None,
+    seed: int | None,
+    plot: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> bool:
+    """Attack a model, print what was found, and say whether every claim holds."""
+    from parley.audit.attacks.trained_model import LARGEST, audit_model, own_rows
+    from parley.data import read_table
+    from parley.learning.outcome import load_model
+    from parley.learning.owners import table_of
+    from parley.report.figures import picture
+    from parley.report.figures.membership_figure import own_figure
+    from parley.report.pages.membership_page import membership_page
+    from parley.report.words import membership as words
+
+    for file in (plot, report):
+        require_folder(file)
+    if plot is not None:
+        picture.require_figure_name(plot)
+    model = load_model(model_file)
+    terms = None if terms_file is None else load_terms(terms_file)
+    if terms is not None:
+        owner = _whose(terms, owner)
+        members, others = own_rows(model, terms, owner, table_of(terms.owner(owner), data))
+        others = others if population is None else read_table(population)
+    elif data is None or population is None or owner is not None:
+        raise SettingError(
+            "--terms and --owner, or --data with rows that the model was trained on and --population with rows that "
+            "it was not: expected one of the two"
+        )
+    else:
+        members, others = read_table(data), read_table(population)
+    with progress_bar("shadow models") as progress:
+        audit = audit_model(model, members, others, terms, owner, models, seed, progress, largest or LARGEST)
+    if plot is not None:
+        picture.save(own_figure(audit), plot)
+    if report is not None:
+        write_file(report, membership_page(audit))
+    if as_json:
+        print_json(audit.to_json(), inside=True)
+        return audit.holds
+    console.print(terminal_table(words.attack_rows(audit.membership), f"Models of {audit.shadow_records:,} rows"))
+    console.print()
+    console.print(terminal_table(words.model_rows(audit)))
+    console.print()
+    for sentence in (*words.learned(audit), words.promised(audit.membership), *words.of_this_model(audit)):
+        console.print(sentence, markup=False, soft_wrap=True)
+    console.print(f"{words.NOT_TRIED} {words.OWN_EYES}", style="dim", markup=False, soft_wrap=True)
+    console.print(f"terms {audit.terms_hash[:16]}…   {audit.seconds:.1f} s", style="dim")
+    return audit.holds
+
+
+def _whose(terms: Terms, owner: str | None) -> str:
+    """Whose rows are looked at: the owner named, or the only one."""
+    if owner is not None:
+        return terms.owner(owner).name
+    if len(terms.owners) > 1:
+        raise SettingError("--owner NAME: expected beside terms of several owners; each audits with its own rows")
+    return terms.owners[0].name

@@ -9,15 +9,65 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parley.cli.budget_curves import curve_command
 from parley.cli.budget_terms import explain_terms
 from parley.errors import SettingError
 from parley.numerals import counted, number
 from parley.privacy.events import Event, GaussianEvent, GeometricEvent, LaplaceEvent, Norm, PureEvent, StableEvent
-from parley.report.terminal import console, print_json, terminal_table
+from parley.report.terminal import console, print_json, progress_bar, terminal_table
 
 if TYPE_CHECKING:
     from parley.privacy.accounting.compose import Method
+
+KINDS: dict[str, type[Event]] = {
+    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)
+}
+LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
+SAMPLED = (
+    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value "
+    "midway, at most half the sensitivity away (as in sums of clipped records, where that half is the clip)."
+)
+
+
+def curve_command(
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves (.png, .svg, .pdf).")] = None,
+    figure: Annotated[str | None, typer.Option(help="A figure of the dissertation: 4.1, 4.6 to 4.11.")] = None,
+    alpha: Annotated[list[float] | None, typer.Option(help="Stability index; may be given several times.")] = None,
+    scale: Annotated[float, typer.Option(help="Scale of the noise for an L2 shift of 1.")] = 1.0,
+    compositions: Annotated[int, typer.Option(help="Releases.")] = 1,
+    sampling: Annotated[float, typer.Option(help="Poisson sampling rate.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Privacy curves of stable noise: solid for a difference in one coordinate, dashed for one spread over many.
+
+    Example:  parley budget curve --figure 4.1 --plot curve.png
+    """
+    from parley.privacy.accounting.curve_panels import ALL, FIGURES, Panel, panel_curves
+    from parley.privacy.adjacency import Adjacency
+
+    if plot is not None:
+        from parley.report.figures import curves, picture  # a library that takes its time
+
+        picture.require_figure_name(plot)
+    if figure is not None and figure not in FIGURES:
+        raise SettingError(f"figure = {figure!r}: expected one of {', '.join(FIGURES)}")
+    own = Panel(
+        f"scale {scale:g}", tuple(alpha or ALL), scale=scale, compositions=(compositions,), sampling=(sampling,)
+    )
+    panels = (own,) if figure is None else FIGURES[figure]
+    content = []
+    with progress_bar("curves") as progress:
+        for done, panel in enumerate(panels):
+            progress(done, len(panels))
+            content.append({"title": panel.title, "over": panel.over, "curves": panel_curves(panel)})
+    if plot is not None:
+        picture.save(curves.privacy_curves(content), plot)
+    if as_json:
+        print_json({"figure": figure, "adjacency": Adjacency.REPLACE_ONE, "panels": content}, inside=False)
+    elif plot is not None:
+        console.print(f"{plot}: {sum(len(p['curves']) for p in content)} curves ({Adjacency.REPLACE_ONE})")
+    else:
+        raise SettingError("expected --plot FILE or --json: where should the curves go?")
+
 
 budget_app = typer.Typer(
     add_completion=False,
@@ -29,10 +79,6 @@ budget_app.command("curve")(curve_command)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
 Delta = Annotated[float, typer.Option("--delta", "-d", help="The additive slack of (epsilon, delta)-DP; 0 = pure.")]
-KINDS: dict[str, type[Event]] = {
-    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)
-}
-LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 
 
 @budget_app.command()
@@ -129,12 +175,6 @@ def compose_command(
     )
     if any(event.sampling < 1 for event in events):
         console.print(SAMPLED, style="dim")
-
-
-SAMPLED = (
-    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value "
-    "midway, at most half the sensitivity away (as in sums of clipped records, where that half is the clip)."
-)
 
 
 def _rule_row(events: list[Event], delta: float, rule: "Method") -> list[str]:

@@ -55,9 +55,9 @@ def request_command(
     Example:  parley certs request bank-a
     """
     with extras():
-        from parley.network.identity import certificates, signing_requests
+        from parley.network.identity import certificate_authority, certificates
     make_folder(out)
-    request = signing_requests.make_request(out, name)
+    request = certificate_authority.make_request(out, name)
     console.print(f"{out / name}.key  the key, readable by you alone")
     console.print(f"{out / name}.csr  the request, for the authority")
     console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(request))}", soft_wrap=True)
@@ -133,12 +133,12 @@ def show_command(
 ) -> None:
     """Whose certificate or request is it, what is its fingerprint, when does it end?"""
     with extras():
-        from parley.network.identity import certificates, signing_requests
+        from parley.network.identity import certificate_authority, certificates
     if b"CERTIFICATE REQUEST" not in file.read_bytes():
         _show(file, certificates.read_certificate(file))
         return
-    request = signing_requests.read_request(file)
-    console.print(f"{file}  a request for {signing_requests.requested_name(request)}", soft_wrap=True)
+    request = certificate_authority.read_request(file)
+    console.print(f"{file}  a request for {certificate_authority.requested_name(request)}", soft_wrap=True)
     console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(request))}", soft_wrap=True)
 
 

@@ -74,7 +74,7 @@ def serve_command(
     """
     with extras():
         from parley.network.hosting.daemon import serve
-        from parley.network.serving.stderr import process_log
+        from parley.network.serving.log import process_log
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())

@@ -200,9 +200,8 @@ def init_command(
     from parley.decisions.from_files.known_columns import Wishes
     from parley.decisions.from_files.terms_from_files import planned, usual_delta
     from parley.owner.warnings import budget_warning
-    from parley.report.words.columns import columns_line
     from parley.report.words.noise import plan_beside
-    from parley.report.words.terms_comments import PSI, head_lines, lifetime_line, next_steps, with_hosts
+    from parley.report.words.terms_comments import PSI, columns_line, head_lines, lifetime_line, next_steps, with_hosts
 
     taken = _from_database(uri, query_text(query, query_file), order_by or (), to, ask_password)
     files = [*(files or ()), *taken]
@@ -388,7 +387,7 @@ def _anyway_helps(terms: Terms) -> bool:
 
 def _pinned(made: "Draft", write: Path) -> "tuple[Draft, Path | None]":
     """The draft with public numbers pinned beside the terms, where machines might find different ones."""
-    from parley.data.pinned import hangs_on_machine
+    from parley.data.public_numbers import hangs_on_machine
     from parley.protocol.setup import pin
 
     if made.terms.privacy.scale_epsilon is not None or not hangs_on_machine(made.terms.model):

@@ -1,12 +1,27 @@
-"""`parley man`: the manual pages of all commands."""
+"""`parley man`: the manual pages of all commands, made of what the commands say of themselves."""
 
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperArgument, TyperGroup
 
+from parley.cli.app import PARTS, Command, app_command
 from parley.durable import make_folder
 from parley.report.terminal import console
+from parley.version import __version__
+
+EXIT_CODES = {
+    0: "Done. A daemon: it was told to stop, and finished the calls under way.",
+    1: "Not done, or not as promised: a person answered no, an audit found more leakage than the terms promise, nobody "
+    "reads the output any more, or a fault of Parley's own, with a traceback.",
+    2: "A mistake or a refusal, explained in one sentence: nothing was half-done, and the same again gives the same.",
+    130: "Interrupted from the keyboard.",
+}
+EXAMPLE = "Example:"
 
 
 def man_command(
@@ -18,10 +33,92 @@ def man_command(
 
     Example:  parley man --to ~/.local/share/man/man1
     """
-    from parley.cli.man_pages import man_pages
 
     make_folder(to)
     pages = man_pages()
     for name, text in pages.items():
         (to / name).write_text(text, encoding="utf-8")
     console.print(f"{to}  {len(pages)} pages; man {to / 'parley.1'} shows the first", soft_wrap=True)
+
+
+def man_pages() -> Mapping[str, str]:
+    """Every page by the name of its file, such as `parley-owner-accept.1`: one of `parley`, one of each command."""
+    every = {("parley",): app_command(), **dict(_commands())}
+    lines = {words: _first_sentence(_paragraphs(command.help or "")[0]) for words, command in every.items()}
+    return {
+        f"{'-'.join(words)}.1": man_page(words, command, {path: lines[path] for path in every if path[:-1] == words})
+        for words, command in every.items()
+    }
+
+
+def _commands() -> Iterator[tuple[tuple[str, ...], Command]]:
+    for name, part in PARTS.items():
+        command = part.load()
+        yield ("parley", name), command
+        for inner, within in command.commands.items() if isinstance(command, TyperGroup) else ():
+            yield ("parley", name, inner), cast(Command, within)
+
+
+def man_page(words: Sequence[str], command: Command, parts: Mapping[tuple[str, ...], str]) -> str:
+    """The page of one command as roff, which `man` shows; `parts` are its own commands, with a line each."""
+    context = command.make_context(" ".join(words), [], resilient_parsing=True)
+    paragraphs = _paragraphs(command.help or "")
+    said = [text for text in paragraphs if not text.startswith(EXAMPLE)]
+    examples = [text.removeprefix(EXAMPLE).lstrip() for text in paragraphs if text.startswith(EXAMPLE)]
+    records = [(isinstance(param, TyperArgument), _record(param, context)) for param in command.params]
+    usage = " ".join(command.collect_usage_pieces(context))
+    name = _plain("-".join(words))
+    lists = {
+        "COMMANDS": [("-".join(path) + "(1)", line) for path, line in parts.items()],
+        "ARGUMENTS": [record for argument, record in records if argument],
+        "OPTIONS": [record for argument, record in records if not argument],
+        "EXIT STATUS": [(str(code), text) for code, text in EXIT_CODES.items()],
+    }
+    return "\n".join(
+        [
+            f'.TH {name.upper()} 1 "" "Parley {__version__}" "Parley"',
+            *(".SH NAME", f"{name} \\- {_plain(_first_sentence(said[0]))}"),
+            *(".SH SYNOPSIS", f".B {_plain(' '.join(words))}", _plain(usage)),
+            *_section("DESCRIPTION", [line for text in said for line in (".PP", _plain(text))]),
+            *_section("EXAMPLES", [line for text in examples for line in (".PP", ".nf", _plain(text), ".fi")]),
+            *(line for heading, entries in lists.items() for line in _section(heading, _entries(entries))),
+            *_section("SEE ALSO", [f".BR {_plain('-'.join(words[:-1]))} (1)"] if len(words) > 1 else []),
+            "",
+        ]
+    )
+
+
+def _section(heading: str, lines: Sequence[str]) -> Sequence[str]:
+    """A section, or nothing where it would be empty."""
+    return (f".SH {heading}", *lines) if lines else ()
+
+
+def _entries(entries: Sequence[tuple[str, str]]) -> Sequence[str]:
+    return [line for term, text in entries for line in (".TP", f".B {_plain(term)}", _plain(text))]
+
+
+def _record(option: Any, context: Any) -> tuple[str, str]:
+    """(how it is typed, what it does), as `--help` says it, without the escapes of its colours."""
+    typed, does = option.get_help_record(context) or (option.name, "")
+    return typed, does.replace("\\[", "[")
+
+
+def _paragraphs(text: str) -> list[str]:
+    """The paragraphs of a help text, each one line, without marks of emphasis."""
+    plain = re.sub(r"\[/?bold\]", "", inspect.cleandoc(text))
+    return [" ".join(paragraph.split()) for paragraph in plain.split("\n\n") if paragraph.strip()]
+
+
+def _first_sentence(text: str) -> str:
+    """What a list of pages shows."""
+    return re.split(r"(?<=[.?!])\s", text)[0].rstrip(".")
+
+
+def _plain(text: str) -> str:
+    r"""Text in which nothing is taken for a request of roff's.
+
+    >>> _plain(".so --file C:\\x")
+    '\\&.so \\-\\-file C:\\ex'
+    """
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

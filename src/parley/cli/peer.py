@@ -98,7 +98,7 @@ def run_command(
     settings = load_owner(settings_file)
     with extras():
         from parley.learning.peers import prepare_peer
-        from parley.network.serving.stderr import process_log
+        from parley.network.serving.log import process_log
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(f".{settings.name}.checkpoint")
     run = prepare_peer(terms, settings.name, kept, save)
     begin = run.begin(resume)
@@ -123,8 +123,7 @@ def run_peer(
     from parley.network.peering.board import Board
     from parley.network.peering.connections import neighbour_connections, own_daemon, peer_settings
     from parley.network.peering.neighbourhood import Neighbourhood
-    from parley.network.peering.server import listening
-    from parley.network.peering.service import PeerService
+    from parley.network.peering.service import PeerService, listening
 
     place, identity = peer_settings(settings)
     check_identity(identity, settings.name)

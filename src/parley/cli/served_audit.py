@@ -76,7 +76,7 @@ def _prepare(terms: Terms, name: str, folder: Path, address: str, seed: int | No
 
 
 def _show(terms: Terms, verdict: "ServedVerdict", report: Path | None, as_json: bool) -> None:
-    from parley.report.pages.served_page import served_page
+    from parley.report.pages.audit_page import served_page
     from parley.report.words import served_audit as words
 
     if report is not None:

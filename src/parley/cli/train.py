@@ -16,7 +16,7 @@ from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.asking_options import Expect, OtherBooks, owners_here
 from parley.terms import Terms, load_terms
-from parley.terms.expected import require_expected
+from parley.terms.file import require_expected
 
 if TYPE_CHECKING:
     from parley.decisions.outlook.outlook import Outlook

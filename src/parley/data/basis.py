@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.data import rowwise
 from parley.data.rounding import settle
-from parley.terms.basis import Basis
+from parley.terms.feature_maps import Basis
 from parley.validate import Floats
 
 

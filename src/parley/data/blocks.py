@@ -1,17 +1,23 @@
 """Sums over pieces of a table, on all cores. A speed setting: the result does not depend on how many there are."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from threading import Event
-from typing import Any, TypeVar
+from functools import cache, lru_cache, wraps
+from threading import Event, Lock
+from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from parley.validate import Floats
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+_limiting = Lock()  # who holds it has limited the process, and gives back what was found
 P = TypeVar("P")
 
 one_thread_for_all = Event()  # set while BLAS of the whole process is limited to one thread: nobody has to ask it
@@ -65,6 +71,52 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     return nullcontext() if already else libraries.limit(limits=1)
 
 
+def one_thread(work: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Forecasts, plans and training by one thread of linear algebra.
+
+    Their matrices are small, or cut into blocks that have threads of their own (`blocks`): more threads wait
+    for each other longer than they compute, take the processor from whoever else works on the machine, and what
+    they add up comes out in another order.
+
+    The same work, while which linear algebra has one thread; of several pieces of work at once the first one to
+    begin limits the process, until it ends, and the others what is theirs alone.
+    """
+    return _limited(work, None)
+
+
+def one_blas(work: Callable[Given, Found]) -> Callable[Given, Found]:
+    """The same for BLAS alone: networks keep their threads."""
+    return _limited(work, "blas")
+
+
+def _limited(work: Callable[Given, Found], libraries: str | None) -> Callable[Given, Found]:
+    @wraps(work)
+    def alone(*given: Given.args, **named: Given.kwargs) -> Found:
+        every = _libraries(len(sys.modules))
+        if not _limiting.acquire(blocking=False):
+            with nullcontext() if libraries == "blas" else every.select(user_api="openmp").limit(limits=1):
+                return work(*given, **named)
+        try:
+            with every.limit(limits=1, user_api=libraries):
+                blas = every.select(user_api="blas").lib_controllers
+                if all(library.num_threads == 1 for library in blas):  # else another thread has its own limit just now
+                    one_thread_for_all.set()
+                try:
+                    return work(*given, **named)
+                finally:
+                    one_thread_for_all.clear()
+        finally:
+            _limiting.release()
+
+    return alone
+
+
 @cache
 def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries with threads that are loaded, looked for again when something was imported since."""
+    return ThreadpoolController()

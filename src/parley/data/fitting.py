@@ -16,9 +16,8 @@ import pandas as pd
 from parley.data.basis import degrees
 from parley.data.cells import TRUTH
 from parley.data.design import Design
-from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
-from parley.data.public_numbers import PublicNumbers
+from parley.data.public_numbers import Pins, PublicNumbers, pinned, read_pins, require_principal
 from parley.data.sources import read_table
 from parley.data.table import is_text, names, numbers, require_columns
 from parley.data.targets import dropped_words, listed_classes, with_target
@@ -46,7 +45,7 @@ def fit_preparation(
     list the features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a
     forecast, owners' rows are to the whitening as the sample's are to that of rows drawn from them. Whitening by the
     curvature takes `curvatures`, which know the loss. Numbers that the terms pin are taken from their file, if they are
-    what is found here but for rounding (`pinned`).
+    what is found here but for rounding (`public_numbers`).
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None

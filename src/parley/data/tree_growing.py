@@ -10,10 +10,9 @@ from scipy.special import expit, softmax
 
 from parley.data.cut_points import cut
 from parley.data.forest import Forest, Integers
-from parley.data.pinned import PIN_AGAIN
 from parley.data.preparation import Preparation
 from parley.data.public_margin import MarginForest, MarginLines, name_orders
-from parley.data.public_numbers import TOLERANCE
+from parley.data.public_numbers import PIN_AGAIN, TOLERANCE
 from parley.data.remembered import Remembered, named_by
 from parley.errors import DataError, StalePinsError
 from parley.terms.model import Model, Trees

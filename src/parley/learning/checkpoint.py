@@ -26,7 +26,7 @@ from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import State
 from parley.owner.ledger.account import Head
 from parley.terms import Terms
-from parley.terms.asynchronous import steps_of
+from parley.terms.participation import steps_of
 from parley.validate import Floats
 
 FORMAT = "parley-checkpoint-3"

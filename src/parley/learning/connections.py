@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from parley.learning.checkpoint import Checkpoint
     from parley.learning.deployed import DeployedRun
     from parley.network.exchange.federation import Federation
+    from parley.network.exchange.host_connections import RemoteHost
     from parley.network.exchange.remote import Peer
-    from parley.network.exchange.remote_host import RemoteHost
     from parley.owner.owner import Agreement
 
 

@@ -9,7 +9,7 @@ from parley.errors import SettingError, TermsError
 from parley.learning.algorithms.asynchronous import clocked
 from parley.learning.owners import require_own_tables
 from parley.network.exchange import Exchange, InProcess
-from parley.network.exchange.simulated_sum import SimulatedSum
+from parley.network.exchange.in_process import SimulatedSum
 from parley.network.hosting.sums import HostedSum
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Agreement, Owner

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parley.data.one_thread import one_blas
+from parley.data.blocks import one_blas
 from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.asynchronous import check_speeds

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
+from parley.data import rowwise
 from parley.losses.loss import PLAIN, Elementary, Loss
 from parley.losses.record_bound import ClipNorm
 from parley.validate import Floats
+
+FARTHEST: dict[ClipNorm, float] = {"l1": 2.0, "l2": 2.0**0.5, "linf": 1.0}  # |p - e_y| at most
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class EachClass(ClassLoss):
     """The sum over classes of a loss of each one's own raw prediction, its target `own` for records of the class and
     `other` else.
 
-    >>> from parley.losses.squared import Squared
+    >>> from parley.losses.loss import Squared
     >>> EachClass(Squared(), own=1.0, other=0.0).gradient(np.array([[0.5], [0.5]]), np.array([1.0]))
     array([[ 1.],
            [-1.]])
@@ -95,3 +100,100 @@ class EachClass(ClassLoss):
     def largest_derivative(self, norm: ClipNorm, classes: int, reach: float) -> float:
         over: dict[ClipNorm, float] = {"l1": float(classes), "l2": math.sqrt(classes) * (1 + 1e-12), "linf": 1.0}
         return self.of.largest_derivative(reach, max(abs(self.own), abs(self.other))) * over[norm]
+
+
+@dataclass(frozen=True)
+class Multinomial(ClassLoss):
+    """The multinomial logistic loss -ln p_y, p = softmax(raw), of any number of classes.
+
+    Its gradient is p - e_y, its second derivative diag(p) - p p'.
+
+    >>> Multinomial().gradient(np.zeros((2, 1)), np.array([1.0]))
+    array([[ 0.5],
+           [-0.5]])
+    """
+
+    largest_curvature: ClassVar[float] = 0.5
+
+    def loss(self, raw: Floats, y: Floats) -> Floats:
+        top = raw.max(axis=-2)
+        total = np.log(np.exp(raw - top[..., None, :]).sum(axis=-2)) + top
+        return np.asarray(total - raw[..., _classes(y), np.arange(len(y))])
+
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+        residual = _probabilities(raw, elementary)
+        residual[..., _classes(y), np.arange(len(y))] -= 1.0
+        return residual
+
+    def hessian(self, raw: Floats, y: Floats) -> Iterator[tuple[int, int, Floats]]:
+        p = _probabilities(raw.copy(), PLAIN)
+        for c in range(len(p)):
+            for d in range(c, len(p)):
+                yield c, d, p[c] * ((c == d) - p[d])
+
+    def largest_derivative(self, norm: ClipNorm, classes: int, reach: float) -> float:
+        return FARTHEST[norm]
+
+
+def over_classes(terms: Floats) -> Floats:
+    """The sum over classes [..., classes, n] -> [..., n], in an order that no number of rows changes. Overwrites the
+    terms."""
+    return rowwise.folded(np.moveaxis(terms, -2, 0))
+
+
+@dataclass(frozen=True)
+class Hazards(ClassLoss):
+    """The loss of one subject that is watched over periods: the sum of logistic losses over those that it lived to
+    see, one raw prediction a period, the log-odds that what is waited for happens in it.
+
+    Its label is 2 s + e (`data.lifetimes`): s periods were survived, and if e = 1 it happened in the next one.
+    So s + e periods count, the first ones.
+
+    Its derivative in a period that counts is the hazard, less 1 where it happened; in any other it is 0.
+
+    >>> Hazards().gradient(np.zeros((3, 1)), np.array([3.0]))
+    array([[ 0.5],
+           [-0.5],
+           [ 0. ]])
+    """
+
+    largest_curvature: ClassVar[float] = 0.25
+
+    def loss(self, raw: Floats, y: Floats) -> Floats:
+        counts, happened = periods(y, raw.shape[-2])
+        return over_classes(np.asarray(np.logaddexp(0.0, np.where(happened, -raw, raw)) * counts, dtype=np.float64))
+
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+        counts, happened = periods(y, raw.shape[-2])
+        derivative = elementary.logistic(raw)
+        derivative -= happened
+        derivative *= counts
+        return derivative
+
+    def hessian(self, raw: Floats, y: Floats) -> Iterator[tuple[int, int, Floats]]:
+        counts, _ = periods(y, len(raw))
+        for place, p in enumerate(expit(raw)):
+            yield place, place, counts[place] * p * (1 - p)
+
+    def largest_derivative(self, norm: ClipNorm, classes: int, reach: float) -> float:
+        over: dict[ClipNorm, float] = {"l1": float(classes), "l2": math.sqrt(classes) * (1 + 1e-12), "linf": 1.0}
+        return over[norm]
+
+
+def periods(y: Floats, count: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which of so many periods count for each label, and in which it happened [count, n]."""
+    place, survived = np.arange(count)[:, None], np.floor(y / 2)
+    happened = (place == survived) & (y % 2 == 1)
+    return (place < survived) | happened, happened
+
+
+def _classes(y: Floats) -> NDArray[np.intp]:
+    return y.astype(np.intp)
+
+
+def _probabilities(raw: Floats, elementary: Elementary) -> Floats:
+    """Softmax over the classes [..., classes, n]. Overwrites `raw`."""
+    raw -= raw.max(axis=-2, keepdims=True)
+    raw = elementary.exp(raw)
+    raw /= over_classes(raw.copy())[..., None, :]
+    return raw

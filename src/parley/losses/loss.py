@@ -1,14 +1,17 @@
-"""The loss of one record: formulas of its raw prediction, the margin theta.x, and its target. `objectives` compose it
-with tables."""
+"""The loss of one record: formulas of its raw prediction, the margin theta.x, and its target. `objectives` composes
+each with tables."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, xlogy
 
-from parley.validate import Floats
+from parley.data import Preparation
+from parley.validate import LARGEST, SMALLEST, Floats
+
+WIDTH = 0.2  # over which the corner is smoothed to have a curvature
 
 
 class Elementary(Protocol):
@@ -72,3 +75,160 @@ class Loss(ABC):
     @abstractmethod
     def largest_derivative(self, reach: float, target_bound: float) -> float:
         """sup |gradient| over all raw predictions and targets up to these sizes; infinite if they are and it is."""
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """The squared loss (raw - y)^2 of a number (W section IV-A).
+
+    Its derivative has no bound but what raw predictions and targets have.
+
+    >>> Squared().gradient(np.array([3.0]), np.array([1.0]))
+    array([4.])
+    """
+
+    largest_curvature: ClassVar[float] = 2.0
+
+    def loss(self, raw: Floats, y: Floats) -> Floats:
+        return np.square(raw - y)
+
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+        raw -= y
+        raw += raw
+        return raw
+
+    def hessian(self, raw: Floats, y: Floats) -> Floats:
+        return np.full_like(raw, 2.0)
+
+    def raw_at(self, chance: Floats, own: float = 1.0, other: float = -1.0) -> Floats:
+        """The mean target."""
+        return np.asarray(other + (own - other) * chance)
+
+    def largest_derivative(self, reach: float, target_bound: float) -> float:
+        return 2 * (reach + target_bound)
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """The logistic loss ln(1 + exp(-y raw)) of classes y = -1 and 1; the raw prediction is the log-odds of class 1.
+
+    Its derivative lies between -1 and 1.
+
+    >>> Logistic().gradient(np.array([0.0]), np.array([1.0]))
+    array([-0.5])
+    """
+
+    largest_curvature: ClassVar[float] = 0.25
+
+    def loss(self, raw: Floats, y: Floats) -> Floats:
+        return np.logaddexp(0.0, -y * raw)
+
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+        raw *= -y
+        derivative = elementary.logistic(raw)
+        derivative *= -y
+        return derivative
+
+    def hessian(self, raw: Floats, y: Floats) -> Floats:
+        probability = expit(raw)
+        return probability * (1 - probability)  # type: ignore[no-any-return]
+
+    def largest_derivative(self, reach: float, target_bound: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """The hinge max(0, 1 - y raw) of classes y = -1 and 1 (W section IV-B).
+
+    `smoothing` m > 0 rounds its corner into a parabola of width m that lies at most m/2 below it.
+
+    >>> Hinge().gradient(np.array([0.5, 2.0]), np.array([1.0, 1.0]))
+    array([-1., -0.])
+    """
+
+    smoothing: float = 0.0
+    smooth: ClassVar[bool] = False
+
+    def loss(self, raw: Floats, y: Floats) -> Floats:
+        gap = np.maximum(0.0, 1 - y * raw)
+        if not self.smoothing > 0:
+            return gap
+        return np.where(gap < self.smoothing, gap**2 / (2 * self.smoothing), gap - self.smoothing / 2)
+
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+        raw *= y
+        if not self.smoothing > 0:
+            return np.multiply(raw < 1, -y, out=raw)
+        return np.clip((1 - raw) / self.smoothing, 0.0, 1.0) * -y
+
+    def hessian(self, raw: Floats, y: Floats) -> Floats:
+        gap = 1 - y * raw
+        return ((gap > 0) & (gap < self.smoothing)) / max(self.smoothing, np.finfo(np.float64).tiny)
+
+    def raw_at(self, chance: Floats, own: float = 1.0, other: float = -1.0) -> Floats:
+        """The sign of the likelier class."""
+        return self.comparable(chance - 0.5)
+
+    def comparable(self, raw: Floats) -> Floats:
+        """The signs, -1 and 1: no linear score can be flat beyond a margin, as the best score is. So what counts is
+        what is decided, and the loss is twice the share of mistakes."""
+        return np.where(raw > 0, 1.0, -1.0)
+
+    def largest_derivative(self, reach: float, target_bound: float) -> float:
+        return 1.0
+
+    def smoothed(self, width: float = WIDTH) -> Self:
+        """The same with its corner rounded off over this width."""
+        return replace(self, smoothing=width)
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """Half the Poisson deviance y ln(y/rate) - y + rate of a rate y, whose raw prediction is ln rate: zero where it is
+    right.
+
+    No rate is predicted above the `ceiling`: beyond it the loss rises along its tangent, so its derivative lies
+    between -y and the ceiling.
+
+    The derivative min(e^raw, ceiling) - y never falls: the loss is convex, and its curvature at most the ceiling.
+
+    >>> Poisson().gradient(np.array([0.0]), np.array([3.0]))
+    array([-2.])
+    """
+
+    ceiling: float = LARGEST
+
+    @classmethod
+    def within(cls, preparation: Preparation) -> Self:
+        """The loss of rates that are predicted no higher than the bounds of counts and exposures allow."""
+        return cls(max(preparation.target_interval[1], SMALLEST))
+
+    @property
+    def largest_curvature(self) -> float:  # type: ignore[override]
+        return self.ceiling
+
+    def rate(self, raw: Floats, elementary: Elementary = PLAIN) -> Floats:
+        """e^raw, at most the ceiling. May overwrite `raw`."""
+        found = elementary.exp(np.minimum(raw, np.log(self.ceiling), out=raw))
+        return np.minimum(found, self.ceiling, out=found)
+
+    def loss(self, raw: Floats, y: Floats) -> Floats:
+        rate = self.rate(np.array(raw))
+        beyond = self.ceiling * np.maximum(0.0, raw - np.log(self.ceiling))
+        return np.asarray(np.maximum(0.0, rate + beyond - y * raw + xlogy(y, y) - y))
+
+    def gradient(self, raw: Floats, y: Floats, elementary: Elementary = PLAIN) -> Floats:
+        derivative = self.rate(raw, elementary)
+        derivative -= y
+        return derivative
+
+    def hessian(self, raw: Floats, y: Floats) -> Floats:
+        return np.where(raw < np.log(self.ceiling), self.rate(np.array(raw)), 0.0)
+
+    def largest_derivative(self, reach: float, target_bound: float) -> float:
+        return max(self.rate_within(reach), target_bound)
+
+    def rate_within(self, reach: float) -> float:
+        """The largest rate of raw predictions up to this size, rounded up."""
+        return min(float(np.exp(min(reach, np.log(self.ceiling)))) * (1 + 1e-12), self.ceiling)

@@ -4,12 +4,12 @@ section II, where theta0 = 0).
 Every objective knows how many parameters it has and where a search begins. An empirical risk knows records' losses and
 gradients, and how much one record can do to them. What only some can do beside that is a class of its own, asked for
 where it is needed: local updates (`local_update.LocallyUpdated`), batches split by classes
-(`split_batches.SplitBatches`), second moments that say everything (`moments.SufficientMoments`), a random linear term
+(`SplitBatches`), second moments that say everything (`moments.SufficientMoments`), a random linear term
 in the cost (`perturbed.Perturbable`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -186,3 +186,27 @@ def batched(part: Callable[[Design, Floats], Floats], design: Summable, theta: F
     flat = np.ascontiguousarray(theta).reshape(-1, theta.shape[-1])
     total = design.sum(lambda block: part(block, flat))
     return total.reshape(theta.shape[:-1] + total.shape[1:])
+
+
+class SplitBatches(ABC):
+    """Batches split by classes: an objective of which every record of a batch enters one block of the parameters only
+    (A).
+
+    What an objective knows whose batches are split into disjoint parts, part c for block c of the parameters.
+    """
+
+    @abstractmethod
+    def parts(self, preparation: Preparation) -> int:
+        """Into how many parts a batch is split."""
+
+    @abstractmethod
+    def batch_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
+        """Xi of a record in a batch, which enters one part only."""
+
+    @abstractmethod
+    def batch_norms(self, design: Design, theta: Floats, norm: ClipNorm) -> Floats:
+        """How much every record may measure in a batch at one parameter [P] -> [n], unclipped."""
+
+    @abstractmethod
+    def split_gradient(self, parts: Iterable[Summable], theta: Floats, bound: RecordBound) -> Floats:
+        """The sum of clipped record gradients [..., P]; part c enters block c alone."""

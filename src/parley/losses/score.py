@@ -19,8 +19,8 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.errors import TermsError
+from parley.losses.loss import Poisson
 from parley.losses.objective import EmpiricalRisk
-from parley.losses.poisson import Poisson
 from parley.losses.score_figures import Figures, error_figures, hit_figures, two_class_figures
 from parley.privacy.mechanisms import Extent
 from parley.validate import Floats

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.data.pinned import pinned_text
-from parley.data.public_numbers import PublicNumbers, preparation_names, preparation_numbers
+from parley.data.public_numbers import PublicNumbers, pinned_text, preparation_names, preparation_numbers
 from parley.durable import write_file
 from parley.errors import TermsError
 from parley.privacy.accounting import SharedLaw
@@ -158,7 +157,7 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
 
 def pin(terms: Terms, path: Path) -> Terms:
     """The terms with the public numbers that are found here written to a file, by whose SHA-256 all parties use them
-    (`data.pinned`)."""
+    (`data.public_numbers`)."""
     text = pinned_text(resolve(terms.changed(model={"preparation": None, "preparation_sha256": None})).preparation)
     write_file(path, text)
     digest = hashlib.sha256(text.encode()).hexdigest()

@@ -1,9 +1,9 @@
 """Public trees grown anew without each fold of the public sample, which judges them; and pinned ones beside those.
 
 Trees fit the rows they were grown on far too well, so these cannot judge them. Trees of a file are any at all
-(`data.pinned`), so whoever learns looks at them first: on the very rows that they are said to be grown on they may not
-cost clearly more than trees that never saw the rows they are judged by. What a file says of rows unlike all public ones
-nobody can check.
+(`data.public_numbers`), so whoever learns looks at them first: on the very rows that they are said to be grown on they
+may not cost clearly more than trees that never saw the rows they are judged by. What a file says of rows unlike all
+public ones nobody can check.
 """
 
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ from rich.table import Table
 from parley.numerals import number
 from parley.report.terminal import errors_console, terminal_table
 from parley.terms import Terms
-from parley.terms.asynchronous import steps_of
+from parley.terms.participation import steps_of
 
 if TYPE_CHECKING:
     from parley.learning.algorithms.algorithm import State

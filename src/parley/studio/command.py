@@ -56,12 +56,11 @@ def studio_command(
     with extras():
         import uvicorn
 
-        from parley.studio.connections import Connection
         from parley.studio.guard import Place, Secrets
         from parley.studio.jobs import JobFolder, studio_state
         from parley.studio.pages import Studio
         from parley.studio.playground import Playground
-        from parley.studio.server import make_app
+        from parley.studio.server import Connection, make_app
 
     folder = about if about.is_dir() else about.parent
     if not about.exists():

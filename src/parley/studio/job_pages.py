@@ -1,4 +1,5 @@
-"""The Jobs tab: what runs and what ran, followed while it goes on, stopped, opened."""
+"""The Jobs tab: what runs and what ran, followed while it goes on, stopped, opened; and audits and plans that are
+started as jobs."""
 
 import asyncio
 import json
@@ -12,8 +13,9 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
+from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
-from parley.studio.pages import first_scales, page, studio_of
+from parley.studio.pages import TERMS, first_scales, page, studio_of
 from parley.terms import load_terms
 
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
@@ -93,10 +95,38 @@ async def stop(request: Request) -> Response:
     return Response(status_code=204, headers={"HX-Refresh": "true"})
 
 
+def show_audit(request: Request) -> Response:
+    """Which terms to attack; what came of earlier attacks."""
+    studio = studio_of(request)
+    return page(request, "audit.html", files=studio.files(TERMS), jobs=studio.jobs.listed("audit"))
+
+
+async def start_audit(request: Request) -> Response:
+    """Start `parley audit`: tables are made up, nobody's data are read."""
+    form, studio = await fields(request), studio_of(request)
+    file = studio.inside(field(form, "file"), "terms")
+    runs = whole(form.get("runs") or "100000", "runs")
+    command = ["audit", str(file), "--runs", str(runs), "--json"]
+    job = studio.jobs.start(command, f"Audit of {file.name}", report=True)
+    return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
+
+
+async def start_plan(request: Request) -> Response:
+    """Start `parley plan`, which compares what it finds with the file and writes the best to a new one."""
+    form, studio = await fields(request), studio_of(request)
+    file, name = studio.inside(field(form, "file"), "terms"), field(form, "write")
+    write = studio.new(name if name.endswith(TERMS) else name + TERMS, "terms")
+    job = studio.jobs.start(["plan", str(file), "--write", str(write)], f"Plan beside {file.name}")
+    return Response(status_code=204, headers={"HX-Redirect": f"/jobs/{job.id}"})
+
+
 ROUTES = [
     Route("/jobs", show),
     Route("/jobs/{name}", job),
     Route("/jobs/{name}/events", events),
     Route("/jobs/{name}/report", report),
     Route("/jobs/{name}/stop", stop, methods=["POST"]),
+    Route("/audit", show_audit),
+    Route("/audit/start", start_audit, methods=["POST"]),
+    Route("/plan/start", start_plan, methods=["POST"]),
 ]

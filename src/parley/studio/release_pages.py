@@ -18,7 +18,7 @@ from parley.numerals import number
 from parley.studio.form import decimal, field, fields
 from parley.studio.pages import TERMS, Studio, page, studio_of
 from parley.terms import Terms, load_terms
-from parley.terms.expected import require_expected
+from parley.terms.file import require_expected
 
 HERE, ELSEWHERE = "here", "elsewhere"
 MODEL = ".json"

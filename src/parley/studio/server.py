@@ -1,5 +1,6 @@
 """The studio's pages put together behind its guard."""
 
+import asyncio
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -8,26 +9,18 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from parley.errors import ParleyError
 from parley.report.figures.colours import ALONE, LIMIT, TOGETHER
-from parley.studio import (
-    audit_pages,
-    file_pages,
-    inbox_pages,
-    job_pages,
-    owner_pages,
-    plan_pages,
-    play_pages,
-    release_pages,
-    table_pages,
-    training_pages,
-)
+from parley.studio import file_pages, inbox_pages, job_pages, owner_pages, play_pages, release_pages, training_pages
 from parley.studio.form import content
-from parley.studio.guard import ENTER, WELCOME, Guard, Place, Secrets, same
+from parley.studio.guard import ENTER, KNOWN, WELCOME, Guard, Place, Secrets, same
 from parley.studio.libraries import Loaded
 from parley.studio.pages import STATIC, Studio, error_page, page
 
+MAX_CONNECTIONS = 100
+REQUEST_TIMEOUT_S = 10.0
 TOKEN = 200  # bytes that somebody may bring as a token
 
 
@@ -39,14 +32,11 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
         Route("/", _home),
         Route("/static/colours.css", _colours),
         *play_pages.ROUTES,
-        *plan_pages.ROUTES,
         *file_pages.ROUTES,
-        *table_pages.ROUTES,
         *release_pages.ROUTES,
         *training_pages.ROUTES,
         *owner_pages.ROUTES,
         *inbox_pages.ROUTES,
-        *audit_pages.ROUTES,
         *job_pages.ROUTES,
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -58,6 +48,54 @@ def make_app(studio: Studio, place: Place, secrets: Secrets) -> Starlette:
     app.state.studio, app.state.place, app.state.secrets = studio, place, secrets
     app.state.csrf = secrets.csrf
     return app
+
+
+class Connection(H11Protocol):
+    """Connections to the studio, bounded in number and in time, so that nobody keeps its user out by being silent.
+
+    Whoever has not shown the cookie has `REQUEST_TIMEOUT_S` seconds from connecting, or from the last answer,
+    until the next answer has been read. At most `MAX_CONNECTIONS` are open: of those that are not being
+    answered with the cookie, the oldest makes room for the next.
+
+    One connection.
+    """
+
+    began = 0.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._begin()
+        others = [each for each in self.connections if isinstance(each, Connection) and not each.transport.is_closing()]
+        if len(others) > MAX_CONNECTIONS:
+            min((each for each in others if not each.serves), key=lambda each: each.began).transport.abort()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._begin()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel()
+        super().connection_lost(exc)
+
+    @property
+    def serves(self) -> bool:
+        """Whether somebody with the cookie is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete and KNOWN in self.scope
+
+    def _begin(self) -> None:
+        self._cancel()
+        if not self.transport.is_closing():
+            self.began = self.loop.time()
+            self._timer = self.loop.call_later(REQUEST_TIMEOUT_S, self._expire)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _expire(self) -> None:
+        if not self.serves:
+            self.transport.abort()
 
 
 async def _welcome(request: Request) -> Response:

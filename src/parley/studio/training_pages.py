@@ -14,7 +14,7 @@ from parley.studio.form import field, fields, whole
 from parley.studio.jobs import Job
 from parley.studio.pages import TERMS, first_scales, page, studio_of
 from parley.terms import load_terms
-from parley.terms.expected import require_expected
+from parley.terms.file import require_expected
 
 
 def show(request: Request) -> Response:

@@ -6,14 +6,15 @@ from other cells; a record without a target is there, and adds nothing to any su
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Preparation
+from parley.data.design import Summable
 from parley.data.holdout import trained_places
 from parley.data.parts import counted_rows, held_out_people, how_many, parts_of
 from parley.data.preparation import require_records
@@ -21,9 +22,42 @@ from parley.data.sources import Rows, Table, open_table
 from parley.data.sources.rows import chosen_rows
 from parley.data.table import require_columns
 from parley.data.targets import has_target
-from parley.tasks.whole_table import WholeTable
+from parley.errors import DataError
 from parley.terms import Terms
 from parley.validate import Floats
+
+
+class WholeTable(Summable):
+    """Records of a task's own, `called` so in messages. What takes rows of numbers is refused: moments, designs,
+    batches."""
+
+    called: ClassVar[str]
+
+    def for_studies(self) -> Self:
+        return self
+
+    @property
+    def studied(self) -> None:
+        """None: reading the whole table takes the same time whatever it holds."""
+        return
+
+    @property
+    def statistics(self) -> Never:
+        raise self._no("moments")
+
+    def sum(self, part: Callable[[Any], Floats]) -> Floats:
+        raise self._no("sums over rows")
+
+    def in_memory(self) -> Never:
+        raise self._no("rows of numbers")
+
+    def batch(self, places: NDArray[np.int64]) -> Never:
+        raise self._no("batches")
+
+    drawn = batch
+
+    def _no(self, what: str) -> DataError:
+        return DataError(f"{self.called} have no {what}: their own question reads all of them")
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,20 +20,22 @@ from pydantic import BeforeValidator, Field, model_validator
 from parley.durable import seen_from
 from parley.errors import GuaranteeError, TermsError
 from parley.terms.aggregation import check_aggregation, unless_plain
-from parley.terms.algorithm_rules import readers, require_read
-from parley.terms.asynchronous import check_answers
+from parley.terms.algorithm_rules import following, following_owners, readers, require_read
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
-from parley.terms.changes import following, following_owners
 from parley.terms.error_sentences import explained
 from parley.terms.holdout import held_out_records, training_records
-from parley.terms.hosts import check_hosts
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
-from parley.terms.owner_unit import check_owner_unit
-from parley.terms.participation import check_participation, check_stragglers
-from parley.terms.preliminary_releases import check_delta, check_differences, check_scales
+from parley.terms.participation import check_answers, check_participation, check_stragglers
+from parley.terms.privacy_checks import (
+    check_delta,
+    check_differences,
+    check_hosts,
+    check_owner_unit,
+    check_scales,
+    check_score,
+)
 from parley.terms.questions import check_question
-from parley.terms.score import check_score
 from parley.terms.sections import EACH_OWNER, RECORD, Aggregation, Host, Learning, OwnerTerms, Privacy
 from parley.terms.study_noise import UNRELEASED, check_study_noise
 from parley.terms.task_rules import kinds_of, named_rules, require_own_algorithm, rules_of

@@ -1,4 +1,5 @@
-"""What terms must say about an algorithm: each has its rules, loaded when terms name it."""
+"""What terms must say about an algorithm: each has its rules, loaded when terms name it. What follows where terms are
+changed."""
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -31,6 +32,7 @@ SOME_READ = {  # keys that mean something to some algorithms alone
     ),
     "owners": ("local_steps", "step", "trust"),
 }
+FORGOTTEN = ("proximal", "variates", "topology", "staleness", "top_k")  # with the algorithm that read them
 
 
 class AlgorithmRules:
@@ -118,10 +120,11 @@ _LOADED: dict[str, AlgorithmRules] = {}
 def algorithm_rules(name: str) -> AlgorithmRules:
     """The rules of the algorithm that has this name."""
     if name not in _LOADED:
-        home = ALGORITHMS[name].home
-        found = import_module(home).ALGORITHM
+        facts = ALGORITHMS[name]
+        home = import_module(facts.home)
+        found = home.RULES[name] if facts.task == PREDICTION else home.ALGORITHM
         if not isinstance(found, AlgorithmRules):
-            raise TypeError(f"{home}: expected ALGORITHM, an instance of AlgorithmRules")
+            raise TypeError(f"{facts.home}: expected ALGORITHM, an instance of AlgorithmRules")
         _LOADED[name] = found
     return _LOADED[name]
 
@@ -130,7 +133,7 @@ def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> 
     """Let terms name an algorithm of a program's own; a name that is taken already is refused."""
     if name in ALGORITHMS:
         raise SettingError(f"algorithm {name!r}: expected a name that no algorithm has yet")
-    ALGORITHMS[name] = AlgorithmFacts("", task)
+    ALGORITHMS[name] = AlgorithmFacts(task=task)
     _LOADED[name] = rules
 
 
@@ -153,3 +156,33 @@ def require_read(rules: AlgorithmRules, section: str, content: Any) -> None:
             what, place = next(iter(able.values())), key if section == "learning" else full
             only = "only" if section == "learning" else "none but"
             raise ValueError(f"{place}|expected {only} with algorithm = {listed(able)}: {what}")
+
+
+def following(update: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of their section that change with these: the horizon with batches and epochs, epochs with the horizon,
+    what columns are made of with what they become, the index of a law with the law."""
+    if "columns" in update:
+        return {"bins": None, "trees": None}
+    if "mechanism" in update:
+        return {"alpha": None}
+    rules = _new_rules(update)
+    dropped = {key: None for key in FORGOTTEN if rules is not None and f"learning.{key}" not in rules.keys}
+    if update.keys() & {"batches", "epochs"}:
+        return {"horizon": None, **dropped}
+    return {"epochs": None, **dropped} if "horizon" in update else dropped
+
+
+def following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
+    """The owners' keys that change with these of `[learning]`."""
+    rules = _new_rules(update)
+    dropped = {key: None for key in ("local_steps", "step") if rules is not None and f"owners.{key}" not in rules.keys}
+    waits = (rules is not None and "learning.staleness" not in rules.keys) or (
+        "staleness" in update and update["staleness"] is None
+    )
+    return {**dropped, "answers": None} if waits else dropped
+
+
+def _new_rules(update: Mapping[str, Any]) -> AlgorithmRules | None:
+    """Those of the algorithm that is new; None: it stays, or is none."""
+    name = update.get("algorithm")
+    return None if looked_up(ALGORITHMS, name) is None else algorithm_rules(str(name))

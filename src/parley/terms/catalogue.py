@@ -2,7 +2,7 @@
 
 Everything else about them lives where it is computed: `losses/`, `learning/`, `privacy/mechanisms/`, and for tasks
 other than prediction in a wing of its own, `tasks/`. A new one is a line here and a file there; an algorithm has its
-rules in `terms/algorithms/`, too.
+rules in `terms/algorithms.py`, too.
 """
 
 from collections import ChainMap
@@ -54,10 +54,10 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
-    """`home`: the module whose `ALGORITHM` says what terms must hold (`terms.algorithm_rules`), loaded when terms name
-    it; `task`: what it is for."""
+    """`home`: the module whose `ALGORITHM` says what terms must hold, for prediction its table `RULES`
+    (`terms.algorithm_rules`), loaded when terms name it; `task`: what it is for."""
 
-    home: str
+    home: str = "parley.terms.algorithms"
     task: str = PREDICTION
 
 
@@ -180,19 +180,19 @@ def kinds_from_files() -> list[str]:
 
 
 ALGORITHMS = {
-    "averaged-subgradient": AlgorithmFacts("parley.terms.algorithms.averaged_subgradient"),
-    "gradient-descent": AlgorithmFacts("parley.terms.algorithms.gradient_descent"),
-    "federated-averaging": AlgorithmFacts("parley.terms.algorithms.federated_averaging"),
-    "fedprox": AlgorithmFacts("parley.terms.algorithms.fedprox"),
-    "fednova": AlgorithmFacts("parley.terms.algorithms.fednova"),
-    "scaffold": AlgorithmFacts("parley.terms.algorithms.scaffold"),
-    "fedlin": AlgorithmFacts("parley.terms.algorithms.fedlin"),
-    "fedsplit": AlgorithmFacts("parley.terms.algorithms.fedsplit"),
-    "gossip": AlgorithmFacts("parley.terms.algorithms.gossip"),
-    "sufficient-statistics": AlgorithmFacts("parley.terms.algorithms.sufficient_statistics"),
-    "fedinfer": AlgorithmFacts("parley.terms.algorithms.fedinfer"),
-    "private-sgd": AlgorithmFacts("parley.terms.algorithms.private_sgd"),
-    "objective-perturbation": AlgorithmFacts("parley.terms.algorithms.objective_perturbation"),
+    "averaged-subgradient": AlgorithmFacts(),
+    "gradient-descent": AlgorithmFacts(),
+    "federated-averaging": AlgorithmFacts(),
+    "fedprox": AlgorithmFacts(),
+    "fednova": AlgorithmFacts(),
+    "scaffold": AlgorithmFacts(),
+    "fedlin": AlgorithmFacts(),
+    "fedsplit": AlgorithmFacts(),
+    "gossip": AlgorithmFacts(),
+    "sufficient-statistics": AlgorithmFacts(),
+    "fedinfer": AlgorithmFacts(),
+    "private-sgd": AlgorithmFacts(),
+    "objective-perturbation": AlgorithmFacts(),
     "scales": AlgorithmFacts("parley.tasks.column_statistics.terms", task="column-statistics"),
     "identification": AlgorithmFacts("parley.tasks.dynamics.terms", task="dynamics"),
     "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),

@@ -1,16 +1,20 @@
-"""Terms back to TOML: what somebody wrote, with other budgets, as a file that every command reads."""
+"""Terms back to TOML: what somebody wrote, with other budgets, as a file that every command reads; and whether a file
+still holds the terms that somebody read."""
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from parley.durable import store_address, write_file
+from parley.errors import SettingError
 from parley.terms.agreement import Terms
 from parley.terms.keys import Section
 from parley.terms.sections import Host, OwnerTerms
 
+DIGITS = 8  # of a hash, at least: fewer would fit other terms by chance
 SHOWN = {
     "algorithm",
     "horizon",
@@ -53,6 +57,19 @@ def head_of(path: Path) -> list[str]:
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     end = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return [line[1:].strip() for line in lines[:end]]
+
+
+def require_expected(terms: Terms, expected: str | None) -> None:
+    """Refuse terms whose hash does not begin with these digits; None: whatever terms they are."""
+    if expected is None:
+        return
+    if re.fullmatch(f"[0-9a-f]{{{DIGITS},64}}", expected) is None:
+        raise SettingError(f"--expect: expected the first {DIGITS} to 64 digits of the terms' hash")
+    if not terms.hash.startswith(expected):
+        raise SettingError(
+            f"these are terms {terms.hash[:16]}…, and {expected[:16]}… were read: the file was changed meanwhile; read "
+            "it again. Nothing was spent"
+        )
 
 
 def _needed(section: Section, content: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from parley.audit.attacks.several_records import leak_several, misread, read_rec
 from parley.data import Design
 from parley.errors import SettingError
 from parley.losses import RecordBound, make
-from parley.losses.squared import Squared
+from parley.losses.loss import Squared
 from parley.owner.owner import Owner
 from parley.terms import Model
 

@@ -19,8 +19,7 @@ from mutants import (
 from samples import make_terms
 
 from parley.audit.exact.hill_climbing import climbing, hill_climbs
-from parley.audit.exact.kernels import plain_loops
-from parley.audit.exact.other_instructions import search_elsewhere
+from parley.audit.exact.other_instructions import plain_loops, search_elsewhere
 from parley.audit.exact.pair_search import PairSearch, Searched, aimed_at, search_owner
 from parley.audit.exact.written_tables import FORMS
 from parley.data import Design

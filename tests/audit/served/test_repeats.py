@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from parley.audit.served.noise_law import FALSE_ALARM, WAYS
-from parley.audit.served.repeats import find_repeats
+from parley.audit.served.noise_law import FALSE_ALARM, WAYS, find_repeats
 from parley.privacy.mechanisms import Bounded, FastNoise, Gaussian, GridGeometric, Laplace, SafeNoise
 
 MECHANISMS = {

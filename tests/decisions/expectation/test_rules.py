@@ -9,8 +9,7 @@ import parley
 from parley.decisions.expectation.pilot_runs import chance_deviations
 from parley.decisions.knowledge.pilot import open_pilot
 from parley.errors import SettingError, TermsError
-from parley.protocol.aggregation.price import noise_price
-from parley.protocol.aggregation.robust import RULES
+from parley.protocol.aggregation.robust import RULES, noise_price
 from parley.protocol.setup import resolve
 
 ROWS, TABLES, RUNS = 500, 5, 120

@@ -70,7 +70,7 @@ def test_a_forecast_decomposes_one_curvature_and_one_for_each_version(folder, ki
     terms, sizes = trees_terms(folder, kind), []
     grown = open_pilot(terms).grown
     monkeypatch.setattr(pilots, "cross_fit", lambda setup: grown)  # whose folds have decompositions of their own
-    monkeypatch.setattr("parley.decisions.knowledge.public_trees._public_trees", lambda pilot, fit: None)
+    monkeypatch.setattr("parley.decisions.knowledge.baselines._public_trees", lambda pilot, fit: None)
     for name in ("eigh", "eigvalsh", "lstsq", "svd", "pinv", "inv", "solve"):
         _counted(monkeypatch, name, sizes)
     result = parley.forecast(terms, resamples=VERSIONS)

@@ -13,9 +13,8 @@ import parley
 from parley.cli.app import app
 from parley.data.remembered import Remembered
 from parley.decisions.games.stakes import stakes
-from parley.decisions.knowledge.baselines import trees_alone
+from parley.decisions.knowledge.baselines import FEW_FOLDS, PARTS, _losses, public_trees, trees_alone
 from parley.decisions.knowledge.pilot import open_pilot
-from parley.decisions.knowledge.public_trees import FEW_FOLDS, PARTS, _losses, public_trees
 from parley.decisions.outlook.inside_view import inside_view
 from parley.decisions.outlook.worth import worth
 from parley.learning.outcome.boosting import FOLDS, TreeRows, tree_losses
@@ -57,7 +56,7 @@ def test_where_a_line_is_the_shape_everything_is_as_without_trees(tmp_path, monk
     content = parley.forecast(terms, resamples=2).to_json()
     assert content.pop("public_alone_model") == "linear"
     assert {owner["alone_model"] for owner in content["owners"]} == {"linear"}
-    monkeypatch.setattr("parley.decisions.knowledge.public_trees._public_trees", lambda pilot, fit: None)
+    monkeypatch.setattr("parley.decisions.knowledge.baselines._public_trees", lambda pilot, fit: None)
     without = parley.forecast(terms, resamples=2).to_json()
     del without["public_alone_model"]
     assert content == without
@@ -65,9 +64,9 @@ def test_where_a_line_is_the_shape_everything_is_as_without_trees(tmp_path, monk
 
 def test_trees_of_a_sample_are_grown_once_and_of_any_other_anew(tmp_path, monkeypatch):
     grown = []
-    monkeypatch.setattr("parley.decisions.knowledge.public_trees._known", Remembered(most=128))
+    monkeypatch.setattr("parley.decisions.knowledge.baselines._known", Remembered(most=128))
     monkeypatch.setattr(
-        "parley.decisions.knowledge.public_trees.tree_losses",
+        "parley.decisions.knowledge.baselines.tree_losses",
         lambda *asked: grown.append(asked) or tree_losses(*asked),
     )
 
@@ -182,7 +181,7 @@ def test_classes_that_no_line_parts_have_trees_inside_whatever_the_kind(tmp_path
 
 
 def test_trees_of_any_size_are_remembered_by_what_they_were_asked_for(monkeypatch):
-    home = "parley.decisions.knowledge.public_trees"
+    home = "parley.decisions.knowledge.baselines"
     first, second = SimpleNamespace(digest=b"a"), SimpleNamespace(digest=b"b")
     monkeypatch.setattr(f"{home}._known", Remembered(most=8))
     monkeypatch.setattr(f"{home}.tree_losses", lambda rows, new, leaves, iterations: (leaves, *iterations))

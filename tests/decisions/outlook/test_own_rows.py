@@ -8,8 +8,7 @@ from samples import make_terms, regression_table
 
 import parley
 from parley.data import Design
-from parley.decisions.outlook.own_rows import OwnRows
-from parley.decisions.outlook.owners import Owners
+from parley.decisions.outlook.owners import Owners, OwnRows
 from parley.learning.outcome.correction import JOINT, NO_MODEL, PUBLIC, Start, corrected
 from parley.learning.outcome.ridge import Centre, Ridge
 from parley.losses import LinearRegression

@@ -11,7 +11,7 @@ from samples import data_path
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.privacy.accounting.curves import epsilon_curve
+from parley.privacy.accounting.curve_panels import epsilon_curve
 from parley.privacy.accounting.meaning import posterior_bounds
 from parley_lab.papers.aarhus2020.collaborative_descent import total_epsilon
 from parley_lab.papers.printed import Outcome

@@ -15,7 +15,7 @@ from parley.learning.algorithms.algorithm import Asker
 from parley.learning.algorithms.asynchronous import POINT, STEP, AsynchronousDescent, clocked, run_asynchronously
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
-from parley.network.exchange.virtual_clock import VirtualClock, read_speeds
+from parley.network.exchange.in_process import VirtualClock, read_speeds
 from parley.owner.ledger import Ledger
 
 SIZES = (40, 60, 100)

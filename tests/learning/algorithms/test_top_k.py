@@ -17,7 +17,7 @@ from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner
 from parley.owner.ledger import Ledger
 from parley.protocol.queries import Answer, CorrectedQuery
-from parley.protocol.queries.top_k import packed, unpacked
+from parley.protocol.queries.update import packed, unpacked
 from parley.protocol.setup import resolve
 
 TABLES = different_tables()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parley.learning.outcome.concordance import concordance
+from parley.learning.outcome.metrics import concordance
 
 
 def brute_force(time, happened, risk):

@@ -5,11 +5,8 @@ import pytest
 
 from parley.data.forest import Forest
 from parley.learning.outcome.margin_trees import BINS, PENALTY, RATE, SMALLEST, BinnedColumns, boosted_from, forest_of
-from parley.losses.class_loss import EachClass
-from parley.losses.hinge import Hinge
-from parley.losses.logistic import Logistic
-from parley.losses.multinomial import Multinomial
-from parley.losses.squared import Squared
+from parley.losses.class_loss import EachClass, Multinomial
+from parley.losses.loss import Hinge, Logistic, Squared
 
 
 def rows(seed: int, classes: bool, count: int = 500):

@@ -7,7 +7,7 @@ from samples import BOUNDS, class_table, gradient_answer, make_terms, regression
 from parley.data import Design
 from parley.data.design import BLOCK
 from parley.losses import LinearRegression, LinearSVM, LogisticRegression, RecordBound
-from parley.losses.hinge import Hinge
+from parley.losses.loss import Hinge
 from parley.protocol.setup import resolve
 
 KINDS = [LinearRegression(0.3), LinearSVM(1.0), LinearSVM(0.5, loss=Hinge(smoothing=0.3)), LogisticRegression(0.1)]

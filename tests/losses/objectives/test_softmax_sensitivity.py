@@ -9,8 +9,8 @@ from softmax import LOCAL, ORDER, softmax_terms
 from parley.data import Design
 from parley.data.design import summation_slack
 from parley.losses import RecordBound, SoftmaxRegression
+from parley.losses.class_loss import FARTHEST
 from parley.losses.local_update import mean_direction
-from parley.losses.multinomial import FARTHEST
 from parley.losses.objectives import classes
 from parley.losses.record_bound import derivative_limit
 from parley.protocol.queries import GradientQuery, Tables, UpdateQuery

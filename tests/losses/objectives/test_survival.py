@@ -13,7 +13,7 @@ from parley.data import Design
 from parley.data.design import BLOCK
 from parley.errors import DataError, TermsError
 from parley.losses import RecordBound, Survival
-from parley.losses.hazards import Hazards, periods
+from parley.losses.class_loss import Hazards, periods
 from parley.losses.objectives import survival
 from parley.protocol.queries import GradientQuery, Tables
 from parley.protocol.setup import resolve

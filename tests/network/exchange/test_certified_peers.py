@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives import serialization
 from parley.errors import CertificateError, Refusal, Unavailable, UnknownTerms
 from parley.network.exchange import messages
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
-from parley.network.identity import certificate_authority, certificates, signing_requests
+from parley.network.identity import certificate_authority, certificates
 from parley.network.serving.log import Log
 from parley.network.serving.server import authenticate
 
 
 def foreign_member(folder, name):
     certificate_authority.make_authority(folder, "Test", 3650)
-    signing_requests.make_request(folder, name)
+    certificate_authority.make_request(folder, name)
     certificate_authority.issue(folder, folder / f"{name}.csr", 365)
 
 
@@ -51,7 +51,7 @@ def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_fact
         statement(banks.identity().model_copy(update={"authority": foreign / "ca.crt"}))
     with pytest.raises(Unavailable):  # b at a's address cannot pass for a
         statement(banks.identity(), at=f"127.0.0.1:{banks.ports['b']}")
-    signing_requests.make_request(banks.folder, "late")
+    certificate_authority.make_request(banks.folder, "late")
     (banks.folder / "late.crt").write_bytes(banks.folder.joinpath("learner.crt").read_bytes())
     certificate_authority.renew(banks.folder, banks.folder / "late.crt", -1)
     with pytest.raises(Unavailable):  # the learner's own key, but expired
@@ -98,7 +98,7 @@ def test_a_pinned_owner_is_known_by_its_key_through_renewals_and_nobody_else_pas
     revoked = certificate_authority.revoke(bank.folder, "a", 30)
     for kind in ("key", "csr"):
         (bank.folder / f"a.{kind}").unlink()
-    signing_requests.make_request(bank.folder, "a")
+    certificate_authority.make_request(bank.folder, "a")
     certificate_authority.issue(bank.folder, bank.folder / "a.csr", 100)
     bank.start()
     assert until_reached(plain, terms).rounds == 8
@@ -168,7 +168,7 @@ def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.start()
-    signing_requests.make_request(bank.folder, "brief")
+    certificate_authority.make_request(bank.folder, "brief")
     _, brief = certificate_authority.issue(bank.folder, bank.folder / "brief.csr", 30)
     pem = brief.public_bytes(serialization.Encoding.PEM)
 

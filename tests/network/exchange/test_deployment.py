@@ -23,7 +23,7 @@ from parley.errors import BudgetExhausted
 from parley.learning.algorithms.algorithm import Asker, run
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import prepare_run
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 
@@ -206,7 +206,7 @@ def test_terms_are_accepted_for_no_certificate_that_the_daemon_would_turn_away(t
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     certificate_authority.make_authority(elsewhere, "Test", 3650)
-    signing_requests.make_request(elsewhere, "learner")
+    certificate_authority.make_request(elsewhere, "learner")
     certificate_authority.issue(elsewhere, elsewhere / "learner.csr", 9)
     for copy in ("good.crt", "ended.crt"):
         shutil.copy(tmp_path / "learner.crt", elsewhere / copy)

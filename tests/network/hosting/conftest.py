@@ -3,7 +3,7 @@
 import pytest
 from bundles_of_owners import SHAPE, make_assignment
 
-from parley.network.hosting.in_process import InProcessHosts
+from parley.network.hosting.sums import InProcessHosts
 
 
 @pytest.fixture

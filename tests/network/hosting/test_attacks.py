@@ -11,7 +11,7 @@ from bundles_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, 
 
 from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, ParleyError, TooLate, Unavailable
 from parley.network.exchange import host_messages as messages
-from parley.network.exchange.remote_host import RemoteHost
+from parley.network.exchange.host_connections import RemoteHost
 from parley.network.exchange.share_bundle import Shape
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal

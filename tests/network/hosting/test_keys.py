@@ -14,12 +14,11 @@ from hosted_consortium import HostedConsortium
 from parley.errors import CertificateError, ParleyError, SettingError, TermsError, UnknownTerms
 from parley.learning.connections import find_hosts
 from parley.network.exchange.delivery import answer_or_deliver
-from parley.network.exchange.host_connections import HostConnections, host_key
-from parley.network.exchange.remote_host import RemoteHost
+from parley.network.exchange.host_connections import HostConnections, RemoteHost, host_key
 from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.offer import consider
 from parley.network.hosting.service import HostedAgreement
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import grouped, read_certificate
 from parley.network.identity.pem import read_key
 from parley.network.identity.settings import Identity, Pinned, load_addresses, load_host, load_owner
@@ -43,7 +42,7 @@ def impostor(consortium: HostedConsortium, name: str) -> Identity:
     folder.mkdir()
     for file in ("ca.crt", "ca.key", "ca.crl"):
         shutil.copy(consortium.folder / file, folder)
-    signing_requests.make_request(folder, name)
+    certificate_authority.make_request(folder, name)
     certificate_authority.issue(folder, folder / f"{name}.csr", 365)
     return Identity(authority=folder / "ca.crt", certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
 

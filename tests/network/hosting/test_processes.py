@@ -13,7 +13,7 @@ from hosted_consortium import HostedConsortium, torture
 
 import parley
 from parley.errors import ParleyError, UnknownTerms
-from parley.network.exchange.remote_host import RemoteHost
+from parley.network.exchange.host_connections import RemoteHost
 from parley.network.exchange.share_bundle import pack
 from parley.network.hosting.statement import statement
 from parley.network.identity.settings import load_host

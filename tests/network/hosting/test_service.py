@@ -14,9 +14,8 @@ import parley
 from parley.cli.app import app
 from parley.errors import BrokenChainError, ExchangeError, LedgerError, SettingError, Unavailable, UnknownTerms
 from parley.network.exchange import host_messages as messages
-from parley.network.exchange.host_connections import HostConnections
+from parley.network.exchange.host_connections import HostConnections, RemoteHost
 from parley.network.exchange.remote import RemoteOwner
-from parley.network.exchange.remote_host import RemoteHost
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack
 from parley.network.hosting import federation as waiting
 from parley.network.hosting import service as room

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import CertificateError
-from parley.network.identity import certificate_authority, certificates, revocation_list, signing_requests, trust
+from parley.network.identity import certificate_authority, certificates, revocation_list, trust
 from parley.network.identity.settings import Identity
 
 
@@ -21,12 +21,12 @@ def authority(tmp_path):
 
 
 def member(authority, name, days=365):
-    signing_requests.make_request(authority, name)
+    certificate_authority.make_request(authority, name)
     return certificate_authority.issue(authority, authority / f"{name}.csr", days)
 
 
 def test_a_certificate_says_its_name_and_keeps_its_fingerprint_through_a_renewal(authority):
-    request = signing_requests.make_request(authority, "bank-a")
+    request = certificate_authority.make_request(authority, "bank-a")
     path, issued = certificate_authority.issue(authority, authority / "bank-a.csr", 10)
     assert certificates.names(issued) == ("bank-a",)
     assert certificates.fingerprint(issued) == certificates.fingerprint(request)
@@ -49,11 +49,11 @@ def test_nothing_is_overwritten_and_a_name_is_issued_once(authority):
     with pytest.raises(CertificateError, match="exists already"):
         certificate_authority.make_authority(authority, "Again", 10)
     with pytest.raises(CertificateError, match="exists already"):
-        signing_requests.make_request(authority, "bank-a")
+        certificate_authority.make_request(authority, "bank-a")
     with pytest.raises(CertificateError, match="a certificate for 'bank-a' exists"):
         certificate_authority.issue(authority, authority / "bank-a.csr", 10)
     assert {path: path.read_bytes() for path in authority.iterdir() if path.is_file()} == before
-    signing_requests.make_request(authority, "BANK-A")
+    certificate_authority.make_request(authority, "BANK-A")
     for moved in (False, True):  # the certificate's file may be anywhere
         if moved:
             (authority / "bank-a.crt").rename(authority / "bank-a.old")
@@ -70,22 +70,22 @@ def test_an_authority_or_a_request_is_made_whole_or_not_at_all(tmp_path, left):
         certificate_authority.make_authority(tmp_path, "Test", 10)
     (tmp_path / "bank-a.csr").write_text("theirs")
     with pytest.raises(CertificateError, match=r"move the old one away, or write elsewhere with --out"):
-        signing_requests.make_request(tmp_path, "bank-a")
+        certificate_authority.make_request(tmp_path, "bank-a")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bank-a.csr", f"ca.{left}"]
 
 
 @pytest.mark.parametrize("name", ["", "ca", "CA", "a b", "../a", "*.bank", "x" * 101, "bänk"])
 def test_names_are_those_of_the_terms(tmp_path, name):
     with pytest.raises(CertificateError, match="expected letters"):
-        signing_requests.make_request(tmp_path, name)
+        certificate_authority.make_request(tmp_path, name)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["10.0.0.1", "999.1.2.3"])
 def test_names_like_addresses_are_refused_because_tls_would_not_match_them(tmp_path, name):
     with pytest.raises(CertificateError, match="looks like an IP address"):
-        signing_requests.make_request(tmp_path, name)
-    signing_requests.make_request(tmp_path, f"bank-{name}")
+        certificate_authority.make_request(tmp_path, name)
+    certificate_authority.make_request(tmp_path, f"bank-{name}")
 
 
 def identity(folder, name="bank-a", **changes):

@@ -3,8 +3,8 @@
 import pytest
 
 from parley.errors import CertificateError
-from parley.network.identity import certificate_authority, certificates, revocation_list, signing_requests
-from parley.network.identity.revocation import Revocations
+from parley.network.identity import certificate_authority, certificates, revocation_list
+from parley.network.identity.revocation_list import Revocations
 from parley.network.identity.settings import Identity
 
 
@@ -12,7 +12,7 @@ from parley.network.identity.settings import Identity
 def folder(tmp_path):
     certificate_authority.make_authority(tmp_path, "Test", 3650)
     for name in ("a", "b"):
-        signing_requests.make_request(tmp_path, name)
+        certificate_authority.make_request(tmp_path, name)
         certificate_authority.issue(tmp_path, tmp_path / f"{name}.csr", 365)
     return tmp_path
 

@@ -18,8 +18,7 @@ from parley.network.peering.board import Board
 from parley.network.peering.connections import RemoteNeighbour, neighbour_connections, own_daemon
 from parley.network.peering.graph import Graph
 from parley.network.peering.neighbourhood import Neighbourhood
-from parley.network.peering.server import listening
-from parley.network.peering.service import PeerService
+from parley.network.peering.service import PeerService, listening
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.log import Log

@@ -11,7 +11,7 @@ from consortium import ask
 
 from parley.network.exchange import messages
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon import CALLS_EACH
 from parley.network.serving.log import Log
@@ -51,7 +51,7 @@ def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
 
 
 def certify(bank, name):
-    signing_requests.make_request(bank.folder, name)
+    certificate_authority.make_request(bank.folder, name)
     certificate_authority.issue(bank.folder, bank.folder / f"{name}.csr", 30)
 
 

@@ -17,7 +17,7 @@ from forked import SERVER
 
 from parley.errors import Unavailable
 from parley.network.exchange.remote import RemoteOwner
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.serving import connections
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.connections import (
@@ -282,7 +282,7 @@ def test_a_learner_opens_new_lines_while_somebody_behind_its_address_floods(bank
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.start()
-    signing_requests.make_request(bank.folder, "hostile")
+    certificate_authority.make_request(bank.folder, "hostile")
     certificate_authority.issue(bank.folder, bank.folder / "hostile.csr", 30)
     address = f"127.0.0.1:{bank.ports['a']}"
 
@@ -320,7 +320,7 @@ def test_a_member_that_floods_takes_little_memory_and_the_learner_is_answered(tm
         terms = bank.write_terms(horizon=3)
         bank.accept(terms)
         bank.start()
-        signing_requests.make_request(tmp_path, "hostile")
+        certificate_authority.make_request(tmp_path, "hostile")
         certificate_authority.issue(tmp_path, tmp_path / "hostile.csr", 30)
         peer, waited, failed = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity()), [], 0
         peer.statement(terms.hash, "learner", 20)

@@ -11,7 +11,7 @@ from consortium import Consortium
 from cryptography import x509
 
 from parley.network.exchange.remote import RemoteOwner
-from parley.network.identity import certificate_authority, certificates, signing_requests
+from parley.network.identity import certificate_authority, certificates
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_new_key_is_followed_once_both_files_are_there(bank):
     certificate_authority.revoke(bank.folder, "a", 30)
     new = bank.folder / "new"
     new.mkdir()
-    signing_requests.make_request(new, "a")
+    certificate_authority.make_request(new, "a")
     _, certificate = certificate_authority.issue(bank.folder, new / "a.csr", 100)
     assert shown(bank) == first
     until_said(bank, "warning", "the certificate read before is shown")
@@ -82,7 +82,7 @@ def test_new_files_that_do_not_fit_change_nothing_and_are_told_of(bank, wrong, t
     first, certificate, key = shown(bank), bank.folder / "a.crt", bank.folder / "a.key"
     other = tmp_path_factory.mktemp("other")
     certificate_authority.make_authority(other, "Other", 100)
-    signing_requests.make_request(other, "a")
+    certificate_authority.make_request(other, "a")
     certificate_authority.issue(other, other / "a.csr", 50)
     words = {
         "damaged": "not a certificate in PEM form",

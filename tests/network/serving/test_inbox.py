@@ -28,9 +28,8 @@ from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.inbox import OF_LEARNER, Inbox
 from parley.network.serving.log import Log
-from parley.network.serving.patience import EVERY, MANY, Patience
 from parley.network.serving.proposal import PARTS, Proposal, parties
-from parley.network.serving.proposal_service import ProposalService
+from parley.network.serving.proposal_service import EVERY, MANY, Patience, ProposalService
 from parley.terms.error_sentences import explain
 
 

@@ -16,10 +16,10 @@ from parley.network.exchange.proposal_messages import ProposalState
 from parley.network.identity.settings import load_owner
 from parley.network.serving import inbox as inbox_module
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.network.serving.file_lock import locked
 from parley.network.serving.inbox import LINES, OF_LEARNER, Inbox
-from parley.network.serving.patience import EVERY, MANY, Patience
+from parley.network.serving.locks import locked
 from parley.network.serving.proposal import Proposal
+from parley.network.serving.proposal_service import EVERY, MANY, Patience
 
 START = datetime(2026, 3, 2, 9, 14, tzinfo=UTC)
 OTHER = Caller(("learner",), "other key")

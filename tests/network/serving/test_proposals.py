@@ -20,7 +20,7 @@ from parley.network.exchange import messages
 from parley.network.exchange.proposal_messages import LARGEST_TEXT, ProposalState
 from parley.network.exchange.proposing import NOT_OFFERED, Proposed, propose
 from parley.network.exchange.remote import RemoteOwner, channel_credentials
-from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
@@ -38,7 +38,7 @@ def run(*words):
 
 
 def certify(bank, name):
-    signing_requests.make_request(bank.folder, name)
+    certificate_authority.make_request(bank.folder, name)
     certificate_authority.issue(bank.folder, bank.folder / f"{name}.csr", 30)
 
 

@@ -11,8 +11,8 @@ from parley.network.exchange.proposal_messages import ProposalState
 from parley.network.serving.acceptance import Acceptance, Caller
 from parley.network.serving.call_slots import OF_PARTY, TURN, CallSlots
 from parley.network.serving.inbox import IN_ALL, OF_LEARNER, SHARE
-from parley.network.serving.patience import EVERY, MANY, Patience
 from parley.network.serving.proposal import Proposal
+from parley.network.serving.proposal_service import EVERY, MANY, Patience
 
 
 @pytest.fixture

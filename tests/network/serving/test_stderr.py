@@ -14,9 +14,8 @@ from io import StringIO
 import pytest
 from consortium import Consortium
 
-from parley.network.identity import certificate_authority, signing_requests
-from parley.network.serving.log import Log
-from parley.network.serving.stderr import log_line
+from parley.network.identity import certificate_authority
+from parley.network.serving.log import Log, log_line
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def knock(port, context=None, content=b"GET / HTTP/1.0\r\n\r\n"):
 def test_failed_handshakes_are_counted_and_written_down_once(bank, tmp_path_factory):
     foreign = tmp_path_factory.mktemp("foreign")
     certificate_authority.make_authority(foreign, "Other", 100)
-    signing_requests.make_request(foreign, "learner")
+    certificate_authority.make_request(foreign, "learner")
     certificate_authority.issue(foreign, foreign / "learner.csr", 30)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -64,7 +63,7 @@ def test_failed_handshakes_are_counted_and_written_down_once(bank, tmp_path_fact
 def test_everything_on_stderr_is_json_and_an_exit_is_still_told_in_words(tmp_path):
     code = """
 import os, sys, threading, time
-from parley.network.serving.stderr import process_log
+from parley.network.serving.log import process_log
 with process_log() as log:
     log("first")
     os.write(2, b"raw bytes of a library: 123456\\n" * 50_000)

@@ -7,7 +7,7 @@ from bookkeeping import COST, costing, each, filled, never, old_ledger, query, v
 
 from parley.errors import LedgerError
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.schema import APPLICATION, VERSION
+from parley.owner.ledger.opening import APPLICATION, VERSION
 from parley.protocol.queries import GradientQuery
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from parley.privacy.accounting.groups import gaussian_group_delta, group_delta
+from parley.privacy.accounting.meaning import gaussian_group_delta, group_delta
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 
 

@@ -3,9 +3,8 @@ import pytest
 from three_hosts import all_three, bits_of, joined, make_keys, planes_of, split
 
 from parley.errors import SettingError
-from parley.privacy.sharing.circuits import Builder, Circuit, Output, evaluate
-from parley.privacy.sharing.comparisons import below, carry
-from parley.privacy.sharing.weighted_sums import lanes, weigh, weighted_sum
+from parley.privacy.sharing.circuits import Builder, Circuit, Output, below, carry, evaluate
+from parley.privacy.sharing.secret_noise import lanes, weigh, weighted_sum
 
 EDGES = [0, 1, 2, 3, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1, 2**64]
 

@@ -9,12 +9,8 @@ from scipy.optimize import minimize
 from scipy.stats import laplace, norm, trim_mean
 
 from parley.privacy.mechanisms import Gaussian, Laplace
-from parley.protocol.aggregation.geometric_median import geometric_median
-from parley.protocol.aggregation.krum import krum
-from parley.protocol.aggregation.median import weighted_median
-from parley.protocol.aggregation.price import noise_price
-from parley.protocol.aggregation.robust import RULES
-from parley.protocol.aggregation.trimmed_mean import trimmed_mean
+from parley.protocol.aggregation.robust import RULES, noise_price
+from parley.protocol.aggregation.robust_rules import geometric_median, krum, trimmed_mean, weighted_median
 
 RNG = np.random.default_rng(0)
 OWNERS = st.lists(st.tuples(st.integers(1, 9), st.floats(-1e6, 1e6)), min_size=3, max_size=8)

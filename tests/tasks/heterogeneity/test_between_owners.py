@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parley.tasks.heterogeneity.between_owners import BetweenOwners, OwnersAnswers
+from parley.tasks.heterogeneity.run import BetweenOwners, OwnersAnswers
 
 OWNERS, ROWS, NOISE = 20, 300, 0.08
 SPREAD = np.geomspace(4, 0.3, 4)

@@ -5,9 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from parley.tasks.reservoir.features import GAIN, Features, inverse_root
-from parley.tasks.reservoir.nodes import Nodes, drawn
-from parley.terms.reservoir import Reservoir
+from parley.tasks.reservoir.features import GAIN, Features, Nodes, drawn, inverse_root
+from parley.terms.feature_maps import Reservoir
 
 
 def reservoir(**settings):

@@ -10,8 +10,7 @@ import parley
 from parley.learning.algorithms.algorithm import State
 from parley.protocol.queries import Answer
 from parley.protocol.setup import resolve
-from parley.tasks.trees.algorithm import BoostedTrees
-from parley.tasks.trees.leaf_values import Information, make_priors, posterior_mean
+from parley.tasks.trees.algorithm import BoostedTrees, Information, make_priors, posterior_mean
 from parley.tasks.trees.structure import make_structure
 
 SILENT = 1e6

@@ -8,7 +8,7 @@ import parley
 from parley.decisions.from_files.column_choice import ColumnWay, Tried, judged_trees
 from parley.decisions.planning.planner import Proposal
 from parley.errors import DataError
-from parley.report.words.columns import columns_line
+from parley.report.words.terms_comments import columns_line
 from parley.tasks.trees import prospect
 
 PUBLIC, OWNED, NEW = 900, 6000, 8000

@@ -36,7 +36,7 @@ def read_record(loss: Loss, gradient: Floats, theta: Floats) -> ReadRecord | Non
     """The record whose unprotected gradient [p] at theta [p] this is; None where that is 0, which tells that its loss
     is flat there and nothing else. The last feature is the constant 1, weights are 1.
 
-    >>> from parley.losses.hinge import Hinge
+    >>> from parley.losses.loss import Hinge
     >>> found = read_record(Hinge(), np.array([-2.0, 3.0, 1.0]), np.zeros(3))
     >>> found.x.tolist(), found.y
     ([-2.0, 3.0, 1.0], -1.0)

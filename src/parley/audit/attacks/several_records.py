@@ -16,8 +16,7 @@ from parley.data import Design
 from parley.data.design import summation_slack
 from parley.errors import SettingError
 from parley.losses import EmpiricalRisk, RecordBound
-from parley.losses.logistic import Logistic
-from parley.losses.loss import Loss
+from parley.losses.loss import Logistic, Loss
 from parley.privacy.mechanisms import Bounded, FastNoise, Laplace
 from parley.validate import Floats, positive, whole
 
@@ -32,7 +31,7 @@ def read_records(
     """The records whose mean gradients at theta [queries, p] these are [queries, p]: the best of several starts. The
     last feature is the constant 1, weights are 1.
 
-    >>> from parley.losses.logistic import Logistic
+    >>> from parley.losses.loss import Logistic
     >>> z, theta = np.array([[2.0, 1.0], [-1.0, -1.0]]), np.array([[0.5, 0.1], [-0.4, 0.3], [0.2, -1.0]])
     >>> found = read_records(Logistic(), Logistic().gradient(theta @ z.T, np.ones(2)) @ z / 2, theta, 2)
     >>> sorted((float(each.x[0].round(6)), each.y) for each in found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.audit.exact.secret_draws import sizes
+from parley.audit.exact.claim_share import sizes
 from parley.audit.exact.stage_questions import Asked
 from parley.audit.exact.trial import Trial, Unit
 from parley.audit.exact.written_tables import FRAME

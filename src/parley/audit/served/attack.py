@@ -13,8 +13,7 @@ from parley.audit.black_box import check_confidence
 from parley.audit.one_run import Coins, Guesses
 from parley.audit.planted_runs import plant
 from parley.audit.served.daemon import HERE, PROGRAM, daemon
-from parley.audit.served.noise_law import judge_noise
-from parley.audit.served.repeats import RepeatVerdict, find_repeats
+from parley.audit.served.noise_law import RepeatVerdict, find_repeats, judge_noise
 from parley.audit.served.table import ServedTable, make_table, open_table
 from parley.audit.served.verdict import ServedVerdict
 from parley.errors import ContradictionError, ExchangeError, SettingError, Unavailable

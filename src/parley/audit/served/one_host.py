@@ -20,8 +20,8 @@ from parley.audit.black_box import check_confidence
 from parley.audit.distinguishing import best_event
 from parley.errors import TermsError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
-from parley.network.hosting.additive import AdditiveShares
 from parley.network.hosting.proposal import Record
+from parley.network.hosting.share_layouts import AdditiveShares
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms.random_words import Draw, SeededWords, Words
 from parley.privacy.mechanisms.recipe import Recipe

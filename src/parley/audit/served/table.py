@@ -15,9 +15,8 @@ from parley.audit.planted import PlantedPairs
 from parley.audit.run_tables import AuditedOwner
 from parley.durable import create, make_folder
 from parley.errors import SettingError, TermsError
-from parley.network.identity.certificate_authority import issue, make_authority
+from parley.network.identity.certificate_authority import issue, make_authority, make_request
 from parley.network.identity.settings import Identity, OwnerSettings, load_owner
-from parley.network.identity.signing_requests import make_request
 from parley.network.serving.offer import consider
 from parley.network.serving.opening import open_ledger
 from parley.owner.acceptance_summary import require_ledger

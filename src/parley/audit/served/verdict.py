@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.audit.one_run import Guesses
-from parley.audit.served.noise_law import NoiseVerdict
-from parley.audit.served.repeats import RepeatVerdict
+from parley.audit.served.noise_law import NoiseVerdict, RepeatVerdict
 
 
 @dataclass(frozen=True)

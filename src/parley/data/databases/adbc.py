@@ -3,12 +3,18 @@
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from parley.data.databases.database import UNREAD, Column, Database, Plan, Request, discreet, ordered, quoted
 from parley.data.databases.plain_types import plain_type
+from parley.data.databases.uri import Address
+from parley.errors import SettingError
+
+# By the beginning of a URI.
+DRIVERS = {"snowflake": "snowflake", "bigquery": "bigquery", "grpc": "flightsql", "grpc+tls": "flightsql"}
 
 
 class AdbcDatabase(Database):
@@ -65,3 +71,26 @@ class AdbcDatabase(Database):
         """A statement that gives nothing."""
         with discreet(self.server), self._connection.cursor() as cursor:
             cursor.execute(statement)
+
+
+class Untried(AdbcDatabase):
+    """Databases whose ADBC drivers fit here, and which nobody has tried here: Snowflake, BigQuery, Flight SQL.
+
+    All rows come from one statement, which these servers answer as of one moment.
+
+    A database behind one of these drivers, if that is installed.
+    """
+
+    tried: ClassVar[bool] = False
+
+    def __init__(self, address: Address, password: str | None = None) -> None:
+        name = f"adbc_driver_{DRIVERS[address.scheme]}"
+        try:
+            dbapi = import_module(f"{name}.dbapi")
+        except ModuleNotFoundError:
+            raise SettingError(f"--uri: needs the driver {name}: pip install {name.replace('_', '-')}") from None
+        server = f"{address.scheme}://{address.host}"
+        options = {} if password is None else {"password": password}
+        with discreet(server, "it cannot be reached, or lets nobody in"):
+            connection = dbapi.connect(address.uri, db_kwargs=options, autocommit=False)
+        super().__init__(server, connection)

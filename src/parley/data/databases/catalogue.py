@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from parley.data.databases.adbc import DRIVERS, Untried
 from parley.data.databases.database import Database
 from parley.data.databases.duckdb_file import DuckDb
 from parley.data.databases.postgres import Postgres
 from parley.data.databases.sqlite_file import Sqlite
-from parley.data.databases.untried import DRIVERS, Untried
 from parley.data.databases.uri import Address, parse_uri
 from parley.errors import SettingError
 

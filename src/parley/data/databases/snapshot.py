@@ -14,15 +14,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import reduce
 from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from parley.data.arrow_cells import READABLE, readable
 from parley.data.databases.database import Column, Database, Request
-from parley.data.databases.order import in_order
 from parley.data.databases.plain_types import plain_batch, plain_schema
 from parley.data.databases.unfinished import unfinished_folder
 from parley.data.sources.files import file_digest
@@ -116,6 +117,27 @@ def group_rows(columns: Sequence[Column]) -> int:
     return max(min(GROUP_BYTES // width, most), 1024)
 
 
+def in_order(batches: Iterator[pa.RecordBatch], keys: Sequence[str], where: str) -> Iterator[pa.RecordBatch]:
+    """The same batches, if keys have no gaps and every row's is larger than the one before.
+
+    Text is compared by its bytes, so a database that sorts by a language's rules does not pass for one that does not.
+    """
+    named, last = ", ".join(keys), None
+    for batch in batches:
+        if not len(batch):
+            continue
+        held = batch.select(list(keys))
+        if any(column.null_count for column in held.columns):
+            raise DataError(f"{where}: {named} is missing in some row; expected an --order-by that every row has")
+        if not _ascends(held if last is None else pa.concat_batches([last, held])):
+            raise DataError(
+                f"{where}: {named} does not give every row a place of its own; expected an --order-by of which no two "
+                "rows have the same, such as a primary key"
+            )
+        last = held.slice(len(held) - 1)
+        yield batch
+
+
 def _bounded(kind: pa.DataType) -> bool:
     """Whether all cells of a type are of one length."""
     return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind))
@@ -173,3 +195,14 @@ def _finish(fresh: Path, names: dict[Path, Path], manifest: Manifest, folder: Pa
         sync_folder(fresh)
         fresh.rename(folder)
         sync_folder(folder.parent)
+
+
+def _ascends(keys: pa.RecordBatch) -> bool:
+    """Whether every row is larger than the one before: by the first column, where that is equal by the second, ..."""
+    pairs = [(column.slice(0, len(column) - 1), column.slice(1)) for column in keys.columns]
+
+    def lexically(later: pa.Array, pair: tuple[pa.Array, pa.Array]) -> pa.Array:
+        return pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), later))
+
+    (*before, last) = pairs
+    return bool(pc.all(reduce(lexically, reversed(before), pc.less(*last)), min_count=0).as_py())

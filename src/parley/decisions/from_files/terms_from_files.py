@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from parley.data.blocks import one_thread
 from parley.data.fitting import read_public
 from parley.data.headers import read_header
-from parley.data.one_thread import one_thread
 from parley.decisions.from_files.column_choice import Tried, Wanted, choose_columns, judged_trees, open_ways
 from parley.decisions.from_files.known_columns import KnownColumns, Wishes
 from parley.decisions.knowledge.baselines import best_cost

@@ -12,8 +12,7 @@ from parley.data import Design, Preparation, read_table
 from parley.data.fitting import PUBLIC, read_public
 from parley.data.sources import Table
 from parley.decisions.knowledge.assumed import AssumedSample
-from parley.decisions.knowledge.cross_fit import CrossFit, cross_fit
-from parley.decisions.knowledge.grown_sample import GrownSample
+from parley.decisions.knowledge.cross_fit import CrossFit, GrownSample, cross_fit
 from parley.decisions.knowledge.sources import Landscape, Sample, Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm

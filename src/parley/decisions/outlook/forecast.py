@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from parley.data.blocks import one_thread
 from parley.data.fitting import grown_here
-from parley.data.one_thread import one_thread
 from parley.data.sources import Table
 from parley.decisions.expectation.expectation import REPLICATES, Expectation, Method
 from parley.decisions.expectation.prospect import NO_OPTIMUM, Law, prospect
@@ -21,8 +21,7 @@ from parley.decisions.knowledge.sources import Source
 from parley.decisions.outlook.coalition import CoalitionCost, coalition_cost
 from parley.decisions.outlook.gains import gains_by
 from parley.decisions.outlook.outlook import Consortium, Interval, Outlook, OwnerOutlook
-from parley.decisions.outlook.owner_values import OwnerValue, owner_values
-from parley.decisions.outlook.owners_needed import needed_words, owners_needed
+from parley.decisions.outlook.owner_values import OwnerValue, needed_words, owner_values, owners_needed
 from parley.decisions.outlook.worth import Worth, joint_cost, worth_of
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import fdtrc
 
 from parley.data import Design
-from parley.data.one_thread import one_thread
+from parley.data.blocks import one_thread
 from parley.data.sources import Table
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.learning_curve import LearningCurve

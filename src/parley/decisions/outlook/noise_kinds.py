@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parley.data.one_thread import one_thread
+from parley.data.blocks import one_thread
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.outlook.outlook import Outlook

@@ -1,4 +1,4 @@
-"""What each owner adds to the joint model, and from which epsilon on joining pays it."""
+"""What each owner adds to the joint model, from which epsilon on joining pays it, and how many owners that takes."""
 
 import math
 from collections.abc import Callable
@@ -14,9 +14,12 @@ from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.outlook.coalition import CoalitionCost
 from parley.decisions.outlook.outlook import Outlook
 from parley.errors import TermsError
+from parley.numerals import number
 from parley.protocol.aggregation import CoalitionNoise, OneNoise
 from parley.protocol.setup import Setup
 
+MOST = 10**9  # owners
+EXACTLY = 50  # the number is found to one part in so many
 BREAK_EVEN = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
 
 
@@ -105,3 +108,40 @@ def common_demand(setup: Setup, epsilon: float) -> float:
         return setup.law(0, Fraction(epsilon) + setup.terms.score_epsilon).sum_variance
     except TermsError:
         return math.inf
+
+
+def owners_needed(outlook: Outlook, noise: CoalitionNoise, pays: Callable[[Outlook, float], bool]) -> int | None:
+    """The least number of owners, alike these, for whose outlook and times of the combined variance `pays` holds; None:
+    no number of them.
+
+    Of N owners instead of the N' at hand the combined answer's variance is N'/N times as large where each adds its own
+    noise, and (N'/N)^2 times where there is one for all.
+    """
+    here, power = len(noise.records), 2 if isinstance(noise, OneNoise) else 1
+
+    def enough(owners: int) -> bool:
+        times = (here / owners) ** power
+        return pays(outlook.at(owners=owners).louder(times), times)
+
+    if not enough(MOST):
+        return None
+    low, high = 1, MOST  # joining pays more with every owner: look between a number too small and one that is enough
+    while high - low > low // EXACTLY:
+        middle = max(low + 1, min(high - 1, round((low * high) ** 0.5)))
+        low, high = (low, middle) if enough(middle) else (middle, high)
+        if high - low <= 1:
+            break
+    return high
+
+
+def needed_words(needed: int | None, here: int) -> str:
+    """The same in a sentence, where each owner is hidden as a whole."""
+    if needed is None:
+        return (
+            "the unit is an owner, and with no number of owners like these anybody would be expected to gain by "
+            "joining: clip, rounds and step alone cost more"
+        )
+    return (
+        f"the unit is an owner: it takes about {number(needed)} owners like these until one is expected to gain by "
+        f"joining; here are {number(here)}"
+    )

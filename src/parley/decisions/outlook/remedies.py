@@ -11,13 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parley.data.one_thread import one_thread
+from parley.data.blocks import one_thread
 from parley.decisions.knowledge.pilot import Pilot
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.outlook.noise_kinds import NoiseComparison
 from parley.decisions.outlook.outlook import SURE, Outlook
-from parley.decisions.outlook.owner_values import common_demand, least_epsilon
-from parley.decisions.outlook.owners_needed import MOST, owners_needed
+from parley.decisions.outlook.owner_values import MOST, common_demand, least_epsilon, owners_needed
 from parley.decisions.planning.noise_terms import kind_of
 from parley.protocol.aggregation import OneNoise
 from parley.validate import Floats

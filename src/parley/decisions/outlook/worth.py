@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.data.one_thread import one_thread
+from parley.data.blocks import one_thread
 from parley.decisions.expectation.expectation import Expectation
 from parley.decisions.expectation.prospect import prospect
 from parley.decisions.knowledge.baselines import Baselines, baselines, best_cost, fitted_excess

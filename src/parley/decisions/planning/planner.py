@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from parley.data.one_thread import one_thread
+from parley.data.blocks import one_thread
 from parley.data.sources import Table
 from parley.decisions.knowledge.baselines import Baselines, baselines, best_cost
 from parley.decisions.knowledge.pilot import Pilot, open_pilot

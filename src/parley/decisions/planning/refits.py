@@ -1,6 +1,6 @@
 """How leaf values that public rows taught are best fitted again: rounds, steps and noise, by moments alone.
 
-Leaf values err by about the same in every direction that is not flat (`public_trees`), and training starts there. In a
+Leaf values err by about the same in every direction that is not flat (`baselines`), and training starts there. In a
 direction of curvature h and error e, a way of descending keeps a share of e, and takes over noise and the owners' own
 sampling error instead; each is looked up (`responses`), so all candidates are weighed at once.
 """

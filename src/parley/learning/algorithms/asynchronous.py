@@ -18,7 +18,7 @@ from parley.learning.algorithms.federated import mean
 from parley.learning.algorithms.iterates import Average, averaged
 from parley.learning.algorithms.step import step_size
 from parley.network.exchange import Exchange
-from parley.network.exchange.virtual_clock import AsynchronousExchange, VirtualClock, read_speeds, require_speeds
+from parley.network.exchange.in_process import AsynchronousExchange, VirtualClock, read_speeds, require_speeds
 from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import Answer, GradientQuery, Query
 from parley.protocol.schedule import Schedule

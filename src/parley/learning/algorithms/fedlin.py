@@ -9,7 +9,7 @@ import numpy as np
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.federated import Tracking
 from parley.protocol.queries import Answer, Query
-from parley.protocol.queries.top_k import travelling, unpacked
+from parley.protocol.queries.update import travelling, unpacked
 from parley.protocol.setup import Setup
 from parley.validate import Floats
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms.step import step_size
-from parley.losses.split_batches import SplitBatches
+from parley.losses.objective import SplitBatches
 from parley.protocol.queries import Answer, MinibatchQuery, Query
 from parley.protocol.setup import Setup
 from parley.terms import Learning

@@ -34,7 +34,7 @@ from parley.learning.outcome.model_file import (
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.learning.outcome.shapes import Shapes, additive_shapes
 from parley.losses import make
-from parley.losses.poisson import Poisson
+from parley.losses.loss import Poisson
 from parley.protocol.task import Task, task_named
 from parley.terms.catalogue import MODELS
 from parley.validate import Floats

@@ -1,7 +1,7 @@
 """What came out of a run: the model, what it cost, how good it is."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,11 +15,12 @@ from parley.learning.outcome.personal import personal_model
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.learning.outcome.scores import Scores
 from parley.learning.outcome.shapes import Shapes
-from parley.learning.outcome.stable_costs import stable_bounds
 from parley.learning.outcome.study import Quality
 from parley.owner.owner import Agreement
-from parley.privacy.accounting import StableBound, shared_record_epsilon
+from parley.privacy.accounting import StableBound, shared_record_epsilon, stable_epsilon
+from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.adjacency import Adjacency
+from parley.protocol.schedule import make_schedule, uses
 from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, upper
@@ -209,6 +210,20 @@ def make_result(
     )
 
 
+def stable_bounds(terms: Terms) -> dict[str, StableBound]:
+    """What each owner's training answers cost together, by name, with the noise that these terms calibrate.
+
+    Formal guarantee: `high` is at most what the terms promise of training, in every direction, replace-one adjacency,
+    for exactly sampled noise. `one_dimensional` holds for differences in a single number, and only for those. Draws in
+    secret count for nothing (`series.StableSeries`).
+    """
+    schedule = make_schedule(terms)
+    return {
+        owner.name: _bound(terms, owner.name, uses(terms.learning, schedule.rounds_of(owner.name)))
+        for owner in terms.owners
+    }
+
+
 def _refined(own: Agreement, joint: Floats) -> JointModel | None:
     """The learning owner's personal model, whose trees need columns that are not turned; whatever is wrong with it, the
     joint model must not be lost for it."""
@@ -219,3 +234,13 @@ def _refined(own: Agreement, joint: Floats) -> JointModel | None:
     except ParleyError:
         return None
     return make_model(setup.preparation, found.theta, setup.hash, released=False, trees=found.trees)
+
+
+def _bound(terms: Terms, name: str, count: int) -> StableBound:
+    """Of one owner's `count` answers; where several owners may hold a record, all copies together."""
+    privacy, copies = terms.privacy, terms.privacy.shared_records
+    alpha, delta = privacy.alpha or 2.0, privacy.delta / copies
+    ratio = stable_ratio(alpha, float(terms.training_epsilon(name) / copies), delta, count)
+    once = stable_epsilon(alpha, ratio, delta, compositions=count)
+    figures = {key: copies * getattr(once, key) for key in ("low", "high", "one_dimensional")}
+    return replace(once, **figures, delta=privacy.delta)

@@ -13,8 +13,7 @@ from scipy.optimize import minimize
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
 from parley.errors import NoOptimumError
-from parley.losses.class_loss import ClassLoss
-from parley.losses.multinomial import over_classes
+from parley.losses.class_loss import ClassLoss, over_classes
 from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk, batched
 from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, derivative_limit, tightest
 from parley.validate import SMALLEST, Floats
@@ -24,7 +23,7 @@ from parley.validate import SMALLEST, Floats
 class ClassesObjective(EmpiricalRisk):
     """A convex loss of one raw prediction for each class; targets are the places of their classes, 0, 1, 2, ...
 
-    >>> from parley.losses.multinomial import Multinomial
+    >>> from parley.losses.class_loss import Multinomial
     >>> design = Design(np.array([[1.0], [1.0]]), np.array([0.0, 2.0]), np.ones(2))
     >>> ClassesObjective(loss=Multinomial()).mean_gradient(design, np.zeros(3)).round(3)
     array([-0.167,  0.333, -0.167])

@@ -16,11 +16,11 @@ from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
 from parley.losses.class_loss import EachClass
 from parley.losses.local_update import LocallyUpdated, margin_rounding
+from parley.losses.loss import Squared
 from parley.losses.moments import SufficientMoments
 from parley.losses.objective import LARGEST_HESSIAN, batched
 from parley.losses.objectives.classes import ClassesObjective
 from parley.losses.record_bound import Limits, RecordBound, clip, derivative_limit
-from parley.losses.squared import Squared
 from parley.validate import Floats
 
 

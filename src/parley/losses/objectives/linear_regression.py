@@ -6,20 +6,115 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, Summable
-from parley.data.design import UNIT
+from parley.data.blocks import sum_blocks
+from parley.data.design import BLOCK, UNIT
+from parley.losses.loss import Squared
 from parley.losses.moments import SufficientMoments, targets
-from parley.losses.objectives.clipped_least_squares import ClippedLeastSquares
 from parley.losses.objectives.margin import MarginObjective
-from parley.losses.record_bound import RecordBound, derivative_limit
-from parley.losses.squared import Squared
-from parley.validate import Floats
+from parley.losses.record_bound import RecordBound, clip, derivative_limit
+from parley.validate import SMALLEST, Floats
 
+FINE = 128  # rows between the ends of two prefixes, at least
+LEVELS = 8  # how many different prefixes one call distinguishes
 SORTED_FROM = 1024  # rows from which sorting a table pays
 WIDEST = (
     100  # columns up to which it pays, for each parameter of a question: sums over many take as long as many rounds
 )
+
+
+class ClippedLeastSquares:
+    """Clipped least squares for many parameters at once: records that cannot reach the clip are taken by their
+    statistics, exactly.
+
+    At theta the derivative of a record's loss is 2 w (x.theta - y), at most 2 w (|e| + |x| |theta - theta0|)
+    with e its residual at theta0. So each record has a radius around theta0 within which it is surely not
+    clipped. Sorted by that radius, the sure ones are a prefix; sums of some prefixes are kept, and the records
+    after the longest that is sure are looked at one by one. For studies alone: how long it takes tells how many
+    records may clip, and an owner that serves must not tell; and sums of unclipped records round more coarsely
+    than clipped ones, which no sensitivity allows for.
+
+    A kept sum takes p x p numbers, and prefixes end at least 2 p rows apart: all sums together take half the
+    memory of the table, and what lies between two of them takes about the time of one multiplication by a sum.
+    A sum is computed when a prefix so long is sure for the first time, from the one before.
+
+    The table sorted by how far theta may move from `centre`, the best fit, before a record can clip. `limit` [n]: of
+    each derivative.
+
+    `apart` is how many rows the ends of prefixes are apart whose sums are kept; left out: max(`FINE`, 2 p).
+    """
+
+    def __init__(self, design: Design, limit: Floats, centre: Floats, apart: int | None = None) -> None:
+        self.centre, self._divisor = centre, design.divisor
+        residual = np.abs(design.X @ self.centre - design.y)
+        room = limit / np.maximum(2 * design.weight, SMALLEST) - residual
+        radius = room / np.maximum(design.row_norms("l2"), SMALLEST) * (1 - 1e-9)
+        radius = np.where(room > 0, radius, -1.0)  # -1: clips at theta0 itself
+        order = np.argsort(-radius, kind="stable")
+        self._X, self._y, self._limit = design.X[order], design.y[order], limit[order]
+        self._weight = 2 * design.weight[order]
+        self.apart = max(FINE, 2 * design.width) if apart is None else apart
+        self._blocks = [slice(start, min(start + self.apart, len(order))) for start in range(0, len(order), self.apart)]
+        self._least = np.array([radius[order[rows.stop - 1]] for rows in self._blocks])
+        self._sums: list[tuple[Floats, Floats]] = [(np.zeros((design.width, design.width)), np.zeros(design.width))]
+
+    def prefix(self, blocks: int) -> tuple[Floats, Floats]:
+        """(sum of 2 w x x', sum of 2 w x y) over the first blocks."""
+        if blocks < len(self._sums):
+            return self._sums[blocks]
+        sums = [*self._sums]  # replaced as a whole: two threads may both compute it
+        for rows in self._blocks[len(sums) - 1 : blocks]:
+            root = np.sqrt(self._weight[rows])
+            scaled = self._X[rows] * root[:, None]
+            A, b = sums[-1]
+            sums.append((A + scaled.T @ scaled, b + scaled.T @ (root * self._y[rows])))
+        self._sums = sums
+        return sums[blocks]
+
+    def mean_gradient(self, theta: Floats) -> Floats:
+        """The mean clipped gradient at every parameter [R, p]: blocks that are sure there by their sums, the others row
+        by row."""
+        away = np.sqrt(np.sum((theta - self.centre) ** 2, axis=1))
+        sure = np.searchsorted(-self._least, -away, side="right")  # how many whole blocks are sure for each parameter
+        order = np.argsort(sure, kind="stable")
+        levels = np.unique(sure[order][:: max(1, len(order) // LEVELS)])
+        sorted_sure, flat = (
+            levels[np.searchsorted(levels, sure[order], side="right") - 1],
+            theta[order],
+        )  # rounded down: fewer pieces
+        total = np.empty_like(flat)
+        for level in levels:
+            some = slice(*np.searchsorted(sorted_sure, [level, level + 1]))
+            A, b = self.prefix(int(level))
+            total[some] = flat[some] @ A - b
+        pieces = self._unsure(levels, sorted_sure)
+        if pieces:
+
+            def part(piece: tuple[slice, int]) -> Floats:
+                rows, count = piece
+                X = self._X[rows]
+                derivative = flat[:count] @ X.T - self._y[rows]
+                derivative *= self._weight[rows]
+                clip(derivative, self._limit[rows])
+                result = np.zeros_like(flat)
+                result[:count] = derivative @ X
+                return result
+
+            total += sum_blocks(part, pieces)
+        result: Floats = np.empty_like(total)
+        result[order] = total / self._divisor
+        return result
+
+    def _unsure(self, levels: NDArray[np.intp], sorted_sure: NDArray[np.intp]) -> list[tuple[slice, int]]:
+        """(rows, how many of the sorted parameters they are unsure for), in pieces of at most `BLOCK` rows."""
+        pieces = []
+        for level, end in zip(levels, [*levels[1:], len(self._blocks)], strict=True):
+            count = int(np.searchsorted(sorted_sure, level, side="right"))
+            first, last = int(level) * self.apart, min(int(end) * self.apart, len(self._y))
+            pieces += [(slice(start, min(start + BLOCK, last)), count) for start in range(first, last, BLOCK)]
+        return pieces
 
 
 @dataclass(frozen=True)

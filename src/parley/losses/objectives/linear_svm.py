@@ -8,7 +8,7 @@ import numpy as np
 
 from parley.data import Design, Summable
 from parley.data.design import pooled
-from parley.losses.hinge import Hinge
+from parley.losses.loss import Hinge
 from parley.losses.objectives.margin import MarginObjective
 from parley.validate import Floats
 

@@ -24,7 +24,7 @@ from parley.validate import Floats
 class MarginObjective(EmpiricalRisk, LocallyUpdated):
     """A convex loss of the margin theta.x, and r/2 |theta|^2.
 
-    >>> from parley.losses.squared import Squared
+    >>> from parley.losses.loss import Squared
     >>> MarginObjective(loss=Squared()).mean_gradient(Design(np.eye(2), np.array([1.0, 2.0]), np.ones(2)), np.zeros(2))
     array([-1., -2.])
     """

@@ -12,12 +12,11 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.losses.class_loss import EachClass
-from parley.losses.logistic import Logistic
-from parley.losses.objective import batched
+from parley.losses.loss import Logistic
+from parley.losses.objective import SplitBatches, batched
 from parley.losses.objectives.classes import ClassesObjective, class_margins
 from parley.losses.objectives.margin import clipped_derivatives
 from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, tightest
-from parley.losses.split_batches import SplitBatches
 from parley.validate import Floats
 
 

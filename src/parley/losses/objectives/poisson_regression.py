@@ -8,8 +8,8 @@ import numpy as np
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
 from parley.data.rounding import GRID
+from parley.losses.loss import Poisson
 from parley.losses.objectives.margin import MarginObjective
-from parley.losses.poisson import Poisson
 from parley.losses.record_bound import Limits, RecordBound
 from parley.validate import Floats
 

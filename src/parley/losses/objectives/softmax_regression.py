@@ -8,9 +8,9 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
+from parley.losses.class_loss import FARTHEST, Multinomial
 from parley.losses.linear_term_law import LinearTermLaw
 from parley.losses.local_update import LocallyUpdated, margin_rounding
-from parley.losses.multinomial import FARTHEST, Multinomial
 from parley.losses.objective import batched
 from parley.losses.objective_perturbation import Perturbable, zero_sum_basis
 from parley.losses.objectives.classes import ClassesObjective, class_margins

@@ -14,8 +14,7 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
-from parley.losses.hazards import Hazards, periods
-from parley.losses.multinomial import over_classes
+from parley.losses.class_loss import Hazards, over_classes, periods
 from parley.losses.objective import EmpiricalRisk, batched
 from parley.losses.objectives.newton import optimum_by_newton
 from parley.losses.record_bound import ClipNorm, Limits, RecordBound, bound_norm, tightest

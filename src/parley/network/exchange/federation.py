@@ -21,7 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from parley.data.pinned import hangs_on_machine
+from parley.data.public_numbers import hangs_on_machine
 from parley.errors import (
     AbortedRound,
     ContradictionError,

@@ -40,7 +40,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before host 0 tries again
 
 
 class Carrier(Protocol):
-    """Another host's daemon, as far as drawing goes (`exchange.remote_host.RemoteHost`)."""
+    """Another host's daemon, as far as drawing goes (`exchange.host_connections.RemoteHost`)."""
 
     def carry(self, terms: str, channel: str, number: int, payload: bytes, timeout: float) -> None: ...
 

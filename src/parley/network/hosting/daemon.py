@@ -22,8 +22,8 @@ from parley.network.identity.trust import check_identity
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon import SENDING, open_files, stop_servers
-from parley.network.serving.daemon_lock import daemon_lock
 from parley.network.serving.health import FRESH, SelfCall, room_problems
+from parley.network.serving.locks import daemon_lock
 from parley.network.serving.log import Log
 from parley.network.serving.maintenance import exit_if_dead, maintain
 from parley.network.serving.metrics import Metrics, MetricSources

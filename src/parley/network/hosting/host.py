@@ -32,7 +32,7 @@ learner asks again. A host that has opened, and kept its journal, repeats its op
 `journal.KEPT`) and never aborts, whatever its peers say by then. If all three keep the rules and their journals, then
 once one has opened all had the same record on their disks, and none of them will ever abort.
 
-Two hosts go through the same steps; what they hold and add up, and what follows from it, says `additive`.
+Two hosts go through the same steps; what they hold and add up, and what follows from it, says `share_layouts`.
 
 What is not promised: two hosts that both lost their journals (of two, one beside a curious other), or that act
 together, can open a question twice. A host can always abort, and by lying about its record it can make another abort
@@ -46,12 +46,11 @@ from typing import Protocol, TypeVar
 
 from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable
 from parley.network.exchange.share_bundle import CONTENT, Opening, ShareBundle
-from parley.network.hosting.additive import AdditiveShares
 from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.journal import Entry, Journal
 from parley.network.hosting.pool import Keys, Pool
 from parley.network.hosting.proposal import Proposal, Record, record_digest
-from parley.network.hosting.replicated import ReplicatedShares
+from parley.network.hosting.share_layouts import AdditiveShares, ReplicatedShares
 
 PATIENCE = 10.0  # seconds for another host, or a noise
 AHEAD = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them

@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 from parley.data.public_numbers import PublicNumbers
 from parley.errors import AbortedRound, ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms
 from parley.network.exchange import host_messages as messages
-from parley.network.exchange.host_connections import HostConnections, HostGroup
+from parley.network.exchange.host_connections import HostConnections, HostGroup, RemoteHost
 from parley.network.exchange.messages import read_agreement
-from parley.network.exchange.remote_host import RemoteHost
 from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.channels import Drawer
 from parley.network.hosting.host import PATIENCE, Host

@@ -4,6 +4,7 @@ The authority's folder keeps a copy of everything it ever signed, so that revoki
 What it revoked is on a list that it signs (`revocation_list.py`).
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,9 +23,9 @@ from parley.network.identity.certificates import (
     names,
     read_certificate,
 )
-from parley.network.identity.pem import AUTHORITY, PUBLIC, pem, read_key, require_new, write_key, write_new
+from parley.network.identity.pem import AUTHORITY, PUBLIC, pem, read_key, require_new, sole_block, write_key, write_new
 from parley.network.identity.revocation_list import list_number, read_revocations
-from parley.network.identity.signing_requests import read_request, requested_name
+from parley.terms import PARTY
 
 ISSUED = "issued"  # in its folder: a copy of every certificate, named after its serial number
 SKEW = timedelta(minutes=5)  # clocks that run behind accept a fresh certificate
@@ -128,6 +129,50 @@ def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevo
             if known.stem.casefold() == name.casefold():
                 known.unlink()
     return revocations
+
+
+def make_request(folder: Path, name: str) -> x509.CertificateSigningRequest:
+    """A member's new key (NAME.key, which never leaves the member) and its request (NAME.csr, for the authority)."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, checked_name(name))])
+    files = folder / f"{name}.key", folder / f"{name}.csr"
+    require_new(*files, advice="for a new key move the old one away, or write elsewhere with --out")
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    write_key(files[0], key)
+    write_new(files[1], request.public_bytes(serialization.Encoding.PEM), PUBLIC)
+    return request
+
+
+def read_request(path: Path) -> x509.CertificateSigningRequest:
+    """The request in a PEM file, if whoever made it holds its key."""
+    try:
+        request = x509.load_pem_x509_csr(sole_block(path, "a certificate request"))
+        sound = request.is_signature_valid
+    except ValueError:
+        raise CertificateError(f"{path}: not a certificate request in PEM form") from None
+    if not sound:
+        raise CertificateError(f"{path}: its signature does not fit its key; have it made again")
+    return request
+
+
+def requested_name(request: x509.CertificateSigningRequest) -> str:
+    """Whom the request asks a certificate for."""
+    found = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return checked_name(str(found[0].value) if len(found) == 1 else "")
+
+
+def checked_name(name: str) -> str:
+    """A name as the terms spell owners and learners; "ca" is the authority's own, and TLS takes four numbers for an
+    address."""
+    if re.fullmatch(r"\d+(\.\d+){3}", name):
+        raise CertificateError(
+            f"name = {name!r}: it looks like an IP address, which TLS would not take for a name; choose another"
+        )
+    if not re.fullmatch(PARTY, name) or name.casefold() == AUTHORITY:
+        raise CertificateError(
+            f"name = {name!r}: expected letters, digits, '-', '_' and '.', at most 100, and not {AUTHORITY!r}"
+        )
+    return name
 
 
 def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certificate:

@@ -6,18 +6,31 @@ graph (with the key that the settings give for it, if they do). Mixtures of rele
 tell no more about a person than the answers' own epsilon and delta.
 """
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from parley.errors import UnknownTerms
 from parley.network.exchange import peer_messages as messages
 from parley.network.exchange.messages import read_agreement
 from parley.network.exchange.peer_messages import Place, Run
+from parley.network.identity.settings import Identity
 from parley.network.peering.board import Board
 from parley.network.serving.acceptance import Caller
+from parley.network.serving.call_slots import CallSlots
+from parley.network.serving.daemon import SENDING, open_files
 from parley.network.serving.log import Log
+from parley.network.serving.maintenance import exit_if_dead, maintain
+from parley.network.serving.network import Network
+from parley.network.serving.reminders import identity_reminders
 from parley.network.serving.replies import Replies, caller_facts
+from parley.network.serving.server import WORKERS, Endpoint, make_server, on_network, start_serving, start_workers
 
+CALLS_EACH = 4  # of one caller at once
+LONGEST = 1024  # bytes of a question
+GRACE = 2.0  # seconds for the last replies
 # the same whether the terms or the caller are unknown
 STRANGER = "these terms do not make this peer and this caller neighbours"
 TROUBLE = "the peer cannot answer at the moment; ask the same question again"
@@ -97,3 +110,35 @@ class PeerService:
         down."""
         found = [name for name in self._keys if name in caller.names]
         return found[0] if len(found) == 1 and self._keys[found[0]] in (None, caller.fingerprint) else None
+
+
+@contextmanager
+def listening(
+    name: str, identity: Identity, address: str, service: PeerService, neighbours: int, log: Log
+) -> Iterator[int]:
+    """Where a peer listens for its neighbours: gRPC over mutual TLS, watched like a daemon's port.
+
+    Answer neighbours at this address until the end of the context; the port.
+    """
+    open_files()
+    network, slots = Network(identity, name, log, lambda: LONGEST), CallSlots(CALLS_EACH, SENDING)
+    over = threading.Event()
+    with ExitStack() as after:
+        # a question may wait for what is not said yet, and keeps nobody else waiting
+        pool = start_workers(WORKERS + CALLS_EACH * neighbours)
+        after.callback(pool.shutdown)
+        server = make_server(pool)
+        endpoint = Endpoint(service, slots, lambda: True, log)
+        port = after.enter_context(on_network(server, endpoint, network, address))
+        after.callback(lambda: server.stop(GRACE).wait())
+        alive = partial(exit_if_dead, start_serving([server]), network, log)
+        looking = threading.Thread(
+            target=maintain,
+            args=(network, slots, identity_reminders(identity), over, log, alive),
+            name="parley-maintenance",
+            daemon=True,
+        )
+        looking.start()
+        after.callback(looking.join)
+        after.callback(over.set)
+        yield port

@@ -19,9 +19,9 @@ from parley.network.identity.settings import OwnerSettings
 from parley.network.identity.trust import check_identity
 from parley.network.serving.acceptance import Acceptances, require_both
 from parley.network.serving.call_slots import CallSlots
-from parley.network.serving.daemon_lock import daemon_lock
 from parley.network.serving.health import Readiness, SelfCall
 from parley.network.serving.inbox import open_inbox
+from parley.network.serving.locks import daemon_lock
 from parley.network.serving.log import Log
 from parley.network.serving.maintenance import exit_if_dead, maintain
 from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources

@@ -20,7 +20,7 @@ from parley.durable import Version, file_version, make_folder, replace_text
 from parley.errors import DiskError, Refusal, SettingError, UnknownTerms
 from parley.network.identity.settings import DAYS, OwnerSettings
 from parley.network.serving.acceptance import Acceptances
-from parley.network.serving.file_lock import locked
+from parley.network.serving.locks import locked
 from parley.network.serving.proposal import GONE, Ending, Proposal, read_proposal_file, said_reason
 from parley.validate import printable
 

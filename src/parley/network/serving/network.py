@@ -2,15 +2,24 @@
 to its port."""
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from parley.network.identity.revocation import Revocations
+import grpc
+from cryptography import x509
+
+from parley.durable import Version, file_version
+from parley.errors import CertificateError
+from parley.network.identity.certificates import fingerprint, read_certificate
+from parley.network.identity.revocation_list import Revocations
 from parley.network.identity.settings import Identity
+from parley.network.identity.trust import check_identity
 from parley.network.serving.connections import Connections
-from parley.network.serving.credentials import Credentials
 from parley.network.serving.front import Front, private_folder
 from parley.network.serving.log import Log
 
@@ -64,3 +73,92 @@ class Network:
                 yield self._front.port
             finally:
                 self._front.close()
+
+
+@dataclass(frozen=True, eq=False)
+class _LoadedFiles:
+    """What the files held: the authority's certificate, one's own and its key, as bytes; the second of them read; all
+    of it for gRPC."""
+
+    content: tuple[bytes, bytes, bytes]
+    certificate: x509.Certificate
+    configuration: Any
+
+
+class Credentials:
+    """The certificate and key that a running daemon shows: read again when their files change, so that a renewal needs
+    no restart.
+
+    TLS that shows the owner's certificate and demands one of the same authority from whoever connects.
+
+    Formal guarantee: what is shown was checked as at the start (`check_identity`): the owner's own private key, its
+    certificate for this name, of the authority, in date and not revoked. New files that do not fit change nothing, and
+    the log hears of each version of them once. The authority stays the one of the start: another is a new consortium,
+    and needs a restart.
+    """
+
+    def __init__(self, identity: Identity, name: str, log: Log) -> None:
+        self._identity, self._name, self._log = identity, name, log
+        self._lock = threading.Lock()
+        self._version = self._file_versions()
+        self._loaded = self._read()
+        self.authority = read_certificate(identity.authority)
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        """The owner's, as it is shown now."""
+        return self._loaded.certificate
+
+    def for_server(self) -> Any:
+        """For gRPC, which asks at every handshake whether there is something new."""
+        given = self._loaded
+
+        def fetch() -> Any:
+            nonlocal given
+            self.reload()
+            before, given = given, self._loaded
+            return None if given is before else given.configuration
+
+        return grpc.dynamic_ssl_server_credentials(given.configuration, fetch, require_client_authentication=True)
+
+    def reload(self) -> None:
+        """Take what the files hold now, if it changed and is sound."""
+        with self._lock:
+            version = self._file_versions()
+            if version == self._version:
+                return
+            try:
+                fresh = self._read()
+                if fresh.content[0] != self._loaded.content[0]:
+                    raise CertificateError(
+                        f"{self._identity.authority}: another authority; restart the daemon to follow it"
+                    )
+            except (CertificateError, OSError) as error:
+                self._version = version
+                self._log("warning", reason=f"{error}; the certificate read before is shown")
+                return
+            if self._file_versions() != version:
+                return  # in the middle of a change: at the next look
+            self._version = version
+            if fresh.content != self._loaded.content:
+                self._loaded = fresh
+                self._log(
+                    "renewed",
+                    fingerprint=fingerprint(fresh.certificate),
+                    ends=f"{fresh.certificate.not_valid_after_utc:%Y-%m-%d}",
+                )
+
+    def _read(self) -> _LoadedFiles:
+        """What the files hold, checked."""
+        check_identity(self._identity, self._name)
+        files = self._identity.authority, self._identity.certificate, self._identity.key
+        authority, certificate, key = (file.read_bytes() for file in files)
+        configuration = grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
+        return _LoadedFiles((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
+
+    def _file_versions(self) -> tuple[Version, ...]:
+        """What tells one version of the files from another."""
+        identity = self._identity
+        return tuple(
+            file_version(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked)
+        )

@@ -12,6 +12,7 @@ of its own, or that too many call.
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 
 from parley.errors import Malformed, Refusal, Unavailable, UnknownTerms
@@ -20,10 +21,12 @@ from parley.network.exchange.proposal_messages import ProposalState, read_propos
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.inbox import Inbox, now
 from parley.network.serving.log import Log
-from parley.network.serving.patience import Patience
 from parley.network.serving.proposal import Proposal, parties
 from parley.network.serving.replies import caller_facts, loggable
 
+MANY = 8  # proposals at once that come to nothing
+EVERY = 2.0  # seconds, after which one more
+KNOWN = 4096  # names that are remembered
 UNKNOWN = "no such terms were proposed to this owner with this key"
 TROUBLE = "the owner cannot take proposals at the moment; propose the same terms again"
 LOOK = 60.0  # seconds between two looks at what has lapsed
@@ -124,3 +127,30 @@ class ProposalService:
         """Whether the caller may ask by these terms."""
         acceptance = self._acceptances.get(terms_hash)
         return acceptance is not None and acceptance.admits(caller)
+
+
+class Patience:
+    """How often a daemon does work for a member that comes to nothing, before the member has to wait.
+
+    What came to nothing of each party's, by its names, whatever certificates it shows: `MANY` at once, and then one
+    in `EVERY` seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._until: OrderedDict[str, float] = OrderedDict()  # when all of it is forgotten
+
+    def require(self, caller: Caller) -> None:
+        """Refuse a member that has to wait."""
+        with self._lock:
+            until = max(self._until.get(name, 0.0) for name in caller.party)
+            if until > self._clock() + (MANY - 1) * EVERY:
+                raise Refusal("too many proposals of this learner were refused or withdrawn; wait a few seconds")
+
+    def wasted(self, caller: Caller) -> None:
+        """One more of this member's came to nothing."""
+        with self._lock:
+            for name in caller.party:
+                self._until[name] = max(self._until.pop(name, 0.0), self._clock()) + EVERY
+            while len(self._until) > KNOWN:
+                self._until.popitem(last=False)

@@ -18,12 +18,12 @@ from parley.errors import ExchangeError
 from parley.network.exchange.messages import LARGEST_MESSAGE
 from parley.network.exchange.proposal_messages import LARGEST
 from parley.network.identity.certificates import fingerprint, names
-from parley.network.identity.revocation import Revocations
+from parley.network.identity.revocation_list import Revocations
 from parley.network.serving import health
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.connections import Connections, Place, grpc_place
-from parley.network.serving.daemon_lock import require_free_socket
+from parley.network.serving.locks import require_free_socket
 from parley.network.serving.log import Log
 from parley.network.serving.network import Network
 

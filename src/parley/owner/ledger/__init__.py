@@ -5,9 +5,8 @@ is sent. A crash at any moment leaves either both or neither. Asked the same que
 answer at no cost.
 """
 
-from parley.owner.ledger.interface import AnyLedger, Cost, Facts, Release
+from parley.owner.ledger.interface import AnyLedger, Cost, Facts, Release, StudyLedger
 from parley.owner.ledger.ledger import Ledger
 from parley.owner.ledger.opening import begun
-from parley.owner.ledger.study_ledger import StudyLedger
 
 __all__ = ["AnyLedger", "Cost", "Facts", "Ledger", "Release", "StudyLedger", "begun"]

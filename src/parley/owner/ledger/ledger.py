@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.durable import create, create_once
 from parley.errors import LedgerError
-from parley.owner.ledger import schema, transactions
+from parley.owner.ledger import opening, transactions
 from parley.owner.ledger.account import Account, Head, Reservation
 from parley.owner.ledger.chain import COLUMNS, START, append, hash_at, head
 from parley.owner.ledger.connections import FileConnection, Place
@@ -49,7 +49,7 @@ class Ledger:
     agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by what the
     account's state folder remembers of it, and so is one of which nothing is remembered (`noted_end.Memory`). Put back
     together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
-    earlier version is upgraded (`schema`); every opening verifies the chain (`verification`).
+    earlier version is upgraded (`opening`); every opening verifies the chain (`verification`).
 
     Parameters
     ----------
@@ -335,8 +335,8 @@ class Ledger:
     ) -> None:
         """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget or rule."""
         with self._reader.transaction() as db:
-            found = schema.version(db, self.path)
-        if found in (None, 0) or (self._writes and found != schema.VERSION):
+            found = opening.version(db, self.path)
+        if found in (None, 0) or (self._writes and found != opening.VERSION):
             if remembered:  # who only looks has to write here all the same
                 self._memories = find_memories(writes=True)
             with self._writer.transaction() as db:

@@ -1,11 +1,25 @@
-"""Privacy curves of stable noise by panels, among them the dissertation's figures 4.1 and 4.6 to 4.11."""
+"""Privacy curves of stable noise, and panels of them: the dissertation's figures 4.1 and 4.6 to 4.11 are some.
 
+Z draws one dimension. `spread="many"` draws the limit of a difference spread over many coordinates: there SaS noise
+leaks like the Gaussian with the same Fisher information, and the published advantage is gone.
+"""
+
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from parley.validate import Floats
+from parley.errors import SettingError
+from parley.privacy.accounting.divergences import fisher_information
+from parley.privacy.accounting.loss import delta_at, from_curve
+from parley.privacy.accounting.pairs import Pair, stable_law
+from parley.privacy.accounting.stable_bounds import grid_interval, sampling_rate, spread_epsilon
+from parley.privacy.mechanisms.gaussian import probability
+from parley.privacy.mechanisms.stable_law import check_alpha
+from parley.validate import Floats, positive, whole
+
+Spread = Literal["one", "many"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +54,6 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 def panel_curves(panel: Panel) -> list[dict[str, Any]]:
     """The curves of one panel, each as a dictionary for JSON."""
     # which figures there are, is said without them
-    from parley.privacy.accounting.curves import Spread, delta_curve, epsilon_curve
 
     x: Floats = np.linspace(0, 6, 121) if panel.over == "epsilon" else np.geomspace(0.4, 8, 22)
     curves = []
@@ -57,3 +70,39 @@ def panel_curves(panel: Panel) -> list[dict[str, Any]]:
                     label += f", sampling {q:g}" if len(panel.sampling) > 1 else ""
                     curves.append({"label": label, "alpha": alpha, "spread": spread, "x": x.tolist(), "y": y.tolist()})
     return curves
+
+
+def delta_curve(
+    alpha: float, scale: float, epsilons: Floats, compositions: int = 1, sampling: float = 1.0, spread: Spread = "one"
+) -> Floats:
+    """delta at each eps for an L2 shift of 1: an upper bound for one
+    coordinate; for "many", the limit that equal spreads approach.
+
+    >>> bool(delta_curve(2.0, 1.0, np.array([0.0]))[0] > delta_curve(2.0, 2.0, np.array([0.0]))[0])
+    True
+    """
+    whole(compositions, "compositions")
+    law, shift = _single_shift(alpha, scale, spread)
+    curve, largest = Pair(stable_law(law), shift / 2, sampling_rate(sampling)).curve()
+    distribution = from_curve(curve, largest, grid_interval(largest, compositions)).self_compose(compositions)
+    return delta_at(distribution, epsilons, compositions)
+
+
+def epsilon_curve(
+    alpha: float, scales: Floats, delta: float, compositions: int = 1, sampling: float = 1.0, spread: Spread = "one"
+) -> Floats:
+    """eps at delta for each scale of the noise, for an L2 shift of 1: an upper bound."""
+    whole(compositions, "compositions")
+    rate = sampling_rate(sampling)
+    shifts = [_single_shift(alpha, float(scale), spread) for scale in scales]
+    return np.array([spread_epsilon(law, shift, probability(delta), compositions, rate)[1] for law, shift in shifts])
+
+
+def _single_shift(alpha: float, scale: float, spread: Spread) -> tuple[float, float]:
+    """(alpha, shift) of the one-dimensional release that the spread amounts to."""
+    alpha = check_alpha(alpha)
+    if not 1e-9 <= positive(scale, "scale") <= 1e15:
+        raise SettingError(f"scale = {scale:g}: expected a number from 1e-9 to 1e15")
+    if spread == "one":
+        return alpha, 1 / scale
+    return 2.0, math.sqrt(2 * fisher_information(alpha)) / scale

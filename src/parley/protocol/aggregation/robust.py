@@ -6,21 +6,19 @@ owner's epsilon is what it is under the mean.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from parley.privacy.mechanisms import Extent
-from parley.protocol.aggregation.geometric_median import geometric_median
-from parley.protocol.aggregation.krum import krum
+from parley.privacy.mechanisms import Bounded, Extent, FastNoise, Mechanism
 from parley.protocol.aggregation.mean import EachOwner, EachOwnerNoise
-from parley.protocol.aggregation.median import weighted_median
-from parley.protocol.aggregation.price import noise_price
-from parley.protocol.aggregation.trimmed_mean import trimmed_mean
+from parley.protocol.aggregation.robust_rules import geometric_median, krum, trimmed_mean, weighted_median
 from parley.protocol.queries import Answer
 from parley.protocol.stages import Resolver, Stage
 from parley.validate import Floats, Integers
 
+NUMBERS = 2_000_000  # of noise that are drawn
+FEWEST, MOST = 64, 20_000  # draws of everybody's noise
 Rule = Callable[[Floats, Integers, int], Floats]  # answers [..., N, p], records [N], how many may lie: [..., p]
 
 TOUCHED = 1e-3  # in so many honest runs at most some answer is changed by its bound
@@ -114,6 +112,31 @@ def reaches(setup: Resolver, probability: float, stage: int = 0) -> dict[str, Ex
     alike = {id(each): each for each in stages.values()}  # owners of whom the terms say the same have one stage
     found = {key: _reach(each, share) for key, each in alike.items()}
     return {name: found[id(each)] for name, each in stages.items()}
+
+
+@lru_cache(maxsize=256)
+def noise_price(
+    rule: Callable[[Floats, Integers, int], Floats],
+    laws: tuple[Mechanism, ...],
+    records: tuple[int, ...],
+    size: int,
+    liars: int,
+) -> float:
+    """How many times the variance of the mean's noise a rule's noise has, of owners with these laws and records whose
+    exact answers of `size` numbers agree.
+
+    The rule itself is run on noise that is drawn by a fixed seed: any law, unequal owners and rules that look at all
+    numbers at once are one case. It errs by about root(2/(draws x size)), under 1 % of few owners' answers. Known
+    values: the median of many equal owners' normal noise costs pi/2, of three 1.35, of many owners' Laplace noise 1/2:
+    there it is better than the mean. Of one owner with 49 records beside 51 with one, and noise of one size, it
+    costs 3.6 and 3.2.
+    """
+    draws = int(np.clip(NUMBERS // (len(laws) * size), FEWEST, MOST))
+    noise, nothing = FastNoise(0), np.zeros((draws, size))
+    drawn = [law.release(Bounded(nothing, law.sensitivity, law.norm), noise) for law in laws]
+    shares = np.array(records) / sum(records)
+    mean = float(np.sum(shares**2 * np.array([law.variance for law in laws])))
+    return float(np.mean(rule(np.stack(drawn, axis=-2), np.array(records), liars) ** 2)) / mean
 
 
 def _reach(stage: Stage, probability: float) -> Extent:

@@ -13,7 +13,7 @@ from parley.data.batches import Places, batch, drawn, largest_batch, shuffled
 from parley.data.design import summation_slack
 from parley.errors import GuaranteeError
 from parley.losses import EmpiricalRisk, RecordBound
-from parley.losses.split_batches import SplitBatches
+from parley.losses.objective import SplitBatches
 from parley.privacy.mechanisms import Bounded, Extent
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited

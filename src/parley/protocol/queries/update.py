@@ -4,6 +4,13 @@ no more).
 An owner remembers nothing of earlier rounds. Where an algorithm wants control variates, duals or anchors, the learner
 makes them of what was released and sends them along as a correction; how strongly steps are held back, and how long and
 how many they are, is agreed.
+
+Of a released gradient only those k numbers may travel that differ most from what the asker holds already. What stays
+behind stays in the difference, and comes up the larger the longer it waits: error feedback, with the asker's own
+numbers in the place of a memory that no owner has.
+
+Formal guarantee: post-processing. An answer is cut after its noise was added and its debit written, by a rule about
+that answer and the question alone; no sensitivity and no debit changes.
 """
 
 from collections.abc import Callable
@@ -18,7 +25,6 @@ from parley.losses import EmpiricalRisk, RecordBound
 from parley.losses.local_update import LocallyUpdated, LocalUpdate
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited, rows_and_slack
-from parley.protocol.queries.top_k import packed, travelling, unpacked
 from parley.validate import Floats
 
 
@@ -150,3 +156,40 @@ class CorrectedQuestion(UpdateQuestion):
         said = super().words() + ", to which the learner adds a correction made of earlier answers"
         part = f", of which {self.kept} numbers travel," if self.kept else ""
         return f"in turn a mean gradient{part} and {said}" if self.local.paired else said
+
+
+def travelling(top_k: int | None, parameters: int) -> int:
+    """How many numbers of P travel, each with its place; 0: all of them, where that is no longer, or nobody asks for
+    less.
+
+    >>> travelling(10, 200), travelling(100, 200), travelling(None, 200)
+    (10, 0, 0)
+    """
+    return top_k if top_k is not None and 2 * top_k < parameters else 0
+
+
+def packed(value: Floats, held: Floats, k: int) -> Floats:
+    """[..., 2 k] of vectors [..., P]: the increasing places of the k numbers that differ most from those held, the
+    first of equal ones, then the numbers there.
+
+    >>> packed(np.array([1.0, 5.0, 0.0, -3.0]), np.array([1.0, 1.0, 1.0, -5.0]), 2).tolist()
+    [1.0, 3.0, 5.0, -3.0]
+    """
+    places = np.sort(np.argsort(-np.abs(value - held), axis=-1, kind="stable")[..., :k], axis=-1)
+    return np.concatenate([places.astype(np.float64), np.take_along_axis(value, places, axis=-1)], axis=-1)
+
+
+def unpacked(sent: Floats, held: Floats) -> Floats:
+    """What is held [..., P], with the numbers that were sent in their places.
+
+    >>> unpacked(np.array([1.0, 3.0, 5.0, -3.0]), np.array([1.0, 1.0, 1.0, -5.0])).tolist()
+    [1.0, 5.0, 1.0, -3.0]
+    """
+    places, values = np.split(sent, 2, axis=-1)
+    size = held.shape[-1]
+    sound = (places == np.floor(places)).all() and (np.diff(places, axis=-1) > 0).all()
+    if not (sound and places.min() >= 0 and places.max() < size):
+        raise Malformed(f"places: expected increasing whole numbers from 0, below {size}")
+    found: Floats = np.array(held)
+    np.put_along_axis(found, places.astype(np.intp), values, axis=-1)
+    return found

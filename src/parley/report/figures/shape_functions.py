@@ -1,22 +1,26 @@
-"""What every column adds to a prediction, as a figure."""
+"""What every column adds to a prediction, and pairs of columns together, as a figure."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator
 
 from parley.errors import SettingError
 from parley.learning.outcome.model import JointModel
-from parley.learning.outcome.shapes import ShapeFunction, Shapes
+from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shapes
 from parley.report.figures.colours import ALONE, INK, MUTED, SERIES, TOGETHER
 from parley.report.figures.lettering import first_names, lettered
-from parley.report.figures.pair_shapes import ACROSS as PAIRS_ACROSS
-from parley.report.figures.pair_shapes import draw_pairs
 from parley.report.figures.picture import Picture, decorate
 from parley.terms import Model
 from parley.validate import Floats
 
+PAIRS_ACROSS = 3  # panels of pairs in a row
+PAIR_LETTERS = 14  # letters of a name beside such a panel
+COLOURS = LinearSegmentedColormap.from_list("adds", [ALONE, "white", TOGETHER])
 ACROSS = 4  # panels in a row
 MOST = 24  # panels
 MOST_NAMES = 10  # of a column that are shown: those that add or take most over all rows
@@ -86,6 +90,33 @@ def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
     return " ".join(said)
 
 
+def draw_pairs(figure: Any, pairs: Sequence[PairShape]) -> None:
+    """A panel for each pair, all on one scale of colours: a cell for each bin of the first column (below) within one of
+    the second; of several classes, how far the largest differs from the least. Empty: no public row lies there."""
+    down = -(-len(pairs) // PAIRS_ACROSS)
+    panels = figure.subplots(down, min(PAIRS_ACROSS, len(pairs)), squeeze=False).ravel()
+    tables = [pair.values if pair.values.ndim == 2 else np.ptp(pair.values, axis=0) for pair in pairs]
+    reach = max(float(np.abs(table[pair.shares > 0]).max()) for table, pair in zip(tables, pairs, strict=True)) or 1.0
+    drawn = None
+    for panel, pair, table in zip(panels, pairs, tables, strict=False):
+        here = [(pair.shares.sum(axis=1 - side) > 0) for side in (0, 1)]
+        cells = np.where(pair.shares > 0, table, np.nan)[here[0]][:, here[1]]
+        drawn = panel.pcolormesh(cells.T, cmap=COLOURS, vmin=-reach, vmax=reach, edgecolors="white", linewidth=0.5)
+        first, second = ([each for each, kept in zip(_bins(axis), some, strict=True) if kept]
+                         for axis, some in zip(pair.axes, here, strict=True))  # fmt: skip
+        panel.set_xticks(np.arange(len(first)) + 0.5, first, rotation=60, ha="right", fontsize=6.5)
+        panel.set_yticks(np.arange(len(second)) + 0.5, second, fontsize=6.5)
+        panel.tick_params(colors=MUTED, length=0)
+        panel.spines[:].set_visible(False)
+        title = " × ".join(lettered(axis.column, PAIR_LETTERS) for axis in pair.axes)
+        panel.set_title(title, loc="left", color=INK, fontsize=9)
+    for panel in panels[len(pairs) :]:
+        panel.set_axis_off()
+    scale = figure.colorbar(drawn, ax=panels.tolist(), shrink=0.8, aspect=30)
+    scale.ax.tick_params(labelsize=7, colors=MUTED)
+    scale.outline.set_visible(False)
+
+
 def _draw(panel: Axes, shape: ShapeFunction) -> None:
     panel.axhline(0.0, color=MUTED, linewidth=0.6)
     panel.set_title(lettered(shape.column), loc="left", color=INK, fontsize=9)
@@ -150,3 +181,11 @@ def _far(cuts: Floats) -> bool:
     """Whether steps grow so much that they need a logarithm."""
     widths = np.diff(cuts)
     return len(widths) > 0 and bool(cuts[0] >= 0 and widths[-1] > 50 * widths[0])
+
+
+def _bins(axis: Axis) -> list[str]:
+    """What the bins of a column are called."""
+    return [
+        *(f"{low:.4g} – {high:.4g}" for low, high in pairwise(axis.cuts)),
+        *(lettered(n, PAIR_LETTERS) for n in axis.names),
+    ]

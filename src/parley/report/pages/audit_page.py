@@ -1,11 +1,14 @@
-"""An audit as a page, for a privacy officer."""
+"""Audits as pages, for a privacy officer: of terms, of a model, of a served owner, of owners that lie."""
 
 from parley.audit import Audit
+from parley.audit.attacks.damage import Damage
+from parley.audit.served.verdict import ServedVerdict
 from parley.report.figures.audit_figure import audit_figure
 from parley.report.figures.picture import svg
 from parley.report.pages.page import Section, page
 from parley.report.words import audit as words
-from parley.report.words.host_audit import HOSTS, host_rows
+from parley.report.words.poisoning import LEAD, rule_rows, sentences
+from parley.report.words.served_audit import HOSTS, LIMITS, TABLES, host_rows, served_rows, served_sentences
 from parley.terms import Terms
 
 
@@ -24,3 +27,24 @@ def audit_page(audit: Audit, terms: Terms) -> str:
     return page(
         f"Audit: {terms.title or 'an agreement'}", words.headline(audit), sections, f"Parley · terms {terms.hash}"
     )
+
+
+def poisoning_page(found: Damage, terms: Terms) -> str:
+    """The HTML page of what liars can do."""
+    moved, undetectable, named, *learner = sentences(found)
+    sections = [
+        Section("How far do lies move a round?", [moved], rule_rows(found)),
+        Section("What is noticed, and what is not?", [undetectable, named]),
+        *([Section("And a learner that lies?", learner)] if learner else []),
+    ]
+    return page(f"Owners that lie: {terms.title or 'an agreement'}", LEAD, sections, f"Parley · terms {terms.hash}")
+
+
+def served_page(verdict: ServedVerdict, terms: Terms) -> str:
+    """The HTML page of such an audit."""
+    sections = [
+        Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
+        Section("Where does this end?", [TABLES, LIMITS, f"It took {verdict.seconds:.0f} seconds."]),
+    ]
+    title = f"Audit of {verdict.owner}, served: {terms.title or 'an agreement'}"
+    return page(title, served_sentences(verdict)[0], sections, f"Parley · terms {terms.hash}")

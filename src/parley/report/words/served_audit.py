@@ -1,12 +1,20 @@
 """An audit of a served owner for a privacy officer: what its daemon was asked, and what came back."""
 
 import math
+from collections.abc import Sequence
 
 from parley.audit.served.noise_law import FALSE_ALARM
+from parley.audit.served.one_host import HostVerdict
 from parley.audit.served.verdict import ServedVerdict
 from parley.numerals import counted, number
 from parley.privacy.adjacency import Adjacency
 
+HOSTS = (
+    "Three hosts draw one noise for all, and none of them may know it; of two each adds a whole one of its "
+    "own. Each of them was given everything that one host sees, and what the learner opens; it took off the sums "
+    "whatever of its own numbers left least of them. Before a sum is opened its shares must look like even dice, "
+    "whatever they stand for."
+)
 LIMITS = (
     "A lower bound that is small proves nothing; that noise covers every pair of tables is what the proofs say "
     "(docs/guarantee.md). Not tried: other questions than training's, the time that answers take, and whether the "
@@ -74,6 +82,24 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
             "One start was seen: noise that comes again at every start, and books after a restart, were not looked at."
         )
     return found
+
+
+def host_rows(verdicts: Sequence[HostVerdict]) -> list[list[str]]:
+    """A table: what one answer is claimed to cost, and what each host was shown to learn of it."""
+    rows = [
+        [
+            "one host and the learner",
+            f"claimed ε ({Adjacency.REPLACE_ONE})",
+            "shown: at least",
+            "shares are even",
+            "holds",
+        ]
+    ]
+    for verdict in verdicts:
+        shown = f"{math.floor(verdict.lower_bound * 1e3) / 1e3:.3f}"
+        even = f"p = {verdict.p_value:.2g}"
+        rows.append([verdict.host, f"{verdict.claimed_epsilon:.4g}", shown, even, "yes" if verdict.holds else "NO"])
+    return rows
 
 
 def _yes(holds: bool) -> str:

@@ -21,7 +21,7 @@ from parley.data.preparation import Preparation, require_records
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import nameless, raw_cells, require_columns
 from parley.errors import DataError
-from parley.tasks.whole_table import WholeTable
+from parley.tasks.target_rows import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats
 

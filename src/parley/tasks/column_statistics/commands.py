@@ -12,8 +12,7 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 from parley.tasks import asking_options as asking
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.terms import Terms, load_terms, write_terms
-from parley.terms.expected import require_expected
-from parley.terms.file import head_of
+from parley.terms.file import head_of, require_expected
 from parley.terms.notes import NOTES
 from parley.validate import printable
 

@@ -22,7 +22,7 @@ from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import codes, raw_cells, require_columns
 from parley.errors import DataError
 from parley.tasks.counts.terms import cell_names, step_ends
-from parley.tasks.whole_table import WholeTable
+from parley.tasks.target_rows import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats
 

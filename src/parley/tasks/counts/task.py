@@ -1,11 +1,13 @@
 """Counts and histograms: what the trunk needs to know of them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
 
-from parley.data import Design
+from parley.data import Design, Preparation
+from parley.losses import Objective
 from parley.numerals import number, percent
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import budget_warning
@@ -13,7 +15,6 @@ from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.counts.cell_counts import CellCounts, CountPreparation, count_preparation
-from parley.tasks.counts.objective import CellShares
 from parley.tasks.counts.question import CountsQuestion
 from parley.tasks.counts.terms import cell_names
 from parley.terms import Model, Terms
@@ -22,6 +23,17 @@ from parley.validate import printable
 
 SOME = 12  # cells that are listed
 MOST_ELSEWHERE = 0.5  # of an owner's rows
+
+
+@dataclass(frozen=True)
+class CellShares(Objective):
+    """Nothing is minimised: the parameter of counts is the shares themselves.
+
+    theta has the share of every cell, as it was released.
+    """
+
+    def parameters(self, preparation: Preparation) -> int:
+        return len(cell_names(preparation.model))
 
 
 class Counting(Task):

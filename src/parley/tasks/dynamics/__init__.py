@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         linear_quadratic,
         pole_placement,
     )
-    from parley.tasks.dynamics.decomposition import DMD, DMDc
-    from parley.tasks.dynamics.delayed_dmd import DelayedDMD
+    from parley.tasks.dynamics.delayed_dmd import DMD, DelayedDMD, DMDc
     from parley.tasks.dynamics.plant import Plant
 
 __all__ = [
@@ -33,7 +32,7 @@ __all__ = [
     "pole_placement",
 ]
 
-_HOME = {"DMD": "decomposition", "DMDc": "decomposition", "DelayedDMD": "delayed_dmd", "Plant": "plant"}
+_HOME = {"DMD": "delayed_dmd", "DMDc": "delayed_dmd", "DelayedDMD": "delayed_dmd", "Plant": "plant"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,19 +1,37 @@
 """A plant identified from recordings: what the trunk needs to know of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from parley.data import Design, Preparation
+from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.dynamics.objective import DelayedDynamics
 from parley.tasks.dynamics.question import TrajectoriesQuestion
-from parley.tasks.dynamics.trajectories import trajectory_preparation
-from parley.tasks.several_recordings import several_recordings
+from parley.tasks.dynamics.trajectories import layout_of, trajectory_preparation
+from parley.tasks.recorded_moments import several_recordings
 from parley.terms import Model, Terms
+
+
+@dataclass(frozen=True)
+class DelayedDynamics(Objective):
+    """One step ahead: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, of which the second moments of a trajectory say
+    everything.
+
+    A record is a trajectory, as the upper triangle of its mean of z z' (`trajectories`), so its loss is linear
+    in the record. The model is not searched for by gradients: moments are released once, and the plant is
+    identified from them (`plant`).
+
+    A plant with delayed inputs: theta holds its matrix F, row by row.
+    """
+
+    def parameters(self, preparation: Preparation) -> int:
+        layout = layout_of(preparation.model)
+        return layout.states * len(layout.regressors)
 
 
 class Dynamics(Task):

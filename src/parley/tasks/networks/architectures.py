@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import SettingError
-from parley.tasks.networks.images import image_shape
+from parley.tasks.networks.terms import image_shape
 from parley.validate import Floats
 
 DEEP = 16  # weights and constants of more than eight layers

@@ -15,7 +15,7 @@ from parley.data import Design, Preparation, fit_preparation
 from parley.data.encoding import Numbers
 from parley.data.sources import Rows
 from parley.errors import DataError
-from parley.tasks.networks.images import IMAGES
+from parley.tasks.networks.terms import IMAGES
 from parley.tasks.target_rows import TargetPreparation, TargetRows
 from parley.terms import Terms
 from parley.validate import Floats

@@ -3,16 +3,36 @@
 import math
 from typing import Any, ClassVar
 
-from parley.tasks.networks.images import ARCHITECTURES, image_shape
 from parley.terms import Model, Terms
 from parley.terms.algorithm_rules import AlgorithmRules
-from parley.terms.algorithms.private_sgd import PrivateSGDRules
+from parley.terms.algorithms import PrivateSGDRules
 from parley.terms.sections import Learning
 from parley.terms.task_rules import Rules
 
+ARCHITECTURES = (
+    "logistic",
+    "mlp",
+    "zawacki-cnn",
+    "chase-small",
+    "chase-large",
+    "zawacki-cnn-9",
+    "vgg-11",
+    "tanh-cnn",
+    "scattering-linear",
+)
+IMAGES = ARCHITECTURES[2:]  # that look at rows as images
+GREY, COLOUR = (1, 28, 28), (3, 32, 32)  # channels, height, width
+OF_COLOURS = ("zawacki-cnn-9",)
 LAYERS = (64, 32)
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e6  # float32 gradients are told apart from nothing, and clipped, in between
 _USELESS = ("regularisation", "class_weight", "radius", "components", "whitening", "basis", "preparation")
+
+
+def image_shape(name: str) -> tuple[int, int, int] | None:
+    """(channels, height, width) of the rows that a network of this name looks at; None where it looks at no image."""
+    if name not in IMAGES:
+        return None
+    return COLOUR if name in OF_COLOURS else GREY
 
 
 class NetworksRules(Rules):

@@ -1,22 +1,48 @@
 """Items learned from ratings: what the trunk needs to know of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from parley.data import Design, Preparation
+from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.ratings.objective import ItemFactors as ItemObjective
 from parley.tasks.ratings.question import ItemFactorsQuestion
 from parley.tasks.ratings.terms import item_count, item_names
 from parley.tasks.ratings.user_ratings import rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.warning import TermsWarning
-from parley.validate import printable
+from parley.validate import Floats, printable
+
+START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell one factor from another
+
+
+@dataclass(frozen=True)
+class ItemObjective(Objective):
+    """Items' V = [b, Q] of a matrix factorisation: a rating is about middle + b_i + a_u + p_u.q_i, and (a_u, p_u)
+    never leave their owner.
+
+    What owners are asked about V is not the gradient of a record's loss at parameters that all share, but what
+    each user says once its own factors are solved (`user_updates`).
+
+    theta is V, row by row: an item's b, then its factors.
+    """
+
+    def parameters(self, preparation: Preparation) -> int:
+        return item_count(preparation.model) * ((preparation.model.factors or 0) + 1)
+
+    def start(self, preparation: Preparation) -> Floats:
+        """No item better than another, and factors drawn by the terms' public seed."""
+        model = preparation.model
+        V = np.zeros((item_count(model), (model.factors or 0) + 1))
+        V[:, 1:] = START * np.random.default_rng(model.seed).standard_normal(V[:, 1:].shape)
+        return V.ravel()
 
 
 class Ratings(Task):

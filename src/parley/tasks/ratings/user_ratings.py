@@ -22,7 +22,7 @@ from parley.errors import DataError, SettingError
 from parley.numerals import percent
 from parley.tasks.ratings.table import Places, Ratings, read_ratings
 from parley.tasks.ratings.terms import item_names
-from parley.tasks.whole_table import WholeTable
+from parley.tasks.target_rows import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable
 

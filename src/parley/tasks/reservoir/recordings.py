@@ -23,7 +23,7 @@ from parley.errors import DataError
 from parley.tasks.recorded_moments import by_recording
 from parley.tasks.reservoir.features import Features
 from parley.terms import Model, Terms
-from parley.terms.reservoir import Reservoir
+from parley.terms.feature_maps import Reservoir
 from parley.validate import Floats
 
 AT_ONCE = 1 << 22  # numbers of states in memory

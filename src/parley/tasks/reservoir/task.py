@@ -1,19 +1,19 @@
 """An echo-state network learned from recordings: what the trunk needs to know of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from parley.data import Design, Preparation
+from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.reservoir.objective import ReadOutError
+from parley.tasks.recorded_moments import several_recordings
 from parley.tasks.reservoir.question import StateMomentsQuestion
-from parley.tasks.reservoir.recordings import ReservoirPreparation, reservoir_of, reservoir_preparation
-from parley.tasks.several_recordings import several_recordings
+from parley.tasks.reservoir.recordings import ReservoirPreparation, features_of, reservoir_of, reservoir_preparation
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable
 
@@ -21,6 +21,18 @@ HELD_OUT = (
     "Recordings are held out by the order in which they begin, which is not protected: what is promised is about a "
     "recording replaced by one that begins where it began."
 )
+
+
+@dataclass(frozen=True)
+class ReadOutError(Objective):
+    """Squared error of the read-out: loss = (y - theta.(f, u, 1))^2, of which the second moments of a recording say
+    everything.
+
+    theta has a number for each node, each input and the constant.
+    """
+
+    def parameters(self, preparation: Preparation) -> int:
+        return features_of(preparation.model).width
 
 
 class EchoStates(Task):

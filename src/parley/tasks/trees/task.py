@@ -1,7 +1,7 @@
 """Boosted trees: what the trunk needs to know of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -9,18 +9,38 @@ import pandas as pd
 from parley.data import Design, Preparation
 from parley.data.parts import counted_rows
 from parley.data.ranges import ranges
+from parley.losses import Objective
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import agreed_ranges, budget_warning, name_warnings, range_warning, target_warnings
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.trees.objective import LeafValues
 from parley.tasks.trees.placed_rows import TreePreparation, tree_preparation
 from parley.tasks.trees.question import LeafSumsQuestion
+from parley.tasks.trees.structure import make_structure
 from parley.tasks.trees.terms import error_limit
 from parley.terms import Model, Terms
 from parley.terms.warning import TermsWarning
 from parley.validate import Floats, printable
+
+
+@dataclass(frozen=True)
+class LeafValues(Objective):
+    """Leaf values as parameters of a model: the level first, then the leaves of every column and pair.
+
+    theta [P] has the values of all leaves, in the target's own units or, for classes, as log odds.
+    """
+
+    def parameters(self, preparation: Preparation) -> int:
+        return make_structure(preparation).parameters
+
+    def start(self, preparation: Preparation) -> Floats:
+        """All leaves at 0, and the level in the middle of the target's bounds."""
+        theta = super().start(preparation)
+        if not preparation.model.classifies:
+            low, high = preparation.target_bounds
+            theta[0] = low / 2 + high / 2
+        return theta
 
 
 class Trees(Task):

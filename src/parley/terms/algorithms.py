@@ -1,0 +1,292 @@
+"""The rules of the algorithms of prediction: what terms must say for each. `learning/algorithms/` has what they do."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from parley.terms.algorithm_rules import AlgorithmRules, OneRelease
+from parley.terms.catalogue import MODELS
+from parley.terms.checkable import CheckableTerms
+from parley.terms.participation import check_asynchronous
+from parley.terms.sections import Learning
+from parley.terms.topology import EXPECTED, Edges
+
+LOCAL_STEPS = 5  # where the terms do not say
+LOCAL_KEYS: Mapping[str, str] = {
+    "learning.local_steps": "how many steps owners take between two answers; others ask for gradients",
+    "owners.local_steps": "owners take local steps there alone",
+    "owners.step": "owners take local steps there alone",
+}
+PROXIMAL: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards where a local update began"}
+MOST_PEERS = 256
+BATCHES = "others ask all records a round"
+
+
+class AveragedSubgradientRules(AlgorithmRules):
+    """For the average of subgradient steps (Algorithm 2 of W)."""
+
+    average: ClassVar[str | None] = "all"
+    keys: ClassVar[Mapping[str, str]] = {"learning.average": "which iterates make the model"}
+
+
+class GradientDescentRules(AlgorithmRules):
+    """As published its step falls with the square of the horizon; a `decay` says otherwise."""
+
+    average: ClassVar[str | None] = "last"
+    keys: ClassVar[Mapping[str, str]] = {
+        "learning.average": "which iterates make the model",
+        "learning.decay": "steps shrink with this power of the round",
+        "learning.momentum": "how much of the last step is kept in the next",
+        "learning.staleness": "answers are used as they come with 'gradient-descent' alone. Statistics are asked once, "
+        "local updates and corrections need everybody's answers to one question, batches a common round",
+    }
+
+    def check(self, terms: CheckableTerms) -> None:
+        if not terms.learning.waits:
+            check_asynchronous(terms)
+
+    def step_unit(self, learning: Learning, horizon: int) -> float:
+        return 1.0 if learning.decay is not None else float(horizon**2)
+
+
+class FederatedRules(AlgorithmRules):
+    """Owners answer with local updates: steps within a box, on a loss where it is known how far a record moves them."""
+
+    asks: ClassVar[str] = "update"
+    keys: ClassVar[Mapping[str, str]] = LOCAL_KEYS
+
+    def usual(self, content: dict[str, Any]) -> dict[str, Any]:
+        said = super().usual(content)
+        return {**said, "local_steps": LOCAL_STEPS if said.get("local_steps") is None else said["local_steps"]}
+
+    def check_learning(self, learning: Learning) -> None:
+        if "learning.proximal" in self.keys and learning.proximal is None:
+            raise ValueError(f"proximal|expected a number beside it: {self.keys['learning.proximal']}")
+        if learning.horizon % self.rounds_a_step(learning):
+            raise ValueError("horizon|expected an even number: a step takes two answers, a gradient and a local update")
+
+    def clip_norm(self, norm: str) -> str:
+        return "l2"
+
+    def tells_heterogeneity(self, norm: str) -> bool:
+        return norm == "l2"
+
+
+class CorrectedRules(FederatedRules):
+    """Each owner is asked a question of its own, corrected by what was heard of it so far."""
+
+    asks: ClassVar[str] = "corrected"
+    corrects_drift: ClassVar[bool] = True
+
+    def tells_heterogeneity(self, norm: str) -> bool:
+        return False
+
+
+class FedProxRules(FederatedRules):
+    """For FedProx: how strongly local updates are held back."""
+
+    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, **PROXIMAL}
+
+
+class ScaffoldRules(CorrectedRules):
+    """Where control variates are gradients, a step takes two answers: a gradient, then a local update."""
+
+    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, "learning.variates": "what its control variates are made of"}
+    unsaid: ClassVar[Mapping[str, str]] = {"variates": "walks"}
+
+    def rounds_a_step(self, learning: Learning) -> int:
+        return 2 if learning.variates == "gradients" else 1
+
+
+class FedLinRules(CorrectedRules):
+    """A step takes two answers, a gradient and a local update.
+
+    Who takes more local steps takes shorter ones, so that all go equally far.
+    """
+
+    keys: ClassVar[Mapping[str, str]] = {
+        **LOCAL_KEYS,
+        "learning.top_k": "of a released gradient so many numbers travel; what others answer is not cut before its "
+        "noise",
+    }
+
+    def rounds_a_step(self, learning: Learning) -> int:
+        return 2
+
+    def local_step(self, step: float, steps: int, everybody: Iterable[int]) -> float:
+        return step * (min(everybody) / steps)
+
+
+class FedSplitRules(CorrectedRules):
+    """For FedSplit: the strong convexity of its proximal steps."""
+
+    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, **PROXIMAL}
+
+
+class GossipRules(AlgorithmRules):
+    """Every owner has a point of its own, and a graph says who hears whom."""
+
+    keys: ClassVar[Mapping[str, str]] = {"learning.topology": "others have a centre"}
+
+    def check(self, terms: CheckableTerms) -> None:
+        """Refuse (ValueError) a graph that is missing, has strangers in it or falls apart, and sums instead of answers.
+
+        What a file of edges said is not repeated: it may be the wrong file.
+        """
+        topology, names = terms.learning.topology, [owner.name for owner in terms.owners]
+        if topology is None:
+            raise ValueError(f"learning.topology|expected beside 'gossip': {EXPECTED}")
+        if terms.noise.summed:
+            raise ValueError(
+                "privacy.noise|expected 'each-owner' beside gossip: owners mix single answers, and of a sum nobody "
+                "sees them"
+            )
+        if len(names) > MOST_PEERS:
+            raise ValueError(
+                f"learning.algorithm|expected at most {MOST_PEERS} owners beside gossip: everybody keeps everybody's "
+                f"point"
+            )
+        if isinstance(topology, str):
+            return
+        if not {end for pair in topology for end in pair} <= {*names}:
+            raise ValueError("learning.topology|expected pairs of owners, found a name that is none of theirs")
+        reached = _reached(names[0], topology)
+        away = [name for name in names if name not in reached]
+        if away:
+            raise ValueError(
+                f"learning.topology|expected a connected graph: nothing leads from {names[0]!r} to {away[0]!r}; add a "
+                f"pair"
+            )
+
+
+class SufficientStatisticsRules(OneRelease):
+    """One release of second moments, from which the learner solves for the model."""
+
+    asks: ClassVar[str] = "statistics"
+
+
+class FedInferRules(SufficientStatisticsRules):
+    """For federated inference: second moments in one round or several, with trust in owners."""
+
+    keys: ClassVar[Mapping[str, str]] = {"owners.trust": "others weigh owners by their records"}
+    repeatable: ClassVar[bool] = True
+
+    def check(self, terms: CheckableTerms) -> None:
+        """Refuse (ValueError) weights of owners whose own answers nobody sees, too."""
+        super().check(terms)
+        some = terms.learning.participation is not None or terms.learning.straggler == "skip"
+        told_apart = any(owner.trust is not None or owner.stride is not None for owner in terms.owners)
+        if terms.noise.summed and (some or told_apart):
+            raise ValueError(
+                "privacy.noise|expected 'each-owner' beside trust, strides, participation or skip: nobody can tell "
+                "whose answers a sum has"
+            )
+
+
+class PrivateSGDRules(AlgorithmRules):
+    """A round asks a batch of the records, `batches` of which make an epoch; the clip may have a norm of its own."""
+
+    asks: ClassVar[str] = "minibatch"
+    keys: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            (f"learning.{key}" for key in ("batches", "epochs", "sampling", "optimiser", "batch_seed")), BATCHES
+        ),
+        "privacy.clip_norm": "the norm in which records are clipped",
+    }
+
+    def usual(self, content: dict[str, Any]) -> dict[str, Any]:
+        """What follows from the keys that are there; what is wrong with them is said later."""
+        said = super().usual({"horizon": None, **content})
+        usual = {"sampling": "partition", "optimiser": "plain"}
+        said |= {key: value for key, value in usual.items() if said.get(key) is None}
+        seed = said.get("batch_seed")
+        if type(seed) is int and seed == 0 and said["sampling"] == "partition":  # what is meant where it is left out
+            del said["batch_seed"]
+        batches, epochs, horizon = (said.get(key) for key in ("batches", "epochs", "horizon"))
+        if horizon is None:
+            del said["horizon"]
+        if type(batches) is int and batches > 0:
+            if type(epochs) is int and horizon is None:
+                return {**said, "horizon": epochs * batches}
+            if type(horizon) is int and epochs is None and horizon % batches == 0:
+                return {**said, "epochs": horizon // batches}
+        return said
+
+    def check_learning(self, learning: Learning) -> None:
+        """Refuse epochs that do not add up."""
+        if learning.batches is None:
+            raise ValueError("batches|expected a whole number beside private-sgd: how many batches make an epoch")
+        if learning.epochs is None:
+            raise ValueError(
+                "epochs|expected a whole number beside private-sgd, or a horizon that is a multiple of batches"
+            )
+        if learning.horizon != learning.epochs * learning.batches:
+            raise ValueError(
+                f"horizon|expected epochs x batches = {learning.epochs * learning.batches}, or leave the key out"
+            )
+        if learning.optimiser == "adam" and learning.step == "auto":
+            raise ValueError(
+                "step|expected a number beside optimiser = 'adam': its steps are lengths in the parameters' own units"
+            )
+        if learning.poisson and learning.batch_seed is not None:
+            raise ValueError("batch_seed|expected none beside sampling = 'poisson': owners draw in secret")
+
+    def tells_heterogeneity(self, norm: str) -> bool:
+        return True
+
+
+class ObjectivePerturbationRules(OneRelease):
+    """For objective perturbation: one owner, its own noise, and a loss for which privacy is proved."""
+
+    asks: ClassVar[str] = "minimum"
+    clips_gradients: ClassVar[bool] = True
+    one_owner: ClassVar[bool] = True
+
+    def check(self, terms: CheckableTerms) -> None:
+        """Refuse (ValueError) several owners, and models or noise for which nothing is proved."""
+        super().check(terms)
+        if not MODELS[terms.model.kind].perturbs:
+            able = " or ".join(kind for kind, facts in MODELS.items() if facts.perturbs)
+            raise ValueError(
+                f"learning.algorithm|expected another than objective-perturbation for {terms.model.kind}: it is for "
+                f"{able}"
+            )
+        if len(terms.owners) > 1:
+            raise ValueError(
+                "learning.algorithm|expected another than objective-perturbation for several owners: one owner "
+                "minimises its own cost"
+            )
+        if terms.privacy.mechanism != "laplace" or terms.noise.summed:
+            raise ValueError(
+                "privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure"
+            )
+
+
+def _reached(first: str, joined: Edges) -> set[str]:
+    """Everybody to whom some way leads."""
+    near: dict[str, list[str]] = {}
+    for one, other in joined:
+        near.setdefault(one, []).append(other)
+        near.setdefault(other, []).append(one)
+    reached, ahead = {first}, [first]
+    while ahead:
+        new = {*near.get(ahead.pop(), ())} - reached
+        reached |= new
+        ahead += new
+    return reached
+
+
+RULES: Mapping[str, AlgorithmRules] = {
+    "averaged-subgradient": AveragedSubgradientRules(),
+    "gradient-descent": GradientDescentRules(),
+    "federated-averaging": FederatedRules(),
+    "fedprox": FedProxRules(),
+    "fednova": FederatedRules(),
+    "scaffold": ScaffoldRules(),
+    "fedlin": FedLinRules(),
+    "fedsplit": FedSplitRules(),
+    "gossip": GossipRules(),
+    "sufficient-statistics": SufficientStatisticsRules(),
+    "fedinfer": FedInferRules(),
+    "private-sgd": PrivateSGDRules(),
+    "objective-perturbation": ObjectivePerturbationRules(),
+}
