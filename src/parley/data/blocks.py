@@ -15,11 +15,9 @@ from parley.validate import Floats
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
-
-
-_limiting = Lock()  # who holds it has limited the process, and gives back what was found
 P = TypeVar("P")
 
+_limiting = Lock()  # who holds it has limited the process, and gives back what was found
 one_thread_for_all = Event()  # set while BLAS of the whole process is limited to one thread: nobody has to ask it
 
 
