@@ -7,20 +7,24 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Byte code is kept: the many processes that tests start need not compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test suite networks lint format manual notebooks gallery pictures bench clean
+.PHONY: demo test test-all suite networks lint format manual notebooks gallery pictures bench clean
 
 demo: .venv/ready
 	$(BIN)/parley demo
 
-# The tests and, beside them, what lint says: both run to their end, and either fails the whole.
+# The quick tests and, beside them, what lint says: both run to their end, and either fails the whole.
 test: .venv/ready-dev
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 suite lint CHOSEN="-m 'not slow'"
+
+# The same with all tests (tests/slow.txt lists those that the others leave out).
+test-all: .venv/ready-dev
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 suite lint
 
 # Four workers on two cores, since some tests wait for processes; threads of their own would only be in the way.
 # Collected once before: one process makes the byte code that all four would make at the same time.
 suite: .venv/ready-dev
 	@$(BIN)/pytest --collect-only -qq >/dev/null || true
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(CHOSEN)
 
 # What needs PyTorch, which nothing else does: the tests above leave it out where it is not installed.
 networks: .venv/ready-dev

@@ -37,6 +37,16 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31 and not os.statvfs
 os.environ["PARLEY_STATE"] = tempfile.mkdtemp(prefix="parley-state-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
 atexit.register(shutil.rmtree, os.environ["PARLEY_STATE"], ignore_errors=True)
 
+SLOW = frozenset((Path(__file__).parent / "tests" / "slow.txt").read_text(encoding="utf-8").split())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves to `make test-all` (tests/list_slow.py)."""
+    for item in items:
+        if item.nodeid.partition("[")[0] in SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
 gc.disable()  # what is loaded now stays: looking through it would take longer than many a test
 
 settings.register_profile("parley", deadline=None)  # no test depends on how busy a machine is
