@@ -37,15 +37,8 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**31 and not os.statvfs
 os.environ["PARLEY_STATE"] = tempfile.mkdtemp(prefix="parley-state-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
 atexit.register(shutil.rmtree, os.environ["PARLEY_STATE"], ignore_errors=True)
 
+# what `make test` leaves to `make test-all` (tests/list_slow.py)
 SLOW = frozenset((Path(__file__).parent / "tests" / "slow.txt").read_text(encoding="utf-8").split())
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test` leaves to `make test-all` (tests/list_slow.py)."""
-    for item in items:
-        if item.nodeid.partition("[")[0] in SLOW:
-            item.add_marker(pytest.mark.slow)
-
 
 gc.disable()  # what is loaded now stays: looking through it would take longer than many a test
 
@@ -88,6 +81,9 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.partition("[")[0] in SLOW:
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: next((k for k, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG)))
 
 

@@ -17,7 +17,7 @@ SHARE = 0.16  # of all seconds: what two quiet cores do in four minutes
 
 def main() -> None:
     seconds = defaultdict[str, float](float)
-    for case in ElementTree.parse(sys.argv[1]).iter("testcase"):  # noqa: S314 - a file that pytest wrote here
+    for case in ElementTree.parse(sys.argv[1]).iter("testcase"):
         file = case.attrib["classname"].replace(".", "/") + ".py"
         seconds[f"{file}::{case.attrib['name'].partition('[')[0]}"] += float(case.attrib["time"])
     quickest = {str(Path(name.partition("::")[0]).parent): name for name in sorted(seconds, key=lambda n: -seconds[n])}
@@ -29,7 +29,9 @@ def main() -> None:
             slow.append(name)
             left -= seconds[name]
     (Path(__file__).parent / "slow.txt").write_text("\n".join(sorted(slow)) + "\n")
-    print(f"{len(slow)} of {len(seconds)} tests are slow; the others take {left:.0f} of {sum(seconds.values()):.0f} s")
+    print(  # noqa: T201
+        f"{len(slow)} of {len(seconds)} tests are slow; the others take {left:.0f} of {sum(seconds.values()):.0f} s"
+    )
 
 
 if __name__ == "__main__":
