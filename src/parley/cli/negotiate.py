@@ -104,7 +104,7 @@ def negotiate_command(
         picture.save(negotiation_figure(result), plot)
     if plot_owners is not None:
         with progress_bar("owners in growing numbers") as progress:
-            many = equal_owners(terms, known, progress=progress)
+            many = equal_owners(terms, known, progress=progress, differences=differ)
         picture.save(game_figures.equal_owners(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if report is not None:
         from parley.report.pages.negotiation_page import negotiation_page

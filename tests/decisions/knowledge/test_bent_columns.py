@@ -15,6 +15,7 @@ from parley.decisions.from_files.terms_from_files import _least, draft, planned
 from parley.decisions.knowledge import cross_fit as growing
 from parley.decisions.knowledge.cross_fit import CrossFit, cross_fit
 from parley.decisions.knowledge.pilot import open_pilot
+from parley.errors import DataError
 from parley.protocol.setup import resolve
 
 PUBLIC, OWNED = 500, 8000
@@ -141,6 +142,17 @@ def test_no_plan_is_better_than_no_noise_at_all(folder, wanted):
     drafted = draft([folder / "steps.csv"], Wishes("y", folder / "steps-public.csv", columns=wanted))
     (tried,) = planned(drafted).tried
     assert _least(tried.proposal.terms) * CLEARLY <= tried.compared
+
+
+def test_of_classes_that_separate_nothing_is_said_before_a_plan_is_made(folder, monkeypatch):
+    """A plan puts a box around the parameters; a look before it finds no best model, and drops nothing."""
+    drafted = draft([folder / "steps.csv"], Wishes("y", folder / "steps-public.csv", columns="lines"))
+
+    def no_optimum(known):
+        raise DataError("no optimum")
+
+    monkeypatch.setattr("parley.decisions.from_files.terms_from_files.best_cost", no_optimum)
+    assert _least(drafted.terms) == -np.inf
 
 
 def test_columns_may_be_asked_for(folder, tmp_path):

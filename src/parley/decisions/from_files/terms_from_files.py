@@ -7,6 +7,7 @@ is read off it, and `Draft.said` tells that, too. Replacing one person by somebo
 of it (`data.headers`). No range, no name of a category and no class of a private row is looked at.
 """
 
+import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -233,10 +234,12 @@ def _planned_columns(terms: Terms, progress: Progress, seed: int) -> Proposal:
 
 def _least(terms: Terms) -> float:
     """The cost by which ways for columns are compared, if owners' answers had no noise at all: halfway between the
-    public sample's own model and the best one."""
-    known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
-    fit = known.own_fit
-    best = best_cost(known)
+    public sample's own model and the best one. Below everything where that cannot be told before a plan is made."""
+    try:
+        known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
+        fit, best = known.own_fit, best_cost(known)
+    except (DataError, SettingError):  # classes that separate: a plan puts a box around its parameters
+        return -math.inf
     alone = best if fit is None else fit.cost
     return (alone + best) / 2 * known.setup.preparation.target_scale**2
 

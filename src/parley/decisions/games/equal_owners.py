@@ -10,6 +10,7 @@ from parley.decisions.games.budget_game import BudgetGame
 from parley.decisions.games.negotiate import budget_game, budgets, common_game
 from parley.decisions.games.stakes import Lines, common_stakes, stakes
 from parley.decisions.games.weakest_link import WeakestLink
+from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.privacy_cost import PrivacyCosts
 from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
 from parley.learning.algorithms.algorithm import Progress
@@ -34,13 +35,17 @@ class EqualOwners:
 
 
 def equal_owners(
-    terms: Terms, pilot: Table | None = None, seed: int = 0, progress: Progress = lambda done, total: None
+    terms: Terms,
+    pilot: Table | None = None,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+    differences: Heterogeneity | None = None,
 ) -> EqualOwners:
     """Two to two hundred owners like the terms' owner of median size, with each kind of noise. No private record is
     looked at."""
     apart, hosted = each_owner_terms(terms), shared_terms(terms)
-    own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed))
-    common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed))
+    own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed, differences=differences))
+    common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed, differences=differences))
     place = int(np.argsort(own.stakes.records, kind="stable")[(own.owners - 1) // 2])
     counts = np.unique(np.geomspace(2, MOST, POINTS).round().astype(int))
     found = []
