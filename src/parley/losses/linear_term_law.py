@@ -30,7 +30,7 @@ class LinearTermLaw:
     Formal guarantee: the exact minimum is epsilon-DP if people (G rate + `row_cost`) <= epsilon. A row's gradient
     measures q <= G, 1 or sqrt 2, and adds to F's curvature a matrix of rank r, 1 or classes - 1, whose trace is at most
     `trace`(q); so of the log ratio of two tables' densities a row that was there causes at most rate q + r ln(1 +
-    trace/(r penalty)), at the worst q, and one that comes at most rate G. docs/guarantee.md has the proof.
+    trace/(r penalty)), at the worst q, and one that comes at most rate G. docs/proofs/noise.md has the proof.
     """
 
     classes: int
