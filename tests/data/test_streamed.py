@@ -1,8 +1,7 @@
 """Tables read piece by piece.
 
-Premise T2: Places are public and the same for neighbours, whatever cells hold. This covers the order of rows, and how
-a folder is divided into files, row groups and batches. Columns that name folders place rows, and count as public. For
-recordings it is the order in which they begin.
+Premise T2: Places are public and the same for neighbours, whatever cells hold. This covers the order of rows, of
+files, row groups and batches, and of recordings. Columns that name folders count as public.
 """
 
 import threading

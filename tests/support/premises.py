@@ -22,8 +22,8 @@ def numbers(*shape, rng):
 
 def one_element(rng):
     """Premise F1: An array operation rounds each element as IEEE 754 says, wherever it stands and whatever stands
-    beside it. This holds in every thread, for +, −, ×, ÷, √, comparing, clipping, rounding to a whole number and
-    splitting off a power of two.
+    beside it. This holds in every thread, for +, −, ×, ÷, √, comparing, clipping, rounding and splitting off a power
+    of two.
     """
     a, b = (np.clip(numbers(300, rng=rng), -1e150, 1e150) for _ in range(2))
     b[np.abs(b) < 1e-100] = 1.0

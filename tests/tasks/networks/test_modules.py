@@ -1,9 +1,8 @@
 """Networks by name, and shapes of batches by which no row's company shows.
 
-Premise F9: PyTorch rounds single operations as IEEE 754 says, at every place of an array. These are addition,
-subtraction, multiplication, division and square root. The order of a matrix product follows from the batch's shape
-and the row's place, not from what rows hold. So random rows tell apart places that are computed in different orders.
-A sum of float64 products is as in F3.
+Premise F9: PyTorch rounds single operations (+, −, ×, ÷, √) as IEEE 754 says, at every place of an array. The order
+of a matrix product follows from the batch's shape and the row's place alone. So random rows tell apart places with
+different orders. A sum of float64 products is as in F3.
 """
 
 import numpy as np
