@@ -160,7 +160,7 @@ def choose_columns(
     if grown:
         close = [each for each in grown if each.compared * CLEARLY <= grown[0].compared]
         usual = min(close, key=lambda each: ways.index(each.way))
-        taken = tried[0] if _told_apart(tried[0], usual) else usual
+        taken = usual if tried[0] in close or not _told_apart(tried[0], usual) else tried[0]
     else:
         taken = first if first.least is None and first.compared * CLEARLY <= tried[0].compared else tried[0]
     return taken, (taken, *(each for each in tried if each is not taken))
