@@ -237,6 +237,8 @@ def _least(terms: Terms) -> float:
     public sample's own model and the best one. Below everything where that cannot be told before a plan is made."""
     try:
         known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
+        if known.has_rows and known.setup.parameters > len(known.design):
+            raise TermsError("model.columns: more of them than public rows, which cannot tell what they are worth")
         fit, best = known.own_fit, best_cost(known)
     except (DataError, SettingError):  # classes that separate: a plan puts a box around its parameters
         return -math.inf
