@@ -32,14 +32,16 @@ MOST = 10**9  # limits beyond this are for machines, and not for readers
 
 
 def keys(section: type[Section], above: str = "") -> dict[str, tuple[str, FieldInfo]]:
-    """Every key below a section, with its type in words and what the schema holds of it."""
+    """Every key below a section, with its type in words and what the schema holds of it; those of an inner section
+    stand in its place."""
     found: dict[str, tuple[str, FieldInfo]] = {}
     hints = get_type_hints(section, include_extras=True)
     for name, field in section.model_fields.items():
-        found[above + name] = in_words(hints[name]), field
-        for part in get_args(hints[name]):
-            if isinstance(part, type) and issubclass(part, Section):
-                found |= keys(part, f"{above}{name}.")
+        inner = [part for part in get_args(hints[name]) if isinstance(part, type) and issubclass(part, Section)]
+        if not inner:
+            found[above + name] = in_words(hints[name]), field
+        for part in inner:
+            found |= keys(part, f"{above}{name}.")
     return found
 
 
@@ -60,8 +62,6 @@ def in_words(kind: Any) -> str:
         return ", ".join(f"`{name}`" for name in get_args(kind))
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(dict.fromkeys(in_words(part) for part in get_args(kind) if part is not NoneType))
-    if isinstance(kind, type) and issubclass(kind, Section):
-        return "section"
     plain = {bool: "true or false", int: "integer", float: "number", str: "text", dict: "table", tuple: "list"}
     return plain[get_origin(kind) or kind]
 
