@@ -29,12 +29,13 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.sparse.linalg import eigsh
 
+from parley.data.split import HeldBack
 from parley.decisions.knowledge.sources import Landscape, Sample, Source
 from parley.errors import SettingError
 from parley.losses import EmpiricalRisk
 from parley.losses.loss import Loss
 from parley.protocol.setup import Setup, resolve
-from parley.protocol.tree_folds import HeldBack, TreeFold, require_as_good, tree_folds
+from parley.protocol.tree_folds import TreeFold, require_as_good, tree_folds
 from parley.terms import Terms
 from parley.terms.model import Trees
 from parley.validate import Floats
@@ -61,8 +62,7 @@ DRAWN = 16  # leaf values as they may come out
 class CrossFit:
     """What rows say of trees that were grown without them."""
 
-    cost: float  # of the trees alone, prepared
-    spread: float  # its standard error
+    held_back: HeldBack  # what the trees alone cost, prepared
     noise: float  # s
     share: float  # c
     curvature: float  # of rows that no tree was grown on, in units of that of the others
@@ -98,9 +98,9 @@ def cross_fit(setup: Setup) -> CrossFit:
     noise, curvature = float(noises.mean()), float(curvatures.mean())
     measured = float(signals.mean()) / noise
     share = float(np.clip((measured + SURE * USUAL) / (1 + SURE), LEAST, MOST))
-    grown = HeldBack.of(costs)
+    grown = HeldBack(np.array(costs))
     require_as_good(setup, grown)
-    return CrossFit(grown.cost, grown.spread, noise / curvature, share, curvature, said)
+    return CrossFit(grown, noise / curvature, share, curvature, said)
 
 
 def with_best_growth(terms: Terms) -> Terms:
