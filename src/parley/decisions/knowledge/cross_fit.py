@@ -46,7 +46,7 @@ BENT = 1e-4  # of the largest curvature: flatter directions are not told apart i
 GROWTHS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0})
 # where fast ones are best: more and larger trees, of which as many leaves are fitted again, and the rest is a margin
 LARGE = {"count": 200, "leaves": 24, "rate": 0.1, "rows": 1.0, "refitted": 33}
-WIDEST = 40  # columns beyond which large trees take minutes to grow
+WIDEST = 40  # columns beyond which a forest takes seconds to grow
 CHOOSING = 4  # of the folds, those that choose how trees are grown
 TELLING = 5  # of the folds, those whose gradients are looked at: a curvature is dear
 HEARD = 1e-2  # of the largest curvature: r
@@ -107,9 +107,10 @@ def with_best_growth(terms: Terms) -> Terms:
     """The terms with that way of growing for which trees cost least on public rows held back; larger samples bear
     faster ones, and some a large model, of which most is a margin."""
     size, box = Trees() if terms.model.trees is None else terms.model.trees, terms.model.radius
+    if _wide(terms, size):
+        return _grown_by(terms, size, GROWTHS[0])
     best, cost = _cheapest(terms, size, GROWTHS)
-    wide = len(resolve(_grown_by(terms, size, GROWTHS[0])).preparation.labels) > WIDEST
-    if best == 0 or wide or box is not None or size.model_fields_set & {"count", "leaves"}:
+    if best == 0 or box is not None or size.model_fields_set & {"count", "leaves"}:
         return _grown_by(terms, size, GROWTHS[best])  # a margin needs a weight that no box bears; a chosen size stays
     return _grown_by(terms, size, LARGE if _cheapest(terms, size, [LARGE])[1] < cost else GROWTHS[best])
 
@@ -117,6 +118,8 @@ def with_best_growth(terms: Terms) -> Terms:
 def with_best_margin(terms: Terms) -> Terms:
     """The terms with straight lines beside a margin of those trees that cost least on public rows held back."""
     size, margins = Trees(), [{**growth, "refitted": 0} for growth in GROWTHS]
+    if _wide(terms, size):
+        return _grown_by(terms, size, margins[0])
     return _grown_by(terms, size, margins[_cheapest(terms, size, margins)[0]])
 
 
@@ -219,6 +222,11 @@ def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -
     folds = [islice(tree_folds(replace(setup, terms=_grown_by(terms, size, each))), CHOOSING) for each in growths]
     costs = np.mean([[fold.cost for fold in each] for each in folds], axis=1)
     return int(np.argmin(costs)), float(costs.min())
+
+
+def _wide(terms: Terms, size: Trees) -> bool:
+    """Whether trees have so many columns to look at that they are grown in one way alone."""
+    return len(resolve(_grown_by(terms, size, {**GROWTHS[0], "refitted": None})).preparation.unturned.labels) > WIDEST
 
 
 def _grown_by(terms: Terms, size: Trees, growth: Mapping[str, Any]) -> Terms:
