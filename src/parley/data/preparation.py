@@ -23,7 +23,7 @@ from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
 from parley.data.holdout import Marks, divided, trained_places
-from parley.data.parts import counted_rows, held_out_people, how_many, parts_of, require_room
+from parley.data.parts import counted_rows, held_out_people, how_many, parts_of, require_room, small_parts
 from parley.data.rounding import settle, sizes, standard
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.sources.rows import chosen_rows
@@ -35,6 +35,7 @@ from parley.terms import Model, Terms
 from parley.validate import LARGEST, Floats, few_names
 
 TOGETHER = 4096  # rows whose leaves are found at once
+CELLS = 2**21  # of prepared rows that are held beside those already written
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +344,7 @@ class Preparation:
         if source.streams:
             return self._streamed(source, columns)
         require_room(source, rows if self.model.holdout_by is None else 2 * rows, self.width)
-        parts = parts_of(source, columns, kept)
+        parts = small_parts(parts_of(source, columns, kept), max(1, CELLS // self.width))
         if self.model.holdout_by is None:
             return self._gathered(parts, trained_places(self.model, rows), name)
         held_out = held_out_people(source, terms, name, kept)

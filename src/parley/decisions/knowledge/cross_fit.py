@@ -31,7 +31,7 @@ from scipy.sparse.linalg import eigsh
 
 from parley.data.split import HeldBack
 from parley.decisions.knowledge.sources import Landscape, Sample, Source
-from parley.errors import SettingError
+from parley.errors import DataError, SettingError
 from parley.losses import EmpiricalRisk
 from parley.losses.loss import Loss
 from parley.protocol.setup import Setup, resolve
@@ -96,6 +96,8 @@ def cross_fit(setup: Setup) -> CrossFit:
             found.append(_judged(fold, loss))
     noises, signals, curvatures = np.array(found).T
     noise, curvature = float(noises.mean()), float(curvatures.mean())
+    if not noise > 0:
+        raise DataError("the public sample: trees predict rows held back without error, so nothing tells what to add")
     measured = float(signals.mean()) / noise
     share = float(np.clip((measured + SURE * USUAL) / (1 + SURE), LEAST, MOST))
     grown = HeldBack(np.array(costs))
