@@ -24,7 +24,6 @@ def counting(script):
     return script("count_words")
 
 
-# long pages on deployment and proofs, whose words are counted apart
 MOST_WORDS = 45_000
 
 
