@@ -96,7 +96,7 @@ def _seen(terms: Terms) -> str:
     from parley.learning.owners import open_owners
     from parley.protocol.setup import resolve
     from parley.tasks.column_statistics.agreement import column_statistics_agreement
-    from parley.tasks.column_statistics.report import noise_words
+    from parley.tasks.column_statistics.commands import noise_words
     from parley.tasks.column_statistics.run import sight
 
     asked = column_statistics_agreement(terms)
@@ -198,7 +198,7 @@ def _require_scales(studio: Studio, terms: Terms, form: Mapping[str, str]) -> No
     the command looks at the tables, too, before it debits anything."""
     from parley.learning.owners import open_owners, require_ledgers, require_room
     from parley.tasks.column_statistics.agreement import column_statistics_agreement
-    from parley.tasks.column_statistics.learnable import require_learnable
+    from parley.tasks.column_statistics.run import require_learnable
 
     here = _where(form) == HERE
     require_learnable(terms, open_owners(terms)[0].example if here and terms.model.features is None else None)

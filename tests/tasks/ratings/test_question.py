@@ -12,8 +12,7 @@ from parley.privacy.mechanisms.bounded import require
 from parley.protocol.queries import GradientQuery
 from parley.protocol.queries.question import Tables
 from parley.protocol.setup import resolve
-from parley.tasks.ratings.question import ItemFactorsQuery
-from parley.tasks.ratings.user_updates import UserUpdate
+from parley.tasks.ratings.question import ItemFactorsQuery, UserUpdate
 
 USERS, ITEMS = 4, 6
 P = ITEMS * 3

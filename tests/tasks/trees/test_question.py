@@ -80,7 +80,7 @@ def test_a_record_in_two_leaves_would_be_found_out(monkeypatch):
     """The mutant: a tree whose leaves overlap, so that a record adds its share twice."""
     whole = np.bincount
     monkeypatch.setattr(
-        "parley.tasks.trees.leaf_sums.np.bincount",
+        "parley.tasks.trees.question.np.bincount",
         lambda leaf, weights, minlength: whole(leaf, weights, minlength) + whole(leaf // 2, weights, minlength),
     )
     with pytest.raises(AssertionError):

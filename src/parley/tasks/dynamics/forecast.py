@@ -12,8 +12,8 @@ from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries.question import limited
 from parley.protocol.setup import resolve
 from parley.tasks.dynamics.delay import Identified
-from parley.tasks.dynamics.release import PlantRelease
-from parley.tasks.dynamics.trajectories import TrajectoryPreparation
+from parley.tasks.dynamics.question import TrajectoryPreparation
+from parley.tasks.dynamics.run import PlantRelease
 from parley.terms import Terms
 
 WELL_BELOW = 0.8  # of what the terms allow: from there on a clip is worth proposing

@@ -21,11 +21,9 @@ from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.protocol.setup import Setup
-from parley.tasks.networks.algorithm import NetworkSGD
 from parley.tasks.networks.clipping import RecordGradients
 from parley.tasks.networks.layer_gradients import UNIT
-from parley.tasks.networks.prepared_rows import NetworkRows, network_rows_of
-from parley.tasks.networks.question import agreed_gradients
+from parley.tasks.networks.question import NetworkRows, NetworkSGD, agreed_gradients, network_rows_of
 from parley.terms import Learning
 from parley.validate import Floats
 

@@ -17,8 +17,7 @@ from parley.privacy.events import Norm, StableEvent
 from parley.privacy.mechanisms.gaussian import probability
 from parley.privacy.mechanisms.stable import StableOnSums
 from parley.privacy.mechanisms.stable_law import check_alpha
-from parley.tasks.networks.algorithm import check_steps
-from parley.tasks.networks.question import NetworkGradientQuestion
+from parley.tasks.networks.question import NetworkGradientQuestion, check_steps
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.validate import positive, upper, whole
 

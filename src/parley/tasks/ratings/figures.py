@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
-from parley.tasks.ratings.result import ItemsResult
+from parley.tasks.ratings.run import ItemsResult
 
 
 def items_gains(result: ItemsResult) -> Figure | None:

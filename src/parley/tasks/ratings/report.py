@@ -3,8 +3,7 @@
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number, percent
 from parley.report.summaries import Summary
-from parley.tasks.ratings.ranking import BEST, Ranking
-from parley.tasks.ratings.result import ItemsResult, OwnItems
+from parley.tasks.ratings.run import BEST, ItemsResult, OwnItems, Ranking
 from parley.tasks.ratings.user_ratings import unlisted_words
 from parley.validate import printable
 

@@ -9,7 +9,7 @@ those between, and bring others of them into training.)
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,9 @@ from parley.data.rounding import settle
 from parley.data.sources import Rows, Table, open_table
 from parley.data.table import numbers, require_columns
 from parley.errors import DataError
-from parley.tasks.recorded_moments import by_recording
+from parley.protocol.queries.query import Query
+from parley.protocol.queries.question import Context
+from parley.tasks.recorded_moments import RecordedMomentsQuestion, by_recording
 from parley.tasks.reservoir.features import Features
 from parley.terms import Model, Terms
 from parley.terms.feature_maps import Reservoir
@@ -139,3 +141,31 @@ def reservoir_preparation(model: Model) -> ReservoirPreparation:
     return ReservoirPreparation(
         model, features, {}, low[:-1], high[:-1], ends, centre[:-1], scale[:-1], float(centre[-1]), float(scale[-1])
     )
+
+
+@dataclass(frozen=True, eq=False)
+class StateMomentsQuery(Query):
+    """The mean over recordings of each one's mean of z z', z = (f, u, 1, y), as an upper triangle."""
+
+    kind: ClassVar[str] = "state-moments"
+
+
+@dataclass(frozen=True, eq=False)
+class StateMomentsQuestion(RecordedMomentsQuestion):
+    """Every recording's matrix is bounded as a whole.
+
+    Formal guarantee: as of all recordings. A row has w = p + 1 numbers: turned states are cut to [-1, 1] as they are
+    computed; inputs and the target are cut to bounds that become -1 and 1; the constant is 1. So each is at most 1,
+    whatever the recording holds and however its samples hang together, and replacing a recording moves the mean of n by
+    at most sqrt 2 Xi/n in L2 with Xi = w or the clip, 2 Xi/n in L1.
+    """
+
+    asks = StateMomentsQuery
+
+    @classmethod
+    def resolve(cls, context: Context, owner: str) -> Self:
+        model = context.terms.model
+        return cls.of(context, owner, features_of(model).width + 1, reservoir_of(model).rows)
+
+    def words(self) -> str:
+        return f"a mean over {self.records:,} recordings as second moments of the reservoir's states"
