@@ -25,15 +25,11 @@ from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.privacy.adjacency import Adjacency
 from parley.report.figures import curves, game_figures, joined_figure
-from parley.report.figures import drawn_model as survival
 from parley.report.figures import shape_functions as shapes_of_columns
-from parley.report.figures.audit_figure import audit_figure
-from parley.report.figures.lettering import fonts, relettered, stand_in
-from parley.report.figures.membership_figure import membership_figure, own_figure
-from parley.report.figures.model_costs import model_costs
-from parley.report.figures.owner_gains import OwnerGain, owner_gains
-from parley.report.figures.picture import Picture, save
-from parley.report.pages import forecast_page, score_page
+from parley.report.figures.audit_figures import audit_figure, membership_figure, own_figure
+from parley.report.figures.owner_gains import OwnerGain, model_costs, owner_gains
+from parley.report.figures.picture import Picture, fonts, relettered, save, stand_in
+from parley.report.pages import forecast_page, run_page
 from parley.report.words.joined import Chapter, Joined
 from parley.tasks.counts.figures import counted
 from parley.tasks.counts.run import CellCount
@@ -122,7 +118,7 @@ def verdicts(count: int) -> Picture:
         SimpleNamespace(owner=name, personal_gain=Estimate(0.3, -np.inf if place == 0 else 0.1, 0.5), measured="join")
         for place, name in enumerate(names(count))
     ]
-    return score_page.verdicts_figure(found)
+    return run_page.verdicts_figure(found)
 
 
 def costs(_: int) -> Picture:
@@ -204,7 +200,7 @@ def shapes(count: int) -> Picture:
 def survivors(count: int) -> Picture:
     ends = np.linspace(30, 360, 12)
     rates = np.random.default_rng(6).gamma(2.0, 0.001, count)
-    return survival.survival_curves(ends, np.exp(-rates[:, None] * ends), "days since admission", "relapse")
+    return shapes_of_columns.survival_curves(ends, np.exp(-rates[:, None] * ends), "days since admission", "relapse")
 
 
 def verdict(_: int) -> Picture:

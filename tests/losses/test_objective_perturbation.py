@@ -16,7 +16,7 @@ from parley.data import Design
 from parley.errors import GuaranteeError, TermsError
 from parley.losses.linear_term_law import LinearTermLaw
 from parley.losses.objective_perturbation import PerturbedCost, zero_sum_basis
-from parley.privacy.mechanisms.random_words import SeededWords
+from parley.privacy.mechanisms.exact_samplers import SeededWords
 from parley.protocol.setup import resolve
 
 KINDS = ["logistic-regression", "softmax-regression"]

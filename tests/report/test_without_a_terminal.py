@@ -16,8 +16,8 @@ for name in ("typer", "click", "rich"):
 from pathlib import Path
 
 import parley
-from parley.privacy.accounting.equal_privacy import equal_privacy
-from parley.privacy.accounting.explanation import explanation, sentences
+from parley.privacy.accounting.curve_panels import equal_privacy
+from parley.privacy.accounting.meaning import explanation, sentences
 from parley.demo.story import learn
 from parley.owner.warnings import public_digest
 from parley.decisions.games.negotiate import negotiate

@@ -16,7 +16,7 @@ from parley.losses.objectives import margin
 from parley.owner.ledger.interface import StudyLedger
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
-from parley.privacy.mechanisms.recipe import draw_plainly
+from parley.privacy.mechanisms.shared_noise import draw_plainly
 
 IN_PLACE = Preparation._in_place
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__

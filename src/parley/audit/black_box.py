@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from parley.audit.distinguishing import Event, best_event
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.mechanisms import Bounded, Exponential, FastNoise, Geometric, Mechanism, SafeNoise, Stable
-from parley.privacy.mechanisms.recipe import draw_plainly
-from parley.privacy.mechanisms.shared_noise import SharedNoise
+from parley.privacy.mechanisms.shared_noise import SharedNoise, draw_plainly
 from parley.validate import Floats, finite, non_negative, whole
 
 # (value [d...], how many, generator) -> so many released values [how many, d...]

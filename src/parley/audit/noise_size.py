@@ -13,7 +13,7 @@ from scipy.stats import binom
 from parley.audit.distinguishing import rates, thresholds
 from parley.errors import SettingError
 from parley.privacy.accounting.compose import composed, pld_interval
-from parley.privacy.accounting.loss import delta_at
+from parley.privacy.accounting.pairs import delta_at
 from parley.privacy.accounting.releases import amplified
 from parley.privacy.accounting.sampled import sampled_epsilon
 from parley.privacy.accounting.series import Series

@@ -108,8 +108,7 @@ def explain(
     """
     import numpy as np
 
-    from parley.privacy.accounting.explanation import explanation, sentences
-    from parley.privacy.accounting.meaning import error_tradeoff
+    from parley.privacy.accounting.meaning import error_tradeoff, explanation, sentences
 
     if terms is not None:
         if epsilon is not None or delta or any(given is not None for given in (prior, people, plot)):
@@ -254,7 +253,7 @@ def compare(
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
-    from parley.privacy.accounting.equal_privacy import equal_privacy
+    from parley.privacy.accounting.curve_panels import equal_privacy
 
     content = equal_privacy(epsilon, delta, dimension, sensitivity, rounds)
     if as_json:

@@ -54,7 +54,7 @@ def demo(
     from parley.learning.outcome.guarantee import SIMULATION
     from parley.report.figures.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
     from parley.report.figures.picture import save
-    from parley.report.pages.joined_page import joined_page
+    from parley.report.pages.forecast_page import joined_page
     from parley.report.words import joined
     from parley.report.words.forecast import assumption
     from parley.report.words.negotiation import CAVEAT

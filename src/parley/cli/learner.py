@@ -12,9 +12,8 @@ from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.errors import SettingError
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, terminal_table, warn
-from parley.report.watching import watched
-from parley.report.words.proposals import told_rows
+from parley.report.terminal import console, print_json, terminal_table, warn, watched
+from parley.report.words.ledgers import told_rows
 from parley.tasks.asking_options import Expect
 from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
@@ -158,8 +157,7 @@ def run_command(
     if save_own is not None and result.own_model is not None:
         result.own_model.save(save_own)
     if track is not None:
-        from parley.report.run_store import write_run
-        from parley.report.tracking import tracked_training
+        from parley.report.tracking import tracked_training, write_run
 
         write_run(tracked_training(result, "parley learner run", heads=federation.heads), track)
     if as_json:

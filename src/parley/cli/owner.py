@@ -24,7 +24,7 @@ from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table, warn
-from parley.report.words.proposals import inbox_rows, proposal_line
+from parley.report.words.ledgers import inbox_rows, proposal_line
 from parley.terms import Terms, load_terms
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]

@@ -16,7 +16,7 @@ from parley.owner.ledger import Ledger, begun
 from parley.owner.ledger.account import Reservation
 from parley.owner.other_books import BooksOf, OtherBooks, find_among, require_reason
 from parley.owner.owner import Owner, reservation
-from parley.privacy.accounting.budget import exact
+from parley.privacy.accounting.series import exact
 from parley.protocol.setup import require_ready
 from parley.protocol.tree_folds import require_as_good
 from parley.terms import OwnerTerms, Terms

@@ -31,8 +31,7 @@ from parley.errors import GuaranteeError, TermsError
 from parley.losses.linear_term_law import HAIR, LinearTermLaw
 from parley.losses.objective import LARGEST_HESSIAN, EmpiricalRisk
 from parley.losses.record_bound import RecordBound
-from parley.privacy.mechanisms.exact_gaussian import near_normal
-from parley.privacy.mechanisms.random_words import Draw, SeededWords
+from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, near_normal
 from parley.validate import SMALLEST, Floats
 
 FARTHEST = 1024.0  # |phi| at most, so that no score is larger: what rounding can move the minimum grows with it, too

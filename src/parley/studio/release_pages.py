@@ -110,7 +110,7 @@ def foreseen(request: Request) -> Response:
     from parley.decisions.outlook.forecast import worth_spending  # with libraries that take their time
     from parley.decisions.outlook.worth import require_worth
     from parley.learning.owners import spent_so_far
-    from parley.report.words.released import foreseen_words, unforeseen
+    from parley.report.words.training import foreseen_words, unforeseen
 
     studio, asked = studio_of(request), dict(request.query_params)
     (_, terms), said, refused = _read(studio, asked), "", None

@@ -112,7 +112,7 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
     """What the owners at the addresses of these options answered, by a prepared run."""
     from parley.learning.asking import ask_elsewhere
     from parley.learning.connections import open_federation
-    from parley.report.watching import watched
+    from parley.report.terminal import watched
 
     if options.addresses is None:
         raise SettingError("--owners: missing; it says where the owners are")

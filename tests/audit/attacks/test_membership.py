@@ -30,7 +30,7 @@ from parley.data import Design
 from parley.errors import DataError, ModelError, ParleyError, SettingError
 from parley.losses import make
 from parley.privacy.mechanisms import FastNoise
-from parley.report.pages.membership_page import membership_page
+from parley.report.pages.audit_page import membership_page
 from parley.report.words.membership import attack_rows, headline, learned, model_rows, most_area
 from parley.terms import Model
 

@@ -9,9 +9,8 @@ from scipy.optimize import minimize
 
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting import make_series, stable_epsilon
-from parley.privacy.accounting.loss import delta_at, from_curve
-from parley.privacy.accounting.pairs import Pair, stable_law
-from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.accounting.compose import renyi_epsilon
+from parley.privacy.accounting.pairs import Pair, delta_at, from_curve, stable_law
 from parley.privacy.accounting.series import SERIES, StableSeries
 from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.adjacency import Adjacency

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from parley.data.name_codes import LONGEST_NAME, decode, encode
 from parley.privacy.mechanisms import FastNoise, Gaussian, Laplace, SafeNoise
-from parley.privacy.mechanisms.exact_laplace import widened
+from parley.privacy.mechanisms.exact_samplers import widened
 from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, NamedCounts, Stability
 
 WIDTH = 2 + MOST_NAMES * PLACE

@@ -10,8 +10,8 @@ import parley
 from parley.audit.exact.enumeration import answer_law, largest_log_ratio
 from parley.audit.exact.pair_search import PairSearch
 from parley.errors import DataError, TermsError
+from parley.privacy.mechanisms.geometric import WholeGeometric
 from parley.privacy.mechanisms.randomised_response import RandomisedResponse
-from parley.privacy.mechanisms.whole_geometric import WholeGeometric
 from parley.protocol.queries import Tables
 from parley.protocol.setup import resolve
 from parley.tasks.counts import question as questions

@@ -19,7 +19,7 @@ from torch import nn  # noqa: E402
 
 import parley  # noqa: E402
 from parley.errors import GuaranteeError, LedgerError, Malformed, SettingError  # noqa: E402
-from parley.privacy.accounting.joint_series import JointSeries  # noqa: E402
+from parley.privacy.accounting.series import JointSeries  # noqa: E402
 from parley.privacy.mechanisms.banded import Band, best_band  # noqa: E402
 from parley.privacy.mechanisms.gaussian import gaussian_delta  # noqa: E402
 from parley.protocol.queries import Tables  # noqa: E402

@@ -8,7 +8,7 @@ from raters import rating_content, tastes
 
 import parley
 from parley.errors import Malformed, OutsideBox
-from parley.privacy.mechanisms.bounded import require
+from parley.privacy.mechanisms.mechanism import require
 from parley.protocol.queries import GradientQuery
 from parley.protocol.queries.question import Tables
 from parley.protocol.setup import resolve

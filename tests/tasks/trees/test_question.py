@@ -6,7 +6,7 @@ import pytest
 from grove import COLOURS, grove, grove_terms
 
 from parley.errors import Malformed
-from parley.privacy.mechanisms.bounded import require
+from parley.privacy.mechanisms.mechanism import require
 from parley.protocol.queries import GradientQuery, Tables
 from parley.protocol.setup import resolve
 from parley.tasks.trees.question import LeafSumsQuery

@@ -22,8 +22,8 @@ from parley.errors import TermsError
 from parley.privacy.events import GaussianEvent
 from parley.privacy.mechanisms import GridGeometric, Laplace, Mechanism
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon
+from parley.privacy.mechanisms.geometric import WholeGeometric
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.privacy.mechanisms.whole_geometric import WholeGeometric
 from parley.protocol.queries import Query, Question, Tables
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage

@@ -12,7 +12,7 @@ from scipy.stats import binom, chi2, kstest, norm
 from parley.audit.served import noise_law
 from parley.errors import TermsError
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
-from parley.privacy.mechanisms.exact_gaussian import BITS
+from parley.privacy.mechanisms.exact_samplers import BITS
 from parley.validate import Floats
 
 ROUNDING = 2.0**-40  # of the noise's scale and the exact answers: by how much two computations of one answer differ
@@ -113,8 +113,7 @@ def sum_cdf(total: float, n: int) -> float:
 @dataclass(frozen=True)
 class RepeatVerdict:
     """Does noise come again? What is left of answers when what the table says is taken off is noise. Where that was
-    drawn before, in another round, at another coordinate, for another table or at another start, it hides
-    nobody.
+    drawn before, in another round, at another coordinate, for another table or at another start, it hides nobody.
 
     How often noise came again, or its negative, and how seldom independent noise does so.
     """

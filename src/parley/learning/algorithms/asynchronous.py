@@ -152,9 +152,8 @@ class AsynchronousDescent(Algorithm):
 
 
 def _follow(setup: Setup, step: float) -> Floats | None:
-    """F by the public sample; None without one, or where the cost has corners or parameters of several kinds. A
-    ridge as large as chance in a small sample keeps M from vanishing in a direction that only the owners' rows
-    have."""
+    """F by the public sample; None without one, or where the cost has corners or parameters of several kinds. A ridge
+    as large as chance in a small sample keeps M from vanishing in a direction that only the owners' rows have."""
     if setup.public is None or not setup.terms.model.smooth or not setup.risk.alike:
         return None
     each, (size, directions) = setup.risk.loss.largest_curvature, np.linalg.eigh(setup.public.statistics[0])

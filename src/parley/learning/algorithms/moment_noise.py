@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.privacy.mechanisms.stable import StableOnSums
-from parley.privacy.mechanisms.stable_location import reach
+from parley.privacy.mechanisms.stable_law import reach
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.protocol.setup import Setup
 from parley.validate import Floats

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.queries import Answer, Query
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import Malformed
-from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.mechanisms.recipe import Law
-from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.privacy.sharing.ring import to_bytes
-from parley.privacy.sharing.shares import Shares
+from parley.privacy.mechanisms.exact_samplers import Words
+from parley.privacy.mechanisms.shared_noise import Law, SharedNoise
+from parley.privacy.sharing.ring import Shares, to_bytes
 from parley.protocol.queries import Query
 
 HOSTS = 3  # at most

@@ -1,5 +1,4 @@
-"""A host's daemon: gRPC over mutual TLS for owners, the learner and the other hosts. It executes nothing it is
-sent."""
+"""A host's daemon: gRPC over mutual TLS for owners, the learner and the other hosts. It executes nothing it is sent."""
 
 import gc
 import os

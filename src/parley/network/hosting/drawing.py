@@ -13,7 +13,7 @@ from parley.errors import ExchangeError
 from parley.network.exchange.share_bundle import HOSTS, Shape
 from parley.network.hosting.assignment import HostAssignment
 from parley.network.hosting.pool import Keys, Pool
-from parley.privacy.mechanisms.recipe import make_recipe
+from parley.privacy.mechanisms.shared_noise import make_recipe
 from parley.privacy.sharing.channel import Channel
 from parley.privacy.sharing.party import Party, agree_keys
 from parley.privacy.sharing.ring import KEY

@@ -16,9 +16,9 @@ from parley.network.hosting.known_heads import require_known_heads
 from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import Proposal
 from parley.owner.owner import Owner
-from parley.privacy.mechanisms.extent import UNLIKELY
+from parley.privacy.mechanisms.mechanism import UNLIKELY
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.privacy.sharing import opening
+from parley.privacy.sharing import party as opening
 from parley.privacy.sharing.channel import together, wires
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup

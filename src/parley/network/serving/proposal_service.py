@@ -4,10 +4,9 @@ of them.
 Formal guarantee: no byte of a reply depends on a record or on the ledger. Who proposed terms with a key hears, with
 that key, whether they are open, accepted (for itself; also after their budget was closed, which only the ledger knows),
 refused, and the reason that a person gave, lapsed or withdrawn; with that key alone they are withdrawn, while they are
-open. Who may ask by terms hears that they are accepted, whoever proposed them.
-A new key that is certified as the learner takes the place of the earlier one while the terms are open; later it hears
-that there is a proposal. Of others' proposals it is told no more than that the inbox is full, or too full for one more
-of its own, or that too many call.
+open. Who may ask by terms hears that they are accepted, whoever proposed them. A new key that is certified as the
+learner takes the place of the earlier one while the terms are open; later it hears that there is a proposal. Of others'
+proposals it is told no more than that the inbox is full, or too full for one more of its own, or that too many call.
 """
 
 import threading

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parley.errors import SettingError
-from parley.privacy.accounting.compose import multiplier_for
-from parley.privacy.accounting.divergences import fisher_information
-from parley.privacy.accounting.loss import epsilon_at, from_curve
-from parley.privacy.accounting.pairs import Pair, stable_law
-from parley.privacy.accounting.releases import ROUNDING
-from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.accounting.compose import multiplier_for, renyi_epsilon
+from parley.privacy.accounting.pairs import Pair, epsilon_at, from_curve, stable_law
+from parley.privacy.accounting.releases import ROUNDING, fisher_information
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.events import GaussianEvent, StableEvent
 from parley.privacy.mechanisms.gaussian import probability

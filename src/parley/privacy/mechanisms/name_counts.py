@@ -29,8 +29,7 @@ import numpy as np
 
 from parley.data.name_codes import NUMBERS, encode
 from parley.privacy.events import Event, Norm
-from parley.privacy.mechanisms.bounded import Bounded, require
-from parley.privacy.mechanisms.mechanism import Mechanism
+from parley.privacy.mechanisms.mechanism import Bounded, Mechanism, require
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats
 

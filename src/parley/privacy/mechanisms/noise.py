@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import stable_law
-from parley.privacy.mechanisms.exact_gaussian import add_gaussian
-from parley.privacy.mechanisms.exact_laplace import add_laplace, discrete_laplace
+from parley.privacy.mechanisms.exact_samplers import add_gaussian, add_laplace, discrete_laplace
 from parley.validate import Floats
 
 Integers = NDArray[np.int64]

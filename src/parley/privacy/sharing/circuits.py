@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.sharing.channel import HOSTS
 from parley.privacy.sharing.party import Party
 from parley.privacy.sharing.ring import Replicated

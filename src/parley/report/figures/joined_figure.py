@@ -10,8 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
-from parley.report.figures.lettering import lettered
-from parley.report.figures.picture import PAPER, Picture, decorate
+from parley.report.figures.picture import PAPER, Picture, decorate, lettered
 from parley.report.words.joined import Chapter, share
 from parley.validate import Floats
 

@@ -1,5 +1,6 @@
-"""What joining brings each owner, with its interval, and beside it what was forecast: every owner by name while they
-are few, of a crowd those at both ends and the quantiles of all."""
+"""What joining brings each owner, with its interval, beside what was forecast: every owner by name while they are few,
+of a crowd those at both ends and the quantiles of all; and what three models cost one owner.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,16 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from parley.learning.outcome.verdict import Verdict
 from parley.numerals import number
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
-from parley.report.figures.lettering import first_names, lettered
-from parley.report.figures.picture import Picture, decorate, headed
+from parley.report.figures.picture import Picture, decorate, first_names, headed, lettered
 from parley.validate import Floats
 
 EVERYBODY = 40  # owners that have a line each
 AT_EACH_END = 10  # of a crowd that have one
-Verdict = Literal["join", "stay", "unsure"]
-COLOURS: dict[Verdict, tuple[str, str]] = {
+Advice = Literal["join", "stay", "unsure"]
+COLOURS: dict[Advice, tuple[str, str]] = {
     "join": (TOGETHER, "gains"),
     "stay": (ALONE, "does not"),
     "unsure": (MUTED, "unsure"),
@@ -38,11 +39,11 @@ class OwnerGain:
     mean: float
     low: float
     high: float
-    verdict: Verdict
+    verdict: Advice
     foreseen: tuple[float, float, float] | None = None
 
     @classmethod
-    def of(cls, name: str, ends: Floats, verdict: Verdict, foreseen: Floats | None = None) -> "OwnerGain":
+    def of(cls, name: str, ends: Floats, verdict: Advice, foreseen: Floats | None = None) -> "OwnerGain":
         """A gain between (low, mean, high)."""
         low, mean, high = (float(each) for each in ends)
         before = None if foreseen is None else (float(foreseen[0]), float(foreseen[1]), float(foreseen[2]))
@@ -106,3 +107,30 @@ def _words(title: str, ranked: Sequence[OwnerGain], about: str) -> str:
     reach = f"from {number(first.mean, 3)} ({first.name}) to {number(last.mean, 3)} ({last.name})"
     alone = f"{first.name}: {number(first.mean, 3)}"
     return f"{title}. Gains of owners by joining, {about}: {reach if len(ranked) > 1 else alone}.{who}"
+
+
+MODELS = {"together": MUTED, "alone": ALONE, "personal": TOGETHER}
+
+
+def model_costs(verdict: Verdict) -> Picture:
+    """A dot for each model's mean cost and a line for its interval, where there are rows enough for one."""
+    said = ", ".join(f"{name} {number(verdict.costs[name].mean)}" for name in MODELS)
+    figure = Picture(
+        7.2,
+        2.3,
+        f"What each model costs {verdict.owner}. Mean cost on {verdict.rows:,} held-out rows of its own, with 90 % "
+        f"intervals: {said}.",
+    )
+    axes = decorate(figure.add_subplot())
+    axes.grid(visible=False, axis="y")
+    for line, (name, colour) in enumerate(MODELS.items()):
+        cost = verdict.costs[name]
+        if math.isfinite(cost.low) and math.isfinite(cost.high):
+            axes.plot([cost.low, cost.high], [line, line], color=colour, linewidth=2.2, alpha=0.45)
+        axes.plot([cost.mean], [line], "o", color=colour, markersize=6)
+    axes.set_yticks(range(len(MODELS)), list(MODELS))
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.set_ylim(len(MODELS) - 0.4, -0.6)
+    axes.set_xlabel("mean cost of a held-out row; lines: 90 % intervals")
+    headed(axes, f"What each model costs {lettered(verdict.owner)}")
+    return figure

@@ -22,11 +22,10 @@ from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import codes, raw_cells, require_columns
 from parley.errors import DataError
 from parley.privacy.accounting import Series
-from parley.privacy.accounting.budget import per_round
-from parley.privacy.accounting.series import GeometricSeries, PureSeries
+from parley.privacy.accounting.series import GeometricSeries, PureSeries, per_round
 from parley.privacy.mechanisms import Extent
+from parley.privacy.mechanisms.geometric import WholeGeometric
 from parley.privacy.mechanisms.randomised_response import RandomisedResponse
-from parley.privacy.mechanisms.whole_geometric import WholeGeometric
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.tasks.counts.terms import RESPONSE, cell_names, step_ends

@@ -19,7 +19,7 @@ from parley.learning.asking import Asked, ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
-from parley.privacy.mechanisms.whole_geometric import WholeGeometric
+from parley.privacy.mechanisms.geometric import WholeGeometric
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.tasks.counts.question import CountsQuery

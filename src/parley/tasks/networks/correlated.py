@@ -14,7 +14,7 @@ from parley.data.batches import batch, largest_batch, shuffled
 from parley.errors import GuaranteeError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.private_sgd import MOMENTUM
-from parley.privacy.accounting.joint_series import JointSeries
+from parley.privacy.accounting.series import JointSeries
 from parley.privacy.mechanisms import Extent
 from parley.privacy.mechanisms.banded import WIDEST, Band, best_band
 from parley.protocol.queries import Answer

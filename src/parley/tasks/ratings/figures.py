@@ -8,8 +8,7 @@ from parley.tasks.ratings.run import ItemsResult
 
 
 def items_gains(result: ItemsResult) -> Figure | None:
-    """What joint items, made each owner's own, save of its error alone; None where
-    nothing was measured."""
+    """What joint items, made each owner's own, save of its error alone; None where nothing was measured."""
     users = {part.name: part.records for part in result.terms.owners}
     judged = [each for each in result.owners if each.rmse_alone and each.rmse_personal is not None]
     if not judged:

@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from parley.privacy.accounting import compose
+from parley.privacy.accounting.compose import renyi_epsilon
 from parley.privacy.accounting.pairs import stable_law
-from parley.privacy.accounting.renyi import renyi_epsilon
 from parley.privacy.events import GaussianEvent, StableEvent
 from parley.validate import Floats, Integers
 from parley_lab.papers.zawacki2024.published_networks import NetworkTable

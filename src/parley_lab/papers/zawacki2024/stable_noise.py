@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gamma
 
-from parley.privacy.accounting.divergences import fisher_information
+from parley.privacy.accounting.releases import fisher_information
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 from parley.privacy.mechanisms.stable import cauchy_epsilon
