@@ -43,8 +43,7 @@ from parley.learning.gathering import gather
 from parley.learning.outcome.study import Study
 from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
-from parley.network.exchange.asynchronous_federation import AsynchronousFederation
-from parley.network.exchange.federation import Federation
+from parley.network.exchange.federation import AsynchronousFederation, Federation
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.identity import certificate_authority
 from parley.network.identity.settings import OwnerSettings

@@ -31,9 +31,9 @@ from parley.network.exchange.host_messages import write_opening, write_share_bun
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack, shape_of
 from parley.network.hosting import daemon as host_daemon
-from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.journal import Journal
+from parley.network.hosting.proposal import HostAssignment, Turn
 from parley.network.hosting.sums import InProcessHosts
 from parley.network.identity import certificate_authority
 from parley.network.identity.settings import HostSettings, Identity, OwnerSettings

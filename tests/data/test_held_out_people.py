@@ -12,8 +12,7 @@ from samples import BOUNDS, make_terms, regression_table
 
 import parley
 from parley.audit.exact.stage_questions import StageQuestions
-from parley.data.holdout import is_held_out, name_on_side
-from parley.data.parts import held_out_people
+from parley.data.holdout import held_out_people, is_held_out, name_on_side
 from parley.data.sources import open_table
 from parley.errors import TermsError
 from parley.learning.outcome.verdict import score

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from parley.data import Preparation, parts, rowwise, table
+from parley.data import Preparation, holdout, rowwise, table
 from parley.errors import DataError
 from parley.losses import record_bound, score
 from parley.losses.objectives import margin
@@ -22,7 +22,7 @@ IN_PLACE = Preparation._in_place
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__
 GEOMETRIC, ANSWERS = FastNoise.geometric, RandomisedResponse._answers
 DECLARED, NAMED = table._declared, table.cell_name
-SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, parts.first_rows, StudyLedger.answer
+SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, holdout.first_rows, StudyLedger.answer
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def person_limit_ignored():
         kept[dropped], kept[others] = True, False
         return kept
 
-    with mock.patch.object(parts, "first_rows", whoever):
+    with mock.patch.object(holdout, "first_rows", whoever):
         yield
 
 

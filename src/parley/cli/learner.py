@@ -21,7 +21,7 @@ from parley.terms.file import require_expected
 if TYPE_CHECKING:
     from parley.learning.outcome import Result
     from parley.network.exchange.federation import Federation
-    from parley.network.exchange.proposing import Proposed
+    from parley.network.exchange.remote import Proposed
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, with the learner's name in them.")]
 Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="Where the owners are, addresses.toml.")]
@@ -40,7 +40,7 @@ def propose_command(terms_file: TermsFile, owners: Owners, to: To = None, as_jso
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     with extras():
-        from parley.network.exchange.proposing import propose
+        from parley.network.exchange.remote import propose
     _show(terms, propose(terms, owners, to or ()), to, as_json)
 
 
@@ -51,7 +51,7 @@ def proposal_command(terms_file: TermsFile, owners: Owners, to: To = None, as_js
     """
     terms = load_terms(terms_file)
     with extras():
-        from parley.network.exchange.proposing import propose
+        from parley.network.exchange.remote import propose
     _show(terms, propose(terms, owners, to or (), ask=True), to, as_json)
 
 
@@ -62,7 +62,7 @@ def withdraw_command(terms_file: TermsFile, owners: Owners, to: To = None, as_js
     """
     terms = load_terms(terms_file)
     with extras():
-        from parley.network.exchange.proposing import withdraw
+        from parley.network.exchange.remote import withdraw
     _show(terms, withdraw(terms, owners, to or ()), to, as_json)
 
 

@@ -17,9 +17,8 @@ from parley.cli.owner_ledger import backup_command, close_command, ledger_comman
 from parley.cli.owner_snapshot import snapshot_command
 from parley.errors import SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
-from parley.network.serving.inbox import SHORTEST, Inbox, open_inbox
+from parley.network.serving.inbox import SHORTEST, Inbox, Proposal, open_inbox
 from parley.network.serving.opening import books_alike, open_ledger
-from parley.network.serving.proposal import Proposal
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras

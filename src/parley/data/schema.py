@@ -1,7 +1,7 @@
 """The declared schema of a table: the names of its columns and the types that they are said to have. It counts as
 public.
 
-A cell is read by its own value and its column's declared type (`arrow_cells`, `cells`), so whoever changes a type may
+A cell is read by its own value and its column's declared type (`cells`), so whoever changes a type may
 change how every record is read. The schema is therefore fixed when terms are accepted (`Ledger.accept`), and tables
 that differ in it are no neighbours. A CSV file declares names alone: all of its cells are text. A data frame declares
 its columns' dtypes, of a categorical column also that of its categories (not which there are: those are cells).
@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from parley.data.arrow_cells import READABLE, readable, usual
+from parley.data.cells import READABLE, readable, usual
 from parley.errors import DataError
 from parley.validate import printable
 

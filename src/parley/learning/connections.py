@@ -28,7 +28,7 @@ def open_federation(
     peers, own = find_owners(terms, owners, warn)
     patience = positive(deadline, "--deadline")
     if not run.setup.schedule.waits:
-        from parley.network.exchange.asynchronous_federation import AsynchronousFederation
+        from parley.network.exchange.federation import AsynchronousFederation
 
         return AsynchronousFederation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     if not terms.noise.summed:
@@ -43,12 +43,11 @@ def open_federation(
 def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> tuple[list["Peer"], "Agreement | None"]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
     from parley.network.exchange.remote import LocalOwner, remote_owner
-    from parley.network.identity.revocation_list import revoked_serials
     from parley.network.identity.settings import Pinned, load_addresses, load_owner
-    from parley.network.identity.trust import check_identity
+    from parley.network.identity.trust import check_identity, revoked_serials
     from parley.network.serving.acceptance import Acceptances
     from parley.network.serving.daemon import open_delivery, open_owner
-    from parley.network.serving.reminders import identity_reminders
+    from parley.network.serving.network import identity_reminders
     from parley.network.serving.service import open_agreement
 
     known = load_addresses(addresses)

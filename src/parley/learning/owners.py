@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from parley.data.digest import digested_table
+from parley.data.sketch import digested_table
 from parley.data.sources import TableSource, held_table, same_table
 from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError, UnknownTerms
 from parley.learning.algorithms.catalogue import make_algorithm

@@ -171,7 +171,7 @@ class NumberScoring(Scoring):
 
 @dataclass(frozen=True)
 class CountScoring(NumberScoring):
-    """The same of counts and expected counts: rates times the weights of their exposures (`data.counts`)."""
+    """The same of counts and expected counts: rates times the weights of their exposures (`data.targets`)."""
 
     loss: Poisson = field(kw_only=True)
 

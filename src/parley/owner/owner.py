@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.data.digest import TableDigest, digested_table
+from parley.data.sketch import TableDigest, digested_table
 from parley.data.sources import Table, open_table
 from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.owner.ledger import AnyLedger, Ledger, StudyLedger

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.fitting import dropped_rows, grown_here
-from parley.data.parts import counted_rows
+from parley.data.holdout import counted_rows
 from parley.data.ranges import Range, ranges
 from parley.data.table import codes
 from parley.numerals import number, percent

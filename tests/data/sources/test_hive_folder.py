@@ -7,7 +7,7 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.data.digest import digested_table
+from parley.data.sketch import digested_table
 from parley.data.sources import open_table
 from parley.data.table import codes, numbers
 from parley.errors import DataError

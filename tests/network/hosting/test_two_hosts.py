@@ -16,9 +16,9 @@ from parley.errors import AbortedRound, ContradictionError, ParleyError
 from parley.learning.outcome.guarantee import guarantee
 from parley.network.exchange.in_process import SimulatedSum
 from parley.network.exchange.share_bundle import Shape, ShareBundle
-from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import acceptance_summary
+from parley.network.hosting.proposal import HostAssignment, Turn
 from parley.network.hosting.share_layouts import AdditiveShares
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import CertificateError
-from parley.network.identity import certificate_authority, certificates, revocation_list, trust
+from parley.network.identity import certificate_authority, certificates, trust
 from parley.network.identity.settings import Identity
 
 
@@ -209,9 +209,9 @@ def test_a_list_that_is_not_the_authoritys_or_out_of_date_is_refused(authority, 
     ):
         make()
         with pytest.raises(CertificateError, match=sentence):
-            revocation_list.revoked_serials(careful)
+            trust.revoked_serials(careful)
     certificate_authority.revoke(authority, None, 1)
-    assert revocation_list.revoked_serials(careful) == frozenset()
+    assert trust.revoked_serials(careful) == frozenset()
 
 
 def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(authority):
@@ -220,7 +220,7 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
     certificate_authority.revoke(authority, None, 30)
     (authority / "ca.crl").write_bytes(first + (authority / "ca.crl").read_bytes())
     for work in (
-        lambda: revocation_list.revoked_serials(careful),
+        lambda: trust.revoked_serials(careful),
         lambda: certificate_authority.revoke(authority, None, 30),
     ):
         with pytest.raises(CertificateError, match=r"ca.crl: it holds more than one thing"):
@@ -231,14 +231,14 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
     signed = plain.next_update(datetime.now(UTC) + timedelta(days=9)).sign(key, hashes.SHA256())
     (authority / "ca.crl").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     for work in (
-        lambda: revocation_list.revoked_serials(careful),
+        lambda: trust.revoked_serials(careful),
         lambda: certificate_authority.revoke(authority, None, 30),
     ):
         with pytest.raises(CertificateError, match=r"without a number; expected one that `parley certs revoke` made"):
             work()
     (authority / "ca.crl").unlink()
     with pytest.raises(CertificateError, match=r"ca.crl: no such file; expected the authority's revocation list"):
-        revocation_list.revoked_serials(careful)
+        trust.revoked_serials(careful)
 
 
 @pytest.mark.parametrize("other", ["bank-b.crt", "bank-a.key", "foreign"])

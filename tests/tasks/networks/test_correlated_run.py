@@ -10,7 +10,7 @@ from rings import rings, rings_terms
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 import parley  # noqa: E402
-from parley.data.batches import batch, shuffled  # noqa: E402
+from parley.data.split import batch, shuffled  # noqa: E402
 from parley.errors import Malformed, SettingError, TermsError  # noqa: E402
 from parley.learning.checkpoint import Checkpoint, load_checkpoint  # noqa: E402
 from parley.learning.deployed import prepare_run  # noqa: E402

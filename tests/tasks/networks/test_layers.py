@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 
 from torch import nn  # noqa: E402
 
-from parley.data.batches import batch, shuffled  # noqa: E402
+from parley.data.split import batch, shuffled  # noqa: E402
 from parley.errors import GuaranteeError, SettingError  # noqa: E402
 from parley.privacy.mechanisms.banded import Band  # noqa: E402
 from parley.tasks.networks import clipping, elementwise, kernels  # noqa: E402

@@ -18,7 +18,7 @@ from parley.audit.attacks.lira import METHODS, Method
 from parley.audit.attacks.membership import Game, Membership, judged
 from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
 from parley.audit.audited_unit import require_audited_unit
-from parley.data.parts import counted_rows, held_out_people
+from parley.data.holdout import counted_rows, held_out_people
 from parley.data.preparation import require_records
 from parley.data.sources import Table, open_table
 from parley.errors import DataError, ModelError

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parley.audit.exact.enumeration import subsets
-from parley.data.batches import Places
+from parley.data.split import Places
 from parley.privacy.mechanisms import Bounded, Norm
 from parley.privacy.mechanisms.name_counts import NamedCounts
 from parley.protocol.queries import Query, Question, Tables

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parley.data.arrow_cells import decoded
+from parley.data.cells import decoded
 from parley.data.databases.database import Column
 from parley.errors import DataError
 

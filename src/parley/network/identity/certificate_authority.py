@@ -16,15 +16,22 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from parley.durable import create, make_folder, replace_text
 from parley.errors import CertificateError
 from parley.network.identity.certificates import (
+    AUTHORITY,
+    PUBLIC,
     days_left,
     expiry_warning,
     fingerprint,
     issued_by,
     names,
+    pem,
     read_certificate,
+    read_key,
+    require_new,
+    sole_block,
+    write_key,
+    write_new,
 )
-from parley.network.identity.pem import AUTHORITY, PUBLIC, pem, read_key, require_new, sole_block, write_key, write_new
-from parley.network.identity.revocation_list import list_number, read_revocations
+from parley.network.identity.trust import list_number, read_revocations
 from parley.terms import PARTY
 
 ISSUED = "issued"  # in its folder: a copy of every certificate, named after its serial number

@@ -12,9 +12,8 @@ from parley.network.identity.settings import Identity, OwnerSettings
 from parley.network.identity.trust import require_private, require_trusted, trusted_certificate
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
-from parley.network.serving.inbox import Inbox
-from parley.network.serving.proposal import Proposal
-from parley.network.serving.reminders import ledger_warning
+from parley.network.serving.inbox import Inbox, Proposal
+from parley.network.serving.network import ledger_warning
 from parley.owner.acceptance_summary import acceptance_summary, accepted, require_ledger
 from parley.owner.custody import facts, key_warnings
 from parley.owner.other_books import OtherBooks, require_reason

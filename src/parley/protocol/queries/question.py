@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.data.batches import Places
 from parley.data.design import summation_slack
+from parley.data.split import Places
 from parley.errors import GuaranteeError, Malformed, OutsideBox, TermsError
 from parley.losses import EmpiricalRisk, Limits, Objective, RecordBound
 from parley.losses.local_update import LocalUpdate, local_update

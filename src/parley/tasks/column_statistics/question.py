@@ -6,7 +6,7 @@ it is as fine as the first one's answer lets it be. Names that nobody listed lea
 (`mechanisms.name_counts`), in the last round.
 
 Formal guarantee: what a row counts as is a function of that row's cells and the declared types of their columns
-(`cells`, `arrow_cells`). One that is no number is text, one that is nothing is missing. Where names may be asked, a
+(`cells`). One that is no number is text, one that is nothing is missing. Where names may be asked, a
 cell that has none is refused when the table is prepared, as it is where names are read for a model (`table.codes`):
 never silently left out, and never in the middle of a run.
 """
@@ -22,15 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.design import Summable
-from parley.data.name_codes import encode
-from parley.data.parts import Kept, counted_rows, how_many, parts_of
+from parley.data.holdout import Kept, counted_rows, how_many, parts_of
 from parley.data.preparation import Preparation, require_records
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import nameless, raw_cells, require_columns
 from parley.errors import DataError, GuaranteeError, Malformed
 from parley.privacy.accounting import Series, make_series
 from parley.privacy.mechanisms import Bounded, Extent
-from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, NamedCounts, Stability
+from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, NamedCounts, Stability, encode
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.tasks.target_rows import WholeTable

@@ -13,10 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data.name_codes import decode
-from parley.data.transforms import TRANSFORMS
+from parley.data.encoding import TRANSFORMS
 from parley.errors import GuaranteeError
-from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE
+from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, decode
 from parley.protocol.setup import Setup
 from parley.tasks.column_statistics.agreement import ready_terms
 from parley.tasks.column_statistics.question import (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from parley.data import Preparation
 from parley.data.cells import is_missing_word
-from parley.data.parts import counted_rows, how_many, parts_of
+from parley.data.holdout import counted_rows, how_many, parts_of
 from parley.data.preparation import require_records
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import codes, raw_cells, require_columns

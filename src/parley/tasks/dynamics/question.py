@@ -11,7 +11,7 @@ import numpy as np
 
 from parley.data.design import Design, Summable
 from parley.data.preparation import Preparation, require_records
-from parley.data.rounding import settle
+from parley.data.rowwise import settle
 from parley.data.sources import Rows, Table, open_table
 from parley.data.table import numbers, require_columns
 from parley.errors import DataError

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.data.batches import batch, largest_batch, shuffled
+from parley.data.split import batch, largest_batch, shuffled
 from parley.errors import GuaranteeError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.private_sgd import MOMENTUM

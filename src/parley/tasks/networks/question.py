@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, fit_preparation
-from parley.data.batches import Places, drawn
 from parley.data.encoding import Numbers
 from parley.data.sources import Rows
+from parley.data.split import Places, drawn
 from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.private_sgd import MEMORY, PrivateSGD

@@ -24,7 +24,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from parley.data import rowwise
-from parley.data.rounding import settle
+from parley.data.rowwise import settle
 from parley.terms.feature_maps import Reservoir
 from parley.validate import Floats
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from parley.data.design import Design, Summable
 from parley.data.preparation import Preparation, require_records
-from parley.data.rounding import settle
+from parley.data.rowwise import settle
 from parley.data.sources import Rows, Table, open_table
 from parley.data.table import numbers, require_columns
 from parley.errors import DataError

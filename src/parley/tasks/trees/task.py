@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
-from parley.data.parts import counted_rows
+from parley.data.holdout import counted_rows
 from parley.data.ranges import ranges
 from parley.losses import Objective
 from parley.numerals import number

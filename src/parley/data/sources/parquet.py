@@ -1,4 +1,7 @@
-"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`cluster.joined`).
+"""Parquet as a table: one file, or a folder of files, larger than memory, over which a cluster may sum
+(`cluster.joined`).
+
+A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`cluster.joined`).
 
 Files that lie in the folder itself are the table; where there are none, those of its subfolders are, in the order of
 their paths, byte by byte. Subfolders that are named year=2024 say that all rows below have the text 2024 in a column
@@ -6,18 +9,57 @@ their paths, byte by byte. Subfolders that are named year=2024 say that all rows
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parley.data.sources.columnar import Cells, ColumnarTable, Format
 from parley.data.sources.files import DataFile, LocalFile, discreet
 from parley.data.sources.manifest import MANIFEST, Manifest, read_manifest
-from parley.data.sources.parquet_rows import Parquet
 from parley.data.sources.source import Origin
 from parley.errors import DataError
+
+
+class Parquet:
+    """Parquet, as a format of columns."""
+
+    form = "parquet"
+
+    def schema(self, file: DataFile) -> pa.Schema:
+        with file.opened() as source:
+            return pq.read_schema(source)
+
+    def groups(self, file: DataFile) -> Sequence[int]:
+        with file.opened() as source:
+            about = pq.read_metadata(source)
+            return [about.row_group(group).num_rows for group in range(about.num_row_groups)]
+
+    def batches(
+        self, file: DataFile, groups: Sequence[int], columns: Sequence[str], most: int, each: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        with file.opened() as opened, pq.ParquetFile(opened, pre_buffer=False, buffer_size=each) as source:
+            for group in groups:
+                for batch in source.iter_batches(most, row_groups=[group], columns=columns, use_threads=False):
+                    yield group, batch
+
+    def table(self, file: DataFile, columns: Sequence[str]) -> pa.Table:
+        with file.opened() as opened, pq.ParquetFile(opened) as source:
+            return source.read(columns=columns, use_pandas_metadata=False)
+
+
+class ParquetFile(ColumnarTable):
+    """A table that is one .parquet file."""
+
+    kind: ClassVar[bytes] = b"file"
+    form: ClassVar[Format] = Parquet()
+
+    def found(self) -> tuple[DataFile, ...]:
+        return (self.place,)
+
 
 ENDING = ".parquet"
 NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how a gap is written as the name of a folder
