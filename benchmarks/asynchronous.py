@@ -39,8 +39,8 @@ from parley.learning.algorithms.asynchronous import STEP, TALLY, USED, Asynchron
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.algorithms.federated import mean
 from parley.learning.deployed import learn, prepare_run
-from parley.learning.gathering import gather
-from parley.learning.outcome.study import Study
+from parley.learning.outcome.metrics import Study
+from parley.learning.owners import gather
 from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
 from parley.network.exchange.federation import AsynchronousFederation, Federation

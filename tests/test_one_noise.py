@@ -244,7 +244,7 @@ def test_a_study_has_the_noise_that_the_aggregation_says(mechanism: str) -> None
     step = noisy.theta - still.theta.mean(axis=0)
     setup = parley.protocol.setup.resolve(terms)
     variance = parley.protocol.aggregation.aggregation_of(terms).noise(setup).all_together
-    from parley.learning.algorithms.step import step_size
+    from parley.learning.algorithms.algorithm import step_size
 
     deviation = step_size(setup) * math.sqrt(variance)
     kurtosis = 6 if mechanism == "laplace" else 3

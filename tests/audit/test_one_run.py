@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import parley
 from parley.audit.one_run import Guesses, flipped, guessed, one_run_bound
-from parley.audit.planted_runs import audit_one_run, plant
+from parley.audit.planted import audit_one_run, plant
 from parley.audit.run_tables import AuditedOwner
 from parley.errors import SettingError, TermsError
 

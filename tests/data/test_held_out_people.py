@@ -16,7 +16,7 @@ from parley.data.holdout import held_out_people, is_held_out, name_on_side
 from parley.data.sources import open_table
 from parley.errors import TermsError
 from parley.learning.outcome.verdict import score
-from parley.losses.score_figures import error_figures, two_class_figures
+from parley.losses.score import error_figures, two_class_figures
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 

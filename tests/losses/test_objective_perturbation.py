@@ -14,8 +14,7 @@ from scipy.stats import gamma, kstest
 import parley
 from parley.data import Design
 from parley.errors import GuaranteeError, TermsError
-from parley.losses.linear_term_law import LinearTermLaw
-from parley.losses.objective_perturbation import PerturbedCost, zero_sum_basis
+from parley.losses.objective_perturbation import LinearTermLaw, PerturbedCost, zero_sum_basis
 from parley.privacy.mechanisms.exact_samplers import SeededWords
 from parley.protocol.setup import resolve
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import ParleyError, SettingError
-from parley.learning.outcome.study import Quality
+from parley.learning.outcome.metrics import Quality
 from parley.owner.ledger import Ledger
 from parley.report.tracking import numbers, tracked_training, write_run
 

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from parley.audit.attacks.trained_model import ModelAudit, audit_model
     from parley.audit.black_box import Release, lower_bound, release_of
     from parley.audit.one_run import one_run_bound
-    from parley.audit.planted_runs import OneRunVerdict, audit_one_run
-    from parley.audit.runs import audit_owner
-    from parley.audit.verdict import Verdict
+    from parley.audit.planted import OneRunVerdict, audit_one_run
+    from parley.audit.runs import Verdict, audit_owner
 
 __all__ = [
     "Audit",
@@ -39,9 +38,8 @@ _ROOMS = {
     "attacks.trained_model": ("ModelAudit", "audit_model"),
     "black_box": ("Release", "lower_bound", "release_of"),
     "one_run": ("one_run_bound",),
-    "planted_runs": ("OneRunVerdict", "audit_one_run"),
-    "runs": ("audit_owner",),
-    "verdict": ("Verdict",),
+    "planted": ("OneRunVerdict", "audit_one_run"),
+    "runs": ("Verdict", "audit_owner"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -1,5 +1,6 @@
 """A table of which hardly any row has a target: the others count and contribute nothing, so sums need not visit
-them."""
+them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,7 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Summable
+from parley.errors import TermsError
+from parley.terms import Terms
+from parley.terms.sections import OWNER
 from parley.validate import Floats
+
+
+def require_audited_unit(terms: Terms) -> None:
+    """Refuse terms that protect whole tables: audits replace one person's rows, and would call far too large an answer
+    private. So are those by which nothing is released."""
+    terms.require_release()
+    if terms.privacy.unit == OWNER:
+        raise TermsError(
+            "privacy.unit: expected 'record': audits replace one person's rows, which shows next to nothing of a "
+            "promise about an owner's whole table"
+        )
 
 
 @dataclass(frozen=True, eq=False)

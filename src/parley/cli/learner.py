@@ -126,8 +126,7 @@ def run_command(
     require_expected(terms, expect)
     terms.require_shared_sample()
     require_store(track)
-    from parley.learning.connections import open_federation
-    from parley.learning.deployed import learn, prepare_run
+    from parley.learning.deployed import learn, open_federation, prepare_run
     from parley.learning.run_options import RunOptions
     from parley.protocol.task import task_of
 

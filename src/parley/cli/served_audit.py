@@ -46,7 +46,7 @@ def audit_a_daemon(
     name = terms.owners[0].name if options.owner is None else terms.owner(options.owner).name
     with extras():
         from parley.audit.served import attack as served
-        from parley.audit.served.daemon import PROGRAM
+        from parley.audit.served.table import PROGRAM
     if options.address is not None and not folder.exists():
         _prepare(terms, name, folder, options.address, seed)
         return

@@ -18,8 +18,7 @@ import numpy as np
 from parley.errors import ContradictionError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State, run
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.algorithms.gossip import POINT, Gossip
-from parley.learning.algorithms.mixing import mixed
+from parley.learning.algorithms.gossip import POINT, Gossip, mixed
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.result import OwnerOutcome, Result, make_result

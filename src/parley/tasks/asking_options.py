@@ -111,7 +111,7 @@ def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":
     """What the owners at the addresses of these options answered, by a prepared run."""
     from parley.learning.asking import ask_elsewhere
-    from parley.learning.connections import open_federation
+    from parley.learning.deployed import open_federation
     from parley.report.terminal import watched
 
     if options.addresses is None:

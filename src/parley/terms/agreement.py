@@ -19,14 +19,19 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from parley.durable import seen_from
 from parley.errors import GuaranteeError, TermsError
-from parley.terms.aggregation import check_aggregation, unless_plain
 from parley.terms.algorithm_rules import following, following_owners, readers, require_read
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
+from parley.terms.checkable import held_out_records, training_records
 from parley.terms.error_sentences import explained
-from parley.terms.holdout import held_out_records, training_records
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
-from parley.terms.participation import check_answers, check_participation, check_stragglers
+from parley.terms.participation import (
+    check_aggregation,
+    check_answers,
+    check_participation,
+    check_stragglers,
+    unless_plain,
+)
 from parley.terms.privacy_checks import (
     check_delta,
     check_differences,

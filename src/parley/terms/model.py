@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from parley.terms.catalogue import MODELS, PREDICTION, Predicts
-from parley.terms.columns import Coding, DateFormat, Missing, Name, Transform, domain, is_defined
-from parley.terms.feature_maps import Basis, Reservoir
+from parley.terms.columns import Basis, Coding, DateFormat, Missing, Name, Reservoir, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, listed, one_of
 from parley.terms.outcomes import check_outcome
 from parley.terms.task_rules import named_rules, require_own_keys, rules_of

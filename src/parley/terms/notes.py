@@ -1,6 +1,7 @@
 """What a key means, in a few words: comments for terms that a command writes and a person reads."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 NOTES: Mapping[str, str] = {
     "model.kind": "linear-regression: a number; logistic-regression: two classes; softmax-regression: several; "
@@ -68,3 +69,11 @@ NOTES: Mapping[str, str] = {
     "owners.answers": "the most answers that it gives; its noise is for exactly so many",
     "owners.data": "for runs on one machine; left out of the terms' hash",
 }
+
+
+@dataclass(frozen=True)
+class TermsWarning:
+    """Something in the terms that looks wrong; `about` names the key."""
+
+    about: str
+    sentence: str

@@ -14,8 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import parley
-from parley.audit.attacks.lira import METHODS
-from parley.audit.attacks.membership import Game, infer_members, judged, mean_ends
+from parley.audit.attacks.membership import METHODS, Game, infer_members, judged, mean_ends
 from parley.audit.attacks.shadow import (
     Evidence,
     TrainedByTerms,

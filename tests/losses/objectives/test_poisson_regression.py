@@ -10,7 +10,7 @@ from samples import make_terms, row_batch
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
 
-from parley.audit.exact.hill_climbing import hill_climbs
+from parley.audit.exact.pair_search import hill_climbs
 from parley.data import Design, preparation
 from parley.learning.outcome.metrics import task_metrics
 from parley.losses.local_update import mean_direction

@@ -12,7 +12,7 @@ from forked import parley_process
 from hosted_consortium import HostedConsortium
 
 from parley.errors import CertificateError, ParleyError, SettingError, TermsError, UnknownTerms
-from parley.learning.connections import find_hosts
+from parley.learning.deployed import find_hosts
 from parley.network.exchange.host_connections import HostConnections, RemoteHost, host_key
 from parley.network.exchange.share_bundle import answer_or_deliver
 from parley.network.hosting.offer import consider

@@ -9,7 +9,7 @@ from rings import rings_content
 import parley
 from parley.errors import GuaranteeError, TermsError
 from parley.protocol.aggregation.mean import pieces
-from parley.protocol.aggregation.shared_laws import SharedLaws
+from parley.protocol.aggregation.one_noise import SharedLaws
 from parley.tasks.networks.terms import NetworkSGDRules
 from parley.terms import algorithm_rules
 from parley.terms.algorithm_rules import register_rules

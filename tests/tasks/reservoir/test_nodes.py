@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parley.tasks.reservoir.features import GAIN, Features, Nodes, drawn, inverse_root
-from parley.terms.feature_maps import Reservoir
+from parley.terms.columns import Reservoir
 
 
 def reservoir(**settings):

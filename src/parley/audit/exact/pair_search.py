@@ -1,4 +1,5 @@
-"""The search for two neighbouring tables, and a question about them, that an answer tells apart better than is claimed.
+"""The search for two neighbouring tables, and a question about them, that an answer tells apart better than is
+claimed.
 
 Hill climbing over values, types and gaps of cells, forms in which tables are written, what is asked at up to the
 largest that the terms allow, numbers of rows and of batches, and all secret draws. Tables are read and prepared as an
@@ -7,24 +8,23 @@ owner's are; no noise is drawn, for its law is known.
 
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
 
 from parley.audit.canary import BEYOND
-from parley.audit.exact.cell_pool import CellPool
-from parley.audit.exact.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
+from parley.audit.exact.cell_pool import FRAME, UNWRITABLE, CellPool
+from parley.audit.exact.enumeration import MOST_ROWS, answered_share, density_share, drawn_share
 from parley.audit.exact.extreme_pairs import extreme_trial
-from parley.audit.exact.hill_climbing import climbing
 from parley.audit.exact.stage_questions import Asked, StageQuestions
 from parley.audit.exact.trial import CANARY, Moves, Shape, Trial, Unit
-from parley.audit.exact.written_tables import FRAME, UNWRITABLE
 from parley.data import Design
 from parley.data.holdout import name_on_side
 from parley.data.schema import Schema
@@ -35,6 +35,56 @@ from parley.protocol.queries import Query, Tables
 from parley.protocol.setup import Setup
 from parley.terms.sections import OWNER
 from parley.validate import Floats
+
+T = TypeVar("T")
+
+LONGEST, SHORTEST = 3.0, 1e-3  # of steps
+
+
+def hill_climbs(
+    values: Callable[[list[T]], Sequence[float]],
+    begin: Callable[[np.random.Generator], T],
+    move: Callable[[np.random.Generator, T, float], T],
+    seeds: Iterable[object],
+    tries: int,
+    enough: float = math.inf,
+) -> float:
+    """The largest value that is found from any seed in so many steps, or by the first one that finds more than
+    `enough`."""
+    found = -math.inf
+    for found, _ in islice(climbing(values, begin, move, seeds), tries + 1):
+        if found > enough:
+            break
+    return found
+
+
+def climbing(
+    values: Callable[[list[T]], Sequence[float]],
+    begin: Callable[[np.random.Generator], T],
+    move: Callable[[np.random.Generator, T, float], T],
+    seeds: Iterable[object],
+) -> Iterator[tuple[float, T]]:
+    """(the largest value so far, its candidate), at the start and after every step, without end.
+
+    `values` judges one candidate of each climb. Steps grow while they lead up; those that lead nowhere are taken, too,
+    so that a climb wanders over flat ground.
+    """
+    draws = [np.random.default_rng(seed) for seed in seeds]  # type: ignore[arg-type]
+    here, lengths = [begin(rng) for rng in draws], [1.0] * len(draws)
+    there = [float(value) for value in values(here)]
+    best = max(range(len(there)), key=there.__getitem__)
+    found = there[best], here[best]
+    while True:
+        yield found
+        moved = [move(*each) for each in zip(draws, here, lengths, strict=True)]
+        for place, value in enumerate(map(float, values(moved))):
+            longer = value > there[place]
+            if value >= there[place]:
+                here[place], there[place] = moved[place], value
+            lengths[place] = min(LONGEST, 1.5 * lengths[place]) if longer else max(SHORTEST, 0.97 * lengths[place])
+            if value > found[0]:
+                found = value, moved[place]
+
 
 MOST_UNITS = 8  # in a table
 MOST_ROWS_OF_ONE = 2000  # that a record has which is made of several

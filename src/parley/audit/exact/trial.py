@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from parley.audit.exact.cell_pool import ALL_KINDS, CellPool
-from parley.audit.exact.written_tables import FORMS, Form
+from parley.audit.exact.cell_pool import ALL_KINDS, FORMS, CellPool, Form
 from parley.validate import Floats
 
 Row: TypeAlias = Mapping[str, Any]  # cells by column

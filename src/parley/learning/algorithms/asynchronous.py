@@ -13,10 +13,8 @@ from typing import Self
 import numpy as np
 
 from parley.errors import ExchangeError, SettingError
-from parley.learning.algorithms.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithms.algorithm import Algorithm, Asker, Average, State, averaged, run, step_size
 from parley.learning.algorithms.federated import mean
-from parley.learning.algorithms.iterates import Average, averaged
-from parley.learning.algorithms.step import step_size
 from parley.network.exchange import Exchange
 from parley.network.exchange.in_process import AsynchronousExchange, VirtualClock, read_speeds, require_speeds
 from parley.protocol.aggregation import Aggregation

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from parley.errors import ParleyError
-from parley.learning.outcome.metrics import Metrics
+from parley.learning.outcome.metrics import Metrics, Quality
 from parley.learning.outcome.model import JointModel, make_model
 from parley.learning.outcome.notices import Notice
 from parley.learning.outcome.personal import personal_model
 from parley.learning.outcome.posterior import CoefficientInterval, Posterior
 from parley.learning.outcome.scores import Scores
 from parley.learning.outcome.shapes import Shapes
-from parley.learning.outcome.study import Quality
 from parley.owner.owner import Agreement
 from parley.privacy.accounting import StableBound, shared_record_epsilon, stable_epsilon
 from parley.privacy.accounting.stable_bounds import stable_ratio

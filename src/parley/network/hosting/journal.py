@@ -30,9 +30,8 @@ from parley.network.hosting.proposal import assignment_of
 from parley.network.identity.settings import HostSettings
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.owner.ledger.account import Head
-from parley.owner.ledger.chain import START, hash_at, head
+from parley.owner.ledger.chain import START, Memory, hash_at, head
 from parley.owner.ledger.connections import FileConnection, Place
-from parley.owner.ledger.noted_end import Memory
 from parley.protocol.setup import resolve
 
 APPLICATION, VERSION = 0x50617248, 1

@@ -4,8 +4,8 @@ and the page on which its own people read them.
 It says what the ledger and the log say, and no number that was computed from a record. It reads the ledger as any
 reader does: no answer waits for it.
 
-Formal guarantee: whoever reads the page, and however slowly, holds at most `READERS` threads, which are there from the start,
-and `HELD` connections; each request ends within `WHOLE` seconds.
+Formal guarantee: whoever reads the page, and however slowly, holds at most `READERS` threads, which are there from the
+start, and `HELD` connections; each request ends within `WHOLE` seconds.
 """
 
 import ipaddress

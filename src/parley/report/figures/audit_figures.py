@@ -7,8 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from parley.audit import Verdict
-from parley.audit.attacks.lira import Method
-from parley.audit.attacks.membership import Membership
+from parley.audit.attacks.membership import Membership, Method
 from parley.audit.attacks.trained_model import ModelAudit
 from parley.learning.outcome.guarantee import INSIDE
 from parley.privacy.accounting.meaning import error_tradeoff

@@ -5,8 +5,7 @@ import math
 from parley.audit import Audit, Verdict
 from parley.audit.agreement import control_name
 from parley.audit.attacks.damage import Damage
-from parley.audit.exact.cell_pool import ALL_KINDS
-from parley.audit.exact.written_tables import FORMS
+from parley.audit.exact.cell_pool import ALL_KINDS, FORMS
 from parley.numerals import number, percent
 from parley.privacy.accounting.meaning import least_total_error
 from parley.privacy.adjacency import Adjacency

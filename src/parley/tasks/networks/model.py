@@ -17,10 +17,9 @@ from parley.data import Preparation
 from parley.durable import replacing
 from parley.errors import ModelError
 from parley.learning.outcome.guarantee import INSIDE
-from parley.learning.outcome.metrics import Metrics, metrics_of
+from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
 from parley.learning.outcome.model import JointModel, JointRegressor, JointSoftmaxClassifier
 from parley.learning.outcome.model_file import WITH_WEIGHTS, preparation_content
-from parley.learning.outcome.study import Quality
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.report.extras import extras

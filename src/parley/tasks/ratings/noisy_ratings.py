@@ -14,7 +14,7 @@ import numpy as np
 
 from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.algorithms.algorithm import Progress
-from parley.learning.gathering import in_order
+from parley.learning.owners import in_order
 from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms import FastNoise

@@ -17,7 +17,7 @@ from parley.tasks.ratings.terms import item_count, item_names
 from parley.tasks.ratings.user_ratings import rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
-from parley.terms.warning import TermsWarning
+from parley.terms.notes import TermsWarning
 from parley.validate import Floats, printable
 
 START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell one factor from another

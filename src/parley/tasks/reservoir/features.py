@@ -25,7 +25,7 @@ import numpy as np
 
 from parley.data import rowwise
 from parley.data.rowwise import settle
-from parley.terms.feature_maps import Reservoir
+from parley.terms.columns import Reservoir
 from parley.validate import Floats
 
 DRIVES, SAMPLES, SKIPPED = 16, 500, 250  # of made-up inputs; the first samples of each are left out

@@ -18,10 +18,9 @@ from parley.errors import ModelError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
 from parley.learning.outcome.guarantee import INSIDE
-from parley.learning.outcome.metrics import Metrics
+from parley.learning.outcome.metrics import Metrics, Quality
 from parley.learning.outcome.model import JointModel, JointRegressor
 from parley.learning.outcome.posterior import Posterior
-from parley.learning.outcome.study import Quality
 from parley.losses.inference import solve
 from parley.losses.moments import unpack_moments
 from parley.numerals import number

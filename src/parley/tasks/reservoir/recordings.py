@@ -25,7 +25,7 @@ from parley.protocol.queries.question import Context
 from parley.tasks.recorded_moments import RecordedMomentsQuestion, by_recording
 from parley.tasks.reservoir.features import Features
 from parley.terms import Model, Terms
-from parley.terms.feature_maps import Reservoir
+from parley.terms.columns import Reservoir
 from parley.validate import Floats
 
 AT_ONCE = 1 << 22  # numbers of states in memory

@@ -22,10 +22,9 @@ from parley.data.encoding import Encoding, Places
 from parley.data.split import folds
 from parley.errors import DataError, ModelError
 from parley.learning.outcome.guarantee import INSIDE
-from parley.learning.outcome.metrics import Metrics, metrics_of
+from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
 from parley.learning.outcome.model import JointLogisticClassifier, JointModel, JointRegressor
 from parley.learning.outcome.shapes import ShapeFunction, Shapes, band_words, middle, own_units
-from parley.learning.outcome.study import Quality
 from parley.learning.prediction import learn_model
 from parley.learning.start import starting_point
 from parley.numerals import number

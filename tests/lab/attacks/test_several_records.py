@@ -7,14 +7,14 @@ import pytest
 from samples import class_table, make_terms
 
 import parley
-from parley.audit.attacks.leakage import alone, learners_gradient, read_record
-from parley.audit.attacks.several_records import leak_several, misread, read_records
 from parley.data import Design
 from parley.errors import SettingError
 from parley.losses import RecordBound, make
 from parley.losses.loss import Squared
 from parley.owner.owner import Owner
 from parley.terms import Model
+from parley_lab.attacks.leakage import alone, learners_gradient, read_record
+from parley_lab.attacks.several_records import leak_several, misread, read_records
 
 LOGISTIC = make(Model(kind="logistic-regression", target="y"))
 BOUND = RecordBound(20.0, "l1", clips=True)  # never binds below

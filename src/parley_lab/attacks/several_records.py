@@ -11,7 +11,6 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import least_squares, linear_sum_assignment
 
-from parley.audit.attacks.leakage import ReadRecord
 from parley.data import Design
 from parley.data.design import summation_slack
 from parley.errors import SettingError
@@ -19,6 +18,7 @@ from parley.losses import EmpiricalRisk, RecordBound
 from parley.losses.loss import Logistic, Loss
 from parley.privacy.mechanisms import Bounded, FastNoise, Laplace
 from parley.validate import Floats, positive, whole
+from parley_lab.attacks.leakage import ReadRecord
 
 SOLVED = 1e-12  # of a mean misfit: no other start is tried
 EVALUATIONS = 400  # of one start

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from parley.audit.attacks.leakage import alone, leak, read_record
 from parley.data import Design
 from parley.errors import SettingError
 from parley.losses import RecordBound, make
 from parley.terms import Model
+from parley_lab.attacks.leakage import alone, leak, read_record
 
 KINDS = ("linear-svm", "logistic-regression", "linear-regression")
 
