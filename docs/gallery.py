@@ -23,7 +23,7 @@ from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shapes
 from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.figures import curves, game_figures, joined_figure
 from parley.report.figures import shape_functions as shapes_of_columns
 from parley.report.figures.audit_figures import audit_figure, membership_figure, own_figure

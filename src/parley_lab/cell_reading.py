@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from parley.audit.exact.cell_pool import FORMS, ROWS, TYPES, UNWRITABLE, Form
-from parley.data.schema import Schema
+from parley.data.cells import Schema
 from parley.data.sources import TableSource, open_table
 from parley.errors import DataError
 

@@ -14,7 +14,7 @@ from parley.audit.agreement import audit_terms
 from parley.audit.attacker import Rates, epsilon_by_size
 from parley.audit.exact.enumeration import size_verdicts
 from parley.audit.exact.pair_search import PairSearch
-from parley.audit.exact.stage_questions import StageQuestions
+from parley.audit.exact.trial import StageQuestions
 from parley.audit.run_tables import RunTables
 from parley.audit.runs import FEWEST, audit_owner
 from parley.cli.audit import agreements_in

@@ -11,7 +11,7 @@ from every_kind import EVERY_KIND, HELD_OUT_PEOPLE, with_held_out_people
 from samples import BOUNDS, make_terms, regression_table
 
 import parley
-from parley.audit.exact.stage_questions import StageQuestions
+from parley.audit.exact.trial import StageQuestions
 from parley.data.holdout import held_out_people, is_held_out, name_on_side
 from parley.data.sources import open_table
 from parley.errors import TermsError

@@ -13,7 +13,7 @@ from parley.data import Preparation, holdout, rowwise, table
 from parley.errors import DataError
 from parley.losses import record_bound, score
 from parley.losses.objectives import margin
-from parley.owner.ledger.interface import StudyLedger
+from parley.owner.ledger.account import StudyLedger
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
 from parley.privacy.mechanisms.shared_noise import draw_plainly

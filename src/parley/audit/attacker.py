@@ -14,7 +14,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import binom
 
 from parley.audit.distinguishing import rates, thresholds
-from parley.audit.exact.stage_questions import asked_at
+from parley.audit.exact.trial import asked_at
 from parley.errors import SettingError
 from parley.network.exchange import Exchange
 from parley.privacy.accounting.compose import composed, pld_interval

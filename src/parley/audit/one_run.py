@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from parley.audit.black_box import check_confidence
 from parley.audit.distinguishing import rates
 from parley.errors import SettingError
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.validate import Floats, whole
 
 Coins = NDArray[np.int64]  # of each place, -1 or 1: which of its two records stands there; as a guess, 0: none

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from parley.audit.black_box import check_confidence
-from parley.audit.canary import CanarySearch, cell_values, no_target, outcome_cells
+from parley.audit.canary import CanarySearch, cell_values, no_target, outcome_cells, present_rows, require_audited_unit
 from parley.audit.one_run import Coins, Guesses, flipped
-from parley.audit.present_rows import present_rows, require_audited_unit
 from parley.audit.run_tables import AuditedOwner, few_owners
 from parley.data import Design, Preparation
 from parley.data.holdout import name_on_side

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.audit.canary import CanarySearch
+from parley.audit.canary import CanarySearch, compressed
 from parley.audit.exact.cell_pool import FRAME
 from parley.audit.exact.extreme_pairs import answerable, exact_answer, farthest, plain_trial
 from parley.audit.exact.pair_search import PairSearch
-from parley.audit.exact.stage_questions import Asked, StageQuestions
-from parley.audit.exact.trial import Trial, Unit
-from parley.audit.present_rows import compressed
+from parley.audit.exact.trial import Asked, StageQuestions, Trial, Unit
 from parley.data.sources import Table
 from parley.errors import TermsError
 from parley.owner.owner import Owner

@@ -20,7 +20,7 @@ from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
 from parley.network.exchange.in_process import SimulatedSum
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.queries import ScoreQuery
 from parley.protocol.setup import Setup
 from parley.terms import Terms

@@ -178,7 +178,7 @@ def agreements_in(terms: Terms) -> list[Terms]:
 def show_audit(audit: "Audit") -> None:
     """Print what was found about one agreement."""
     from parley.report.words import audit as words
-    from parley.report.words.served_audit import host_rows
+    from parley.report.words.audit import host_rows
 
     console.print(terminal_table(words.owner_rows(audit), audit.title or "Owners"))
     tables = (audit.exact, words.exact_rows), (audit.search, words.search_rows)

@@ -42,7 +42,7 @@ def curve_command(
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
     from parley.privacy.accounting.curve_panels import ALL, FIGURES, Panel, panel_curves
-    from parley.privacy.adjacency import Adjacency
+    from parley.privacy.events import Adjacency
 
     if plot is not None:
         from parley.report.figures import curves, picture  # a library that takes its time

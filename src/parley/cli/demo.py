@@ -8,7 +8,7 @@ import typer
 
 from parley.durable import write_file
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.terminal import console, errors_console, progress_bar, terminal_table
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from parley.durable import write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.terms import Terms, load_terms, write_terms
-from parley.terms.notes import NOTES
+from parley.terms.file import NOTES
 
 if TYPE_CHECKING:
     from parley.decisions.knowledge.heterogeneity import Heterogeneity

@@ -27,7 +27,7 @@ from parley.report.terminal import console, errors_console, print_json, progress
 from parley.report.words import interview as asked
 from parley.terms import Terms, write_terms
 from parley.terms.catalogue import kinds_from_files
-from parley.terms.notes import NOTES
+from parley.terms.file import NOTES
 from parley.validate import printable
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.inbox import SHORTEST, Inbox, Proposal, open_inbox
 from parley.network.serving.opening import books_alike, open_ledger
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table, warn
 from parley.report.words.ledgers import inbox_rows, proposal_line

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from parley.data.schema import schema_digest
+from parley.data.cells import schema_digest
 from parley.data.sources import Table, TableSource, find_source, open_table
 from parley.data.sources.source import Rows, column_names, declared_column
 

@@ -12,7 +12,7 @@ from parley.owner.owner import Agreement, Owner
 from parley.owner.record_leakage import covering_epsilon, leakage_words, record_leakage
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION

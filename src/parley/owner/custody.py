@@ -8,7 +8,7 @@ from typing import Any
 from parley.numerals import number
 from parley.owner.owner import Agreement
 from parley.terms import Host, Terms
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.terms.sections import OWNER
 from parley.validate import printable
 

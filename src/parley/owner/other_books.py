@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.data.remembered import Remembered
+from parley.data.blocks import Remembered
 from parley.data.sketch import Keys, TableSketch, name_hash, overlap, table_sketch
 from parley.data.sources import TableSource
 from parley.durable import (
@@ -51,9 +51,9 @@ from parley.durable import (
 from parley.errors import DiskError, LedgerError, OtherBooksError, ParleyError, UnknownTerms
 from parley.numerals import number
 from parley.owner.ledger import Ledger, transactions
+from parley.owner.ledger.account import Budget
 from parley.owner.ledger.chain import hash_at
 from parley.owner.ledger.connections import looking
-from parley.owner.ledger.interface import Budget
 from parley.terms import Terms
 from parley.validate import printable
 

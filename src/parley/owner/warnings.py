@@ -30,7 +30,7 @@ from parley.protocol.task import Task, task_of
 from parley.protocol.tree_folds import worse_trees
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.terms.sections import OWNER
 from parley.validate import few_names, printable
 

@@ -27,7 +27,7 @@ from parley.protocol.queries import KINDS, Question
 from parley.terms import Model, Terms
 from parley.terms.algorithm_rules import algorithm_rules
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import Floats
 
 

@@ -16,7 +16,7 @@ from parley.learning.outcome.guarantee import INSIDE, guarantee, kind_of_run
 from parley.learning.outcome.result import Result
 from parley.learning.outcome.verdict import Verdict
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.task import task_of
 from parley.report.words import forecast as foreseen
 from parley.report.words import negotiation as agreed

@@ -9,7 +9,7 @@ import typer
 from parley.errors import SettingError
 from parley.learning.run_options import RunOptions
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, warn
 from parley.terms import Terms, write_terms

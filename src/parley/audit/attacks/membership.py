@@ -22,7 +22,7 @@ from scipy.stats import t as student
 from parley.audit.attacks.shadow import Evidence, Tables, Train, random_tables
 from parley.audit.black_box import check_confidence
 from parley.data import Design
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.validate import Floats, whole
 
 Method = Literal["online", "offline", "shadow"]

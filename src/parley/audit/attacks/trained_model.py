@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from parley.audit.attacks.membership import METHODS, Game, Membership, Method, blind_area, judged
 from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
-from parley.audit.present_rows import require_audited_unit
+from parley.audit.canary import require_audited_unit
 from parley.data.holdout import counted_rows, held_out_people
 from parley.data.preparation import require_records
 from parley.data.sources import Table, open_table

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from parley.audit.canary import CanarySearch
-from parley.audit.present_rows import PresentRows
+from parley.audit.canary import CanarySearch, PresentRows
 from parley.data.split import Places
 from parley.errors import TermsError
 from parley.privacy.events import GaussianEvent

@@ -9,8 +9,7 @@ import numpy as np
 
 from parley.audit.exact.cell_pool import FRAME
 from parley.audit.exact.enumeration import sizes
-from parley.audit.exact.stage_questions import Asked
-from parley.audit.exact.trial import Trial, Unit
+from parley.audit.exact.trial import Asked, Trial, Unit
 from parley.errors import Refusal, TermsError
 from parley.privacy.mechanisms import Norm
 from parley.protocol.queries import Query, Tables

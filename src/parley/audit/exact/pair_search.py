@@ -23,11 +23,10 @@ from parley.audit.canary import BEYOND
 from parley.audit.exact.cell_pool import FRAME, UNWRITABLE, CellPool
 from parley.audit.exact.enumeration import MOST_ROWS, answered_share, density_share, drawn_share
 from parley.audit.exact.extreme_pairs import extreme_trial
-from parley.audit.exact.stage_questions import Asked, StageQuestions
-from parley.audit.exact.trial import CANARY, Moves, Shape, Trial, Unit
+from parley.audit.exact.trial import CANARY, Asked, Moves, Shape, StageQuestions, Trial, Unit
 from parley.data import Design
+from parley.data.cells import Schema
 from parley.data.holdout import name_on_side
-from parley.data.schema import Schema
 from parley.data.sources import open_table
 from parley.errors import DataError, Refusal, TermsError
 from parley.learning.algorithms.algorithm import Progress

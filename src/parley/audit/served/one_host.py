@@ -22,7 +22,7 @@ from parley.errors import TermsError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
 from parley.network.hosting.proposal import Record
 from parley.network.hosting.share_layouts import AdditiveShares
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, Words
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
 from parley.privacy.sharing.channel import HOSTS, Channel, together, wires

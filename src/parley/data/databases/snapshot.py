@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from parley.data.cells import READABLE, readable
-from parley.data.databases.database import Column, Database, Request
-from parley.data.databases.plain_types import plain_batch, plain_schema
+from parley.data.databases.database import Column, Database, Request, plain_batch, plain_schema
 from parley.data.databases.unfinished import unfinished_folder
 from parley.data.sources.files import file_digest
 from parley.data.sources.manifest import MANIFEST, Manifest

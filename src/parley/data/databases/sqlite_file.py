@@ -14,8 +14,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.data.databases.database import UNREAD, Address, Column, Database, Plan, Request, discreet, ordered, quoted
-from parley.data.databases.plain_types import not_as_declared
+from parley.data.databases.database import (
+    UNREAD,
+    Address,
+    Column,
+    Database,
+    Plan,
+    Request,
+    discreet,
+    not_as_declared,
+    ordered,
+    quoted,
+)
 from parley.data.databases.unfinished import sorting_folder
 from parley.errors import DatabaseError, DataError
 

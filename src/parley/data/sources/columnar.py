@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Protocol
 import pandas as pd
 import pyarrow as pa
 
-from parley.data.cells import usual
-from parley.data.schema import Schema, declared_by_arrow
+from parley.data.cells import Schema, declared_by_arrow, usual
 from parley.data.sources.files import DataFile, LocalFile, Stamp, discreet
 from parley.data.sources.source import AT_ONCE, Chunk, TableSource
 from parley.errors import DataError

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pandas.core.arrays.masked import BaseMaskedArray  # nullable numbers and truth values: no public name
 
-from parley.data.schema import Schema, declared_by_frame
+from parley.data.cells import Schema, declared_by_frame
 from parley.data.sources.files import DataFile, LocalFile
 from parley.errors import DataError
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import SettingError
-from parley.losses.inference import Solved, solve
-from parley.losses.moments import unpack_moments
+from parley.losses.moments import Solved, solve, unpack_moments
 from parley.privacy.mechanisms.stable_law import check_alpha, located, reach
 from parley.validate import Floats, positive
 
@@ -129,7 +128,7 @@ def infer_stable(
 def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records: float) -> tuple[Floats, Floats]:
     """(how a coefficient moves with the error of each packed number [p, d], its covariance from all else [p, p]).
 
-    theta - theta* = G (e_b - E theta* + mean of x residual) as in `losses.inference`; the draw of the records and what
+    theta - theta* = G (e_b - E theta* + mean of x residual) as in `losses.moments`; the draw of the records and what
     a lift may have drawn towards 0 count as there.
     """
     width, size = len(theta), len(moments)

@@ -15,8 +15,7 @@ import numpy as np
 
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.learning.outcome.posterior import Posterior
-from parley.losses.inference import covariances, solve
-from parley.losses.moments import moments_length, unpack_moments
+from parley.losses.moments import covariances, moments_length, solve, unpack_moments
 from parley.privacy.mechanisms import Norm
 from parley.privacy.mechanisms.stable import StableOnSums
 from parley.privacy.mechanisms.stable_law import reach

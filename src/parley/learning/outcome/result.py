@@ -18,7 +18,7 @@ from parley.learning.outcome.shapes import Shapes
 from parley.owner.owner import Agreement
 from parley.privacy.accounting import StableBound, shared_record_epsilon, stable_epsilon
 from parley.privacy.accounting.stable_bounds import stable_ratio
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.schedule import make_schedule, uses
 from parley.protocol.setup import Setup
 from parley.terms import Terms

@@ -18,7 +18,7 @@ from parley.numerals import counted
 from parley.owner.custody import facts, key_warnings, role_warnings
 from parley.protocol.setup import resolve
 from parley.terms import Terms
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate

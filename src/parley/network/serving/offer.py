@@ -19,9 +19,9 @@ from parley.owner.custody import facts, key_warnings
 from parley.owner.other_books import OtherBooks, require_reason
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import figures, find_warnings
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.terms import Terms
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 
 
 @dataclass(frozen=True, eq=False)

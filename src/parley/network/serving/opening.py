@@ -14,9 +14,8 @@ from parley.errors import DataError, LedgerError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.network.serving.acceptance import Acceptances
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.account import Account
-from parley.owner.ledger.interface import Rule
-from parley.privacy.adjacency import Adjacency
+from parley.owner.ledger.account import Account, Rule
+from parley.privacy.events import Adjacency
 from parley.protocol.schedule import agreed_answers
 from parley.validate import upper
 

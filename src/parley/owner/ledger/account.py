@@ -21,8 +21,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from parley.errors import BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
+import numpy as np
+
+from parley.errors import BudgetExhausted, ContentMismatch, LedgerError, OutOfOrder, UnknownTerms
+from parley.validate import Floats
+
+if TYPE_CHECKING:
+    from parley.protocol.queries import Query
+
 
 RHO_TOLERANCE = Fraction(1, 10**6)  # another machine's libraries compute a Gaussian's noise to other last digits
 
@@ -181,3 +189,82 @@ def _largest(value: Callable[[float], float]) -> float:
         first, second = low + (high - low) / 3, high - (high - low) / 3
         low, high = (first, high) if value(first) < value(second) else (low, second)
     return max(value(low), value(high))
+
+
+Budget = tuple[Fraction, Fraction]  # epsilon, delta
+# how what agreements cost is held against the lifetime budget: epsilon and delta add up, or rho
+Rule = Literal["simple", "zcdp"]
+RULES: tuple[Rule, ...] = ("simple", "zcdp")
+Release = Callable[[], Callable[[], Floats]]  # computes, and returns what then draws the noise
+Facts = dict[str, Any]
+Cost = Callable[[int], Fraction]  # what this many answers cost together
+
+
+class AnyLedger(Protocol):
+    """Promises kept: terms are accepted once, answered within what they reserve, and every answer is stored."""
+
+    @property
+    def durable(self) -> bool: ...
+    @property
+    def secret(self) -> bytes: ...
+    def accept(
+        self,
+        reservation: Reservation,
+        table: bytes | None = None,
+        schema: str | None = None,
+        other_books: str | None = None,
+    ) -> None: ...
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]: ...
+    def account(self, terms_hash: str) -> Account: ...
+    def hash_at(self, entries: int) -> str | None: ...
+
+
+def same_question(query: "Query", content: str, value: Floats) -> Floats:
+    """The stored answer, if this is the question that it answers."""
+    if query.content != content:
+        raise ContentMismatch(f"query id {query.id!r} was already used for another question: choose a new id")
+    return value
+
+
+class StudyLedger:
+    """Every study starts a fresh one, and only the latest answer is kept."""
+
+    durable = False
+    secret = b""  # a study has none
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+        self._latest: dict[str, tuple[str, str, Floats]] = {}
+
+    def accept(
+        self,
+        reservation: Reservation,
+        table: bytes | None = None,
+        schema: str | None = None,
+        other_books: str | None = None,
+    ) -> None:
+        self._accounts.setdefault(reservation.terms_hash, reservation.account())
+
+    def account(self, terms_hash: str) -> Account:
+        if terms_hash not in self._accounts:
+            raise UnknownTerms("nobody at this owner accepted these terms")
+        return self._accounts[terms_hash]
+
+    def hash_at(self, entries: int) -> str | None:
+        """Always None: a study keeps no chain."""
+        return None
+
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]:
+        account = self.account(query.terms_hash)
+        known, content, value = self._latest.get(query.terms_hash, ("", "", np.empty(0)))
+        if query.id == known:
+            return same_question(query, content, value), account
+        after = account.debit(query.learner, query.round, spent_after)
+        value = release()()
+        self._accounts[query.terms_hash] = after
+        self._latest[query.terms_hash] = (query.id, query.content, value)
+        return value, after

@@ -16,10 +16,20 @@ import numpy as np
 from parley.durable import create, create_once
 from parley.errors import LedgerError
 from parley.owner.ledger import opening, transactions
-from parley.owner.ledger.account import Account, Head, Reservation, largest_rho
+from parley.owner.ledger.account import (
+    RULES,
+    Account,
+    Budget,
+    Cost,
+    Facts,
+    Head,
+    Release,
+    Reservation,
+    Rule,
+    largest_rho,
+)
 from parley.owner.ledger.chain import COLUMNS, START, Drawing, Memory, append, hash_at, head
 from parley.owner.ledger.connections import FileConnection, Place
-from parley.owner.ledger.interface import RULES, Budget, Cost, Facts, Release, Rule
 from parley.owner.ledger.opening import beside, find_memories, make_or_upgrade, require_known
 from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.validate import Floats, exact

@@ -23,10 +23,9 @@ from pathlib import Path
 from parley.durable import state_folder
 from parley.errors import BrokenChainError, LedgerError, StateFolderError
 from parley.owner.ledger import transactions
-from parley.owner.ledger.account import Head
+from parley.owner.ledger.account import Budget, Head, Rule
 from parley.owner.ledger.chain import COLUMNS, START, Drawing, Memory, append, hash_at, head
 from parley.owner.ledger.connections import looking
-from parley.owner.ledger.interface import Budget, Rule
 from parley.owner.ledger.verification import Verification, recall
 
 APPLICATION = 0x5061726C

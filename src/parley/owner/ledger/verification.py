@@ -22,9 +22,8 @@ from typing import Any
 
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, BudgetExhausted, OutOfOrder, UnknownTerms
-from parley.owner.ledger.account import Account, Head, holds
+from parley.owner.ledger.account import Account, Budget, Head, holds
 from parley.owner.ledger.chain import COLUMNS, START, answer_digest, first_row_hash, row_hash
-from parley.owner.ledger.interface import Budget
 from parley.owner.ledger.transactions import stated, stated_rho
 
 FORMAT = "parley-verified-1"

@@ -27,8 +27,7 @@ from parley.privacy.accounting.releases import (
     renyi_divergence,
     zcdp_rho,
 )
-from parley.privacy.adjacency import Adjacency
-from parley.privacy.events import Event, GaussianEvent
+from parley.privacy.events import Adjacency, Event, GaussianEvent
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon, probability
 from parley.validate import Floats, non_negative, positive, upper
 

@@ -15,7 +15,7 @@ from parley.errors import SettingError
 from parley.privacy.accounting.pairs import Pair, delta_at, from_curve, stable_law
 from parley.privacy.accounting.releases import fisher_information
 from parley.privacy.accounting.stable_bounds import grid_interval, sampling_rate, spread_epsilon, stable_epsilon
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms import Gaussian, Geometric, Laplace, Stable
 from parley.privacy.mechanisms.gaussian import probability
 from parley.privacy.mechanisms.stable_law import check_alpha

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 from parley.errors import SettingError
 from parley.numerals import number, percent
 from parley.privacy.accounting.series import series_rho
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.gaussian import gaussian_delta, probability
 from parley.validate import Floats, non_negative, positive, upper, whole
 

@@ -13,8 +13,7 @@ from parley.errors import SettingError
 from parley.privacy.accounting.compose import multiplier_for, renyi_epsilon
 from parley.privacy.accounting.pairs import Pair, epsilon_at, from_curve, stable_law
 from parley.privacy.accounting.releases import ROUNDING, fisher_information
-from parley.privacy.adjacency import Adjacency
-from parley.privacy.events import GaussianEvent, StableEvent
+from parley.privacy.events import Adjacency, GaussianEvent, StableEvent
 from parley.privacy.mechanisms.gaussian import probability
 from parley.privacy.mechanisms.stable import pure_epsilon
 from parley.privacy.mechanisms.stable_law import check_alpha

@@ -3,14 +3,23 @@
 from parley.audit import Audit
 from parley.audit.attacks.damage import Damage
 from parley.audit.attacks.trained_model import ModelAudit
-from parley.audit.served.verdict import ServedVerdict
+from parley.audit.served.noise_law import ServedVerdict
 from parley.report.figures.audit_figures import audit_figure, own_figure
 from parley.report.figures.picture import svg
 from parley.report.pages.page import Section, page
 from parley.report.words import audit as words
 from parley.report.words import membership
-from parley.report.words.audit import LEAD, rule_rows, sentences
-from parley.report.words.served_audit import HOSTS, LIMITS, TABLES, host_rows, served_rows, served_sentences
+from parley.report.words.audit import (
+    HOSTS,
+    LEAD,
+    LIMITS,
+    TABLES,
+    host_rows,
+    rule_rows,
+    sentences,
+    served_rows,
+    served_sentences,
+)
 from parley.terms import Terms
 
 

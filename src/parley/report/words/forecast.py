@@ -11,7 +11,7 @@ from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy
 from parley.decisions.outlook.worth import Worth
 from parley.decisions.planning.planner import Proposal
 from parley.numerals import ends, number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.words.outlook import listed_names
 
 METHODS = {

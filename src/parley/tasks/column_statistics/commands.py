@@ -18,8 +18,7 @@ from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.release import ReleasedColumn
 from parley.tasks.column_statistics.run import ColumnStatisticsResult
 from parley.terms import Terms, load_terms, write_terms
-from parley.terms.file import head_of, require_expected
-from parley.terms.notes import NOTES
+from parley.terms.file import NOTES, head_of, require_expected
 from parley.validate import printable
 
 

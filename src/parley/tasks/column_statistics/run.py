@@ -18,7 +18,7 @@ from parley.learning.asking import Asked, ask_here
 from parley.learning.owners import accepting_owners, open_owners, require_ledgers, require_room
 from parley.numerals import number
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.name_counts import MOST_NAMES, Stability
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve

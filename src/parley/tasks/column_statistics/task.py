@@ -19,7 +19,7 @@ from parley.tasks.column_statistics.question import (
     cell_preparation,
 )
 from parley.terms import Terms
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import printable
 
 

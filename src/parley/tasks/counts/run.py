@@ -18,7 +18,7 @@ from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, Sta
 from parley.learning.asking import Asked, ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.geometric import WholeGeometric
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup

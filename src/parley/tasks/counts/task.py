@@ -17,7 +17,7 @@ from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.counts.question import CellCounts, CountPreparation, CountsQuestion, count_preparation
 from parley.tasks.counts.terms import cell_names
 from parley.terms import Model, Terms
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import printable
 
 SOME = 12  # cells that are listed

@@ -12,7 +12,7 @@ from parley.errors import DataError, GuaranteeError, ModelError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.asking import Asked, ask_here
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms import Norm
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup

@@ -19,7 +19,7 @@ from parley.tasks.networks.architectures import NetworkParameters
 from parley.tasks.networks.correlated_terms import CORRELATED
 from parley.tasks.networks.question import NetworkPreparation, network_preparation
 from parley.terms import Model, Terms
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
 
 

@@ -24,8 +24,7 @@ from parley.owner.ledger import AnyLedger, StudyLedger
 from parley.owner.ledger.account import RHO_TOLERANCE, Reservation
 from parley.privacy.accounting import Series, exact, mechanism_norm
 from parley.privacy.accounting.series import JointSeries
-from parley.privacy.adjacency import Adjacency
-from parley.privacy.events import Norm
+from parley.privacy.events import Adjacency, Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.privacy.mechanisms.banded import MOST_STEPS, Band, best_band
 from parley.privacy.mechanisms.mechanism import require

@@ -16,7 +16,7 @@ from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.owners import in_order
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms import FastNoise
 from parley.tasks.ratings.algorithm import Items
 from parley.tasks.ratings.factorization import Factorization, factorize

@@ -14,7 +14,7 @@ from parley.learning.algorithms.algorithm import Progress
 from parley.learning.asking import Asked, ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.setup import Setup
 from parley.tasks.ratings.algorithm import ItemFactors, Items
 from parley.tasks.ratings.recommender import Recommender

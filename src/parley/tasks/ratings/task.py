@@ -17,7 +17,7 @@ from parley.tasks.ratings.terms import item_count, item_names
 from parley.tasks.ratings.user_ratings import rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
 
 START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell one factor from another
@@ -141,7 +141,7 @@ class Ratings(Task):
         return items_summary(result)
 
     def figure(self, result: Any) -> Any:
-        from parley.tasks.ratings.figures import items_gains
+        from parley.tasks.ratings.report import items_gains
 
         return items_gains(result)
 

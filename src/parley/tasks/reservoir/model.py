@@ -21,8 +21,7 @@ from parley.learning.outcome.guarantee import INSIDE
 from parley.learning.outcome.metrics import Metrics, Quality
 from parley.learning.outcome.model import JointModel, JointRegressor
 from parley.learning.outcome.posterior import Posterior
-from parley.losses.inference import solve
-from parley.losses.moments import unpack_moments
+from parley.losses.moments import solve, unpack_moments
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup

@@ -19,7 +19,7 @@ from parley.tasks.trees.question import LeafSumsQuestion, TreePreparation, tree_
 from parley.tasks.trees.structure import make_structure
 from parley.tasks.trees.terms import error_limit
 from parley.terms import Model, Terms
-from parley.terms.notes import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
 
 
