@@ -31,7 +31,7 @@ from parley.data import table
 from parley.data.streamed import StreamedDesign
 from parley.protocol.task import task_of
 from parley.tasks.column_statistics.question import MAGNITUDES, NAMES, CellTable, placed
-from parley.tasks.ratings.user_ratings import RatingPreparation, rating_preparation
+from parley.tasks.ratings.table import RatingPreparation, rating_preparation
 from parley_lab.cell_reading import Findings, Outcomes, Reader, search_cells
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))

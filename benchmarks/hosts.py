@@ -41,8 +41,7 @@ from parley.network.serving import daemon as owner_daemon
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.log import Log
 from parley.privacy.mechanisms.shared_noise import make_recipe
-from parley.privacy.sharing.channel import Counted, together, wires
-from parley.privacy.sharing.party import agree_keys
+from parley.privacy.sharing.party import Counted, agree_keys, together, wires
 from parley.privacy.sharing.ring import Shares, to_bytes
 from parley.privacy.sharing.secret_noise import draw
 from parley.protocol.queries import GradientQuery

@@ -13,7 +13,7 @@ import numpy as np
 import parley
 from parley.learning.algorithms.algorithm import Descent, State, step_size
 from parley.learning.algorithms.catalogue import register
-from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.rules import AlgorithmRules
 
 
 class HeavyBallRules(AlgorithmRules):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from samples import make_terms
 
-from parley.audit.one_run import Guesses
+from parley.audit.planted import Guesses
 from parley.audit.served.noise_law import NoiseVerdict, RepeatVerdict, ServedVerdict
 from parley.report.pages.audit_page import served_page
 from parley.report.words.audit import served_rows, served_sentences

@@ -11,8 +11,7 @@ from parley.network.exchange.share_bundle import Shape, ShareBundle
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.proposal import HostAssignment, Turn, record_digest
-from parley.privacy.sharing.channel import together
-from parley.privacy.sharing.party import Opening, open_words
+from parley.privacy.sharing.party import Opening, open_words, together
 from parley.privacy.sharing.ring import last_share, to_bytes
 
 TERMS = "a" * 64

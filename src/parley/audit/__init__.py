@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from parley.audit.agreement import Audit, audit_terms
     from parley.audit.attacks.membership import Membership, infer_members
     from parley.audit.attacks.trained_model import ModelAudit, audit_model
-    from parley.audit.black_box import Release, lower_bound, release_of
-    from parley.audit.one_run import one_run_bound
-    from parley.audit.planted import OneRunVerdict, audit_one_run
+    from parley.audit.distinguishing import Release, lower_bound, release_of
+    from parley.audit.planted import OneRunVerdict, audit_one_run, one_run_bound
     from parley.audit.runs import Verdict, audit_owner
 
 __all__ = [
@@ -36,9 +35,8 @@ _ROOMS = {
     "agreement": ("Audit", "audit_terms"),
     "attacks.membership": ("Membership", "infer_members"),
     "attacks.trained_model": ("ModelAudit", "audit_model"),
-    "black_box": ("Release", "lower_bound", "release_of"),
-    "one_run": ("one_run_bound",),
-    "planted": ("OneRunVerdict", "audit_one_run"),
+    "distinguishing": ("Release", "lower_bound", "release_of"),
+    "planted": ("OneRunVerdict", "audit_one_run", "one_run_bound"),
     "runs": ("Verdict", "audit_owner"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from parley.audit.attacker import Attacker, Overheard, Rates, epsilon_by_size
-from parley.audit.black_box import check_confidence
-from parley.audit.distinguishing import best_guess, proved_by_guesses, trade_off
+from parley.audit.distinguishing import best_guess, check_confidence, proved_by_guesses, trade_off
 from parley.audit.run_tables import RunTables, few_owners
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress
 from parley.learning.algorithms.asynchronous import clocked, run_by_terms
@@ -43,7 +42,7 @@ class Verdict:
     like: str  # the owner whose runs were looked at: one with the same promise, maybe itself
     # (false alarms, misses) of the attack
     curve: tuple[tuple[float, float], ...] = field(default=(), repr=False)
-    by_noise: float = 0.0  # the epsilon of noise so small that what was seen is possible (`noise_size`)
+    by_noise: float = 0.0  # the epsilon of noise so small that what was seen is possible (`attacker`)
     records: int = 0  # of the tables
 
     @property

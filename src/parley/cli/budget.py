@@ -41,7 +41,7 @@ def curve_command(
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
-    from parley.privacy.accounting.curve_panels import ALL, FIGURES, Panel, panel_curves
+    from parley.privacy.accounting.stable_bounds import ALL, FIGURES, Panel, panel_curves
     from parley.privacy.events import Adjacency
 
     if plot is not None:
@@ -253,7 +253,7 @@ def compare(
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
-    from parley.privacy.accounting.curve_panels import equal_privacy
+    from parley.privacy.accounting.stable_bounds import equal_privacy
 
     content = equal_privacy(epsilon, delta, dimension, sensitivity, rounds)
     if as_json:

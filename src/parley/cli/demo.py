@@ -52,7 +52,7 @@ def demo(
     from parley.demo.story import FUTURE, learn
     from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
     from parley.learning.outcome.guarantee import SIMULATION
-    from parley.report.figures.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
+    from parley.report.figures.owner_gains import ONE_NOISE, OWN_NOISE, joined_owners
     from parley.report.figures.picture import save
     from parley.report.pages.forecast_page import joined_page
     from parley.report.words import joined

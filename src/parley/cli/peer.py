@@ -119,7 +119,7 @@ def run_peer(
     """Listen for the neighbours, ask and hear, until everybody has the model."""
     from parley.learning.peers import learn_as_peer
     from parley.network.exchange.federation import Federation
-    from parley.network.identity.trust import check_identity
+    from parley.network.identity.certificates import check_identity
     from parley.network.peering.neighbourhood import Board, Neighbourhood
     from parley.network.peering.service import PeerService, listening, neighbour_connections, own_daemon, peer_settings
 

@@ -6,7 +6,7 @@ touches it, so replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the
 cell held, and within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`.
-Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rounding.settle`) each keep the order
+Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rowwise.settle`) each keep the order
 of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
 """
 

@@ -18,8 +18,7 @@ from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.notices import Watch
-from parley.learning.outcome.result import OwnerOutcome, Result, make_result
-from parley.learning.outcome.scores import ask_scores
+from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
 from parley.learning.start import starting_point
 from parley.network.exchange import Exchange
 from parley.owner.ledger.account import Head
@@ -217,8 +216,8 @@ def open_federation(
 def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> tuple[list["Peer"], "Agreement | None"]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
     from parley.network.exchange.remote import LocalOwner, remote_owner
+    from parley.network.identity.certificates import check_identity, revoked_serials
     from parley.network.identity.settings import Pinned, load_addresses, load_owner
-    from parley.network.identity.trust import check_identity, revoked_serials
     from parley.network.serving.acceptance import Acceptances
     from parley.network.serving.daemon import open_delivery, open_owner
     from parley.network.serving.network import identity_reminders

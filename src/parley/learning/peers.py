@@ -21,8 +21,7 @@ from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.algorithms.gossip import POINT, Gossip, mixed
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import make_model
-from parley.learning.outcome.result import OwnerOutcome, Result, make_result
-from parley.learning.outcome.scores import ask_scores
+from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
 from parley.learning.start import starting_point
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.federation import Federation

@@ -12,7 +12,7 @@ exp(-(s^2/v + v)/2), that is sqrt(2 pi) exp(-s).) B is 1 for two classes; for K 
 scores that add up to zero, since what is added to all scores alike changes nothing.
 
 Formal guarantee: the exact minimum phi* is epsilon-DP (pure), replace-one, with the rate and the penalty that
-`linear_term_law` has for epsilon and as many rows a person as the terms allow. Proof in docs/guarantee.md.
+the law below has for epsilon and as many rows a person as the terms allow. Proof in docs/guarantee.md.
 
 How wide the random linear term of a perturbed cost must be, and how large its penalty, so that its minimum is
 epsilon-DP.

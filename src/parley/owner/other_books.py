@@ -1,6 +1,6 @@
 """Other books of the same table, as far as this account can tell: a table has one lifetime budget.
 
-Whenever a ledger accepts terms, the account notes which table that was for (`table_notes`). A ledger that takes on a
+Whenever a ledger accepts terms, the account notes which table that was for. A ledger that takes on a
 table which another one was noted with, or one with 90 % of its rows or people, is refused without a reason; the
 acceptance keeps that reason. A table that shares less is a question. Keys, digests and sketches never leave.
 

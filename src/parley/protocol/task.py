@@ -25,9 +25,9 @@ from parley.losses.objective import EmpiricalRisk
 from parley.losses.objectives.newton import optimum_by_newton
 from parley.protocol.queries import KINDS, Question
 from parley.terms import Model, Terms
-from parley.terms.algorithm_rules import algorithm_rules
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
 from parley.terms.file import TermsWarning
+from parley.terms.rules import algorithm_rules
 from parley.validate import Floats
 
 

@@ -1,4 +1,4 @@
-"""What a run tells whoever keeps track of runs: parameters, metrics, tags and files (`run_store` writes them down).
+"""What a run tells whoever keeps track of runs: parameters, metrics, tags and files and how they are written down.
 
 Formal guarantee: of a release it says what the learner received with noise and what follows from that, the terms, what
 public rows say of them, and the ends of the owners' ledgers, which are independent of tables and answers (`chain`). So

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from parley.terms.catalogue import MODELS, PREDICTION, Predicts
 from parley.terms.columns import Basis, Coding, DateFormat, Missing, Name, Reservoir, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, listed, one_of
-from parley.terms.task_rules import named_rules, require_own_keys, rules_of
+from parley.terms.rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
 

@@ -20,7 +20,7 @@ from scipy.special import rel_entr
 from scipy.stats import t as student
 
 from parley.audit.attacks.shadow import Evidence, Tables, Train, random_tables
-from parley.audit.black_box import check_confidence
+from parley.audit.distinguishing import check_confidence
 from parley.data import Design
 from parley.privacy.events import Adjacency
 from parley.validate import Floats, whole

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import gammainc
 from scipy.stats import binom, chi2, kstest, norm
 
-from parley.audit.one_run import Guesses
+from parley.audit.planted import Guesses
 from parley.audit.served import noise_law
 from parley.errors import TermsError
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.audit.one_run import Coins, flipped
-from parley.audit.planted import PlantedPairs
+from parley.audit.planted import Coins, PlantedPairs, flipped
 from parley.audit.run_tables import AuditedOwner
 from parley.durable import create, make_folder
 from parley.errors import SettingError, TermsError

@@ -1,7 +1,7 @@
 """A table in files that declare their columns' types: one file, or a folder of files as one table. Nothing of it is
 held: rows are read when they are asked for, in order.
 
-What a file declares is what its cells are read by (`arrow_cells`): types are never guessed from cells, and all files of
+What a file declares is what its cells are read by (`cells`): types are never guessed from cells, and all files of
 a folder declare the same.
 """
 

@@ -1,6 +1,6 @@
 """What a table is to all others: columns of declared types, and rows in one fixed order.
 
-Formal guarantee: a cell is read by its own value and by what its source declares of its column (`schema`), never by
+Formal guarantee: a cell is read by its own value and by what its source declares of its column (`cells`), never by
 what other cells hold; and a pass over the rows has every row once, at its place, or ends in an error: sensitivities
 count on it. No error of a source quotes a cell (`files.discreet`).
 """

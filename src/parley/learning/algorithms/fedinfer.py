@@ -31,7 +31,7 @@ class FedInfer(SufficientStatistics):
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()  # n_l
-    variances: tuple[float, ...] = ()  # of one number of one answer (`moment_noise.MomentNoise`)
+    variances: tuple[float, ...] = ()  # of one number of one answer (`MomentNoise`)
 
     @classmethod
     def make(cls, setup: Setup) -> Self:

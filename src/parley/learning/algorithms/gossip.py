@@ -122,7 +122,7 @@ class Gossip(Descent):
         return made if learning.step != "auto" else replace(made, step=made._automatic(setup))
 
     def _automatic(self, setup: Setup) -> float:
-        """What the graph bears (`mixing.bearable`) of a step of 1/curvature, if owners' own curvatures are as bounded
+        """What the graph bears (`bearable`) of a step of 1/curvature, if owners' own curvatures are as bounded
         as public knowledge says: by declared bounds, which hold for every record; or, if those are looser, by `EXCESS`
         times the public sample's."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:

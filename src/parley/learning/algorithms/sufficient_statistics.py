@@ -63,7 +63,7 @@ class SufficientStatistics(Algorithm):
     classes, b and theta have one row for each of the `outcomes`. The state remembers the released moments. `scaled`:
     answers were scaled down as a whole, by nobody knows how much, so that nothing follows about rows or certainty.
     `alpha`: by which power noise adds up: 2, or the index of stable noise, whose middle 68 % take the place of a
-    deviation (`moment_noise`).
+    deviation (`MomentNoise`).
     """
 
     norm: Norm

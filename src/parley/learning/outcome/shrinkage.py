@@ -4,7 +4,7 @@ Each minimises f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2, for a batch of centre
 eigendecomposition of second derivatives serves the whole batch, whatever the strengths (`Curvature`). For squared
 losses its step is the answer. For other losses of a margin it begins a quasi-Newton method, whose steps take two matrix
 products for all models together. Where rows are fewer than parameters, as with leaves of many trees, everything happens
-in the space that the rows span (`row_space`).
+in the space that the rows span.
 
 Pulled models of rows that are fewer than parameters, by Newton's method among as many numbers as there are rows.
 

@@ -12,9 +12,8 @@ from parley.network.exchange import host_messages as messages
 from parley.network.exchange.messages import LARGEST_MESSAGE, Piece, write_agreement
 from parley.network.exchange.remote import RemoteDaemon
 from parley.network.exchange.share_bundle import Opening, ShareBundle
-from parley.network.identity.certificates import fingerprint, names, read_certificate
+from parley.network.identity.certificates import fingerprint, names, read_certificate, revoked_serials
 from parley.network.identity.settings import Identity, Pinned
-from parley.network.identity.trust import revoked_serials
 from parley.terms import Host
 
 TWICE = "who is two hosts reads every answer, without noise"

@@ -37,7 +37,7 @@ class AsynchronousExchange(Exchange, Protocol):
     """Answers that come one by one, whoever is ready first: how a learner that waits for nobody hears them, on a
     virtual clock.
 
-    Between machines `asynchronous_federation.AsynchronousFederation` does the same by the clock on the wall.
+    Between machines `federation.AsynchronousFederation` does the same by the clock on the wall.
 
     An exchange that need not wait for everybody.
     """

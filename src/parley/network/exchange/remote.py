@@ -29,9 +29,8 @@ from parley.network.exchange.messages import (
     write_proposal,
 )
 from parley.network.exchange.share_bundle import Delivery, answer_or_deliver
-from parley.network.identity.certificates import fingerprint, names
+from parley.network.identity.certificates import check_identity, fingerprint, names, revoked_serials
 from parley.network.identity.settings import Identity, OwnTable, Pinned, load_addresses
-from parley.network.identity.trust import check_identity, revoked_serials
 from parley.owner.owner import Owner
 from parley.protocol.queries import Query
 from parley.terms import Terms

@@ -45,7 +45,7 @@ class Carrier(Protocol):
 
 
 class NetworkChannel:
-    """One host's end (`sharing.channel.Channel`): messages go to the others' daemons and wait here to be read.
+    """One host's end (`sharing.party.Channel`): messages go to the others' daemons and wait here to be read.
 
     `attempt` is the number under which the pool knows its session.
     """

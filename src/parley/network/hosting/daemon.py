@@ -15,8 +15,8 @@ from parley.errors import ParleyError
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.hosting.journal import Journal, require_known_heads
 from parley.network.hosting.service import HostService
+from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import HostSettings
-from parley.network.identity.trust import check_identity
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon import SENDING, open_files, stop_servers

@@ -5,7 +5,7 @@ Formal guarantee: for a question (terms, round) there is at most one proposal, o
 together with the host's sums, or neither does; no noise stands in two records. What was returned is on the disk.
 Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
 file is opened. A whole file that was put back, and a copy that was left behind, are noticed by what the account's state
-folder remembers, and a file of which nothing is remembered is refused (`noted_end.Memory`). Put back together with the
+folder remembers, and a file of which nothing is remembered is refused (`chain.Memory`). Put back together with the
 state folder it is not noticed: why that does no harm with three hosts says `host.py`; of two it can
 (`share_layouts.py`).
 

@@ -23,8 +23,7 @@ from parley.errors import AbortedRound, ExchangeError, Unavailable
 from parley.network.exchange.share_bundle import HOSTS, Shape
 from parley.network.hosting.proposal import HostAssignment
 from parley.privacy.mechanisms.shared_noise import make_recipe
-from parley.privacy.sharing.channel import Channel
-from parley.privacy.sharing.party import Party, agree_keys
+from parley.privacy.sharing.party import Channel, Party, agree_keys
 from parley.privacy.sharing.ring import KEY, Replicated
 from parley.privacy.sharing.secret_noise import draw
 

@@ -16,7 +16,7 @@ from parley.owner.owner import Owner
 from parley.privacy.mechanisms.mechanism import UNLIKELY
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing import party as opening
-from parley.privacy.sharing.channel import together, wires
+from parley.privacy.sharing.party import together, wires
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup
 

@@ -1,7 +1,7 @@
 """A small certificate authority for a consortium: it signs names, and revokes what it signed.
 
 The authority's folder keeps a copy of everything it ever signed, so that revoking a name revokes all its certificates.
-What it revoked is on a list that it signs (`revocation_list.py`).
+What it revoked is on a list that it signs (`certificates.py`).
 """
 
 import re
@@ -22,16 +22,17 @@ from parley.network.identity.certificates import (
     expiry_warning,
     fingerprint,
     issued_by,
+    list_number,
     names,
     pem,
     read_certificate,
     read_key,
+    read_revocations,
     require_new,
     sole_block,
     write_key,
     write_new,
 )
-from parley.network.identity.trust import list_number, read_revocations
 from parley.terms import PARTY
 
 ISSUED = "issued"  # in its folder: a copy of every certificate, named after its serial number

@@ -17,8 +17,8 @@ from parley.network.exchange import peer_messages as messages
 from parley.network.exchange.messages import Piece, read_agreement, write_agreement
 from parley.network.exchange.peer_messages import Place, Run
 from parley.network.exchange.remote import RemoteDaemon, RemoteOwner
+from parley.network.identity.certificates import revoked_serials
 from parley.network.identity.settings import Identity, OwnerSettings, PeerSettings, Pinned
-from parley.network.identity.trust import revoked_serials
 from parley.network.peering.neighbourhood import Board, Graph
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.call_slots import CallSlots

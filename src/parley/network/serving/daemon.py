@@ -15,8 +15,8 @@ from parley.data.sources import find_source
 from parley.errors import SettingError, TermsError
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.share_bundle import Delivery
+from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import OwnerSettings
-from parley.network.identity.trust import check_identity
 from parley.network.serving.acceptance import Acceptances, require_both
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.health import Readiness, SelfCall

@@ -19,9 +19,16 @@ from cryptography import x509
 
 from parley.durable import Version, exposed, file_version
 from parley.errors import CertificateError
-from parley.network.identity.certificates import expiry_warning, fingerprint, read_certificate
+from parley.network.identity.certificates import (
+    Revocations,
+    check_identity,
+    expiry_warning,
+    fingerprint,
+    list_warning,
+    read_certificate,
+    read_revocations,
+)
 from parley.network.identity.settings import Identity, OwnerSettings
-from parley.network.identity.trust import Revocations, check_identity, list_warning, read_revocations
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.connections import Connections
 from parley.network.serving.front import Front, private_folder

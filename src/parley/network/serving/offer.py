@@ -7,9 +7,16 @@ from typing import Any
 
 from parley.errors import CertificateError, SettingError
 from parley.network.exchange.host_connections import host_keys
-from parley.network.identity.certificates import certificate_in, fingerprint, names, read_certificate
+from parley.network.identity.certificates import (
+    certificate_in,
+    fingerprint,
+    names,
+    read_certificate,
+    require_private,
+    require_trusted,
+    trusted_certificate,
+)
 from parley.network.identity.settings import Identity, OwnerSettings
-from parley.network.identity.trust import require_private, require_trusted, trusted_certificate
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.inbox import Inbox, Proposal

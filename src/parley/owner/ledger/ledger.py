@@ -49,13 +49,13 @@ class Ledger:
     """A durable ledger in one SQLite file: one lifetime budget for one table of one owner.
 
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime
-    budget (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `zcdp`), and the
+    budget (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `account`), and the
     answers under each stay within its reservation, across threads, processes, forks, crashes, retries and restarts; at
     most one answer ever exists for a query id and for a round of an agreement; all answers under an agreement come from
     the table with which it was accepted. What was promised and released stays in it for ever; of the answers themselves
     all, or for learners that keep their own state (`prune`) the latest, up to `transactions.KEPT` bytes for each
     agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by what the
-    account's state folder remembers of it, and so is one of which nothing is remembered (`noted_end.Memory`). Put back
+    account's state folder remembers of it, and so is one of which nothing is remembered (`chain.Memory`). Put back
     together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
     earlier version is upgraded (`opening`); every opening verifies the chain (`verification`).
 

@@ -13,7 +13,7 @@ SQLite's `application_id` says that a file is a ledger, `user_version` which ver
 
 Version 0: files written before they had a version. Version 1: digests are sealed (`chain`), tables are known,
 agreements can be closed. Version 2: the same, with a lifetime budget that is held as zCDP. Version 3: either, and a
-memory outside the file says where it ended (`noted_end.Memory`): without it nothing is answered.
+memory outside the file says where it ended (`chain.Memory`): without it nothing is answered.
 """
 
 import sqlite3

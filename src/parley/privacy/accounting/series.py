@@ -233,8 +233,8 @@ class StableSeries(Series):
     """Stable noise on values bounded in L2, for studies: nothing is released with it.
 
     Formal guarantee: for exactly sampled noise, what is said to be spent is an upper bound in every direction and any
-    dimension, replace-one adjacency: Renyi divergences of all releases, converted (`renyi.renyi_epsilon`,
-    `divergences.stable_divergence`). Released in parts that a person moves by S_1, S_2, ..., all of them by S in L2, it
+    dimension, replace-one adjacency: Renyi divergences of all releases, converted (`compose.renyi_epsilon`,
+    `releases.stable_divergence`). Released in parts that a person moves by S_1, S_2, ..., all of them by S in L2, it
     is no more: divergences of a shift are at most its square times a common number. Where records are drawn in secret
     nothing is gained, no amplification being proved for a sum with such noise in the documents that it comes from: for
     every draw, the same in both tables, a replacement moves the value by at most the sensitivity, and a mixture of

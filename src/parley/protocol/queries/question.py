@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -98,15 +98,6 @@ class Tables:
     held_out: Summable
 
 
-class Clip(Protocol):
-    """What bounds an answer as a whole (`answer_clip.AnswerClip`)."""
-
-    @property
-    def value(self) -> float: ...
-
-    def clipped(self, values: Floats) -> Floats: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Question(ABC):
     """The rules of one kind of query for one owner. An answer is a mean over `records` rows, `size` numbers.
@@ -124,8 +115,8 @@ class Question(ABC):
     sensitivity: float
     extent: Extent
     bound: RecordBound | None  # on one record's share; None: a row counts for at most one
-    # on the answer as a whole, where that hides its owner's whole table (`answer_clip`)
-    answer_clip: "Clip | None" = field(default=None, kw_only=True)
+    # on the answer as a whole, where that hides its owner's whole table (`AnswerClip`)
+    answer_clip: "AnswerClip | None" = field(default=None, kw_only=True)
 
     @property
     def disjoint(self) -> int:

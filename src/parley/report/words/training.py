@@ -9,7 +9,7 @@ from parley.decisions.outlook.worth import Worth
 from parley.errors import ParleyError
 from parley.learning.outcome import Result
 from parley.learning.outcome.notices import FALSE_ALARMS
-from parley.learning.outcome.scores import Scores
+from parley.learning.outcome.result import Scores
 from parley.losses.moments import moments_bound
 from parley.numerals import ends, number, percent
 from parley.owner.ledger import Ledger

@@ -17,7 +17,7 @@ from parley.data.table import numbers, require_columns
 from parley.errors import DataError
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context
-from parley.tasks.dynamics.regression import Layout
+from parley.tasks.dynamics.delay import Layout
 from parley.tasks.recorded_moments import RecordedMomentsQuestion, by_recording
 from parley.terms import Model, Terms
 from parley.validate import SMALLEST, Floats

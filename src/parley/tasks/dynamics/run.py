@@ -17,9 +17,8 @@ from parley.privacy.mechanisms import Norm
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.tasks.dynamics import Plant
-from parley.tasks.dynamics.delay import Identified, identify
+from parley.tasks.dynamics.delay import Identified, Regression, factor_of, identify
 from parley.tasks.dynamics.question import TrajectoriesQuery, layout_of, rows_of
-from parley.tasks.dynamics.regression import Regression, factor_of
 from parley.tasks.recorded_moments import packed_scale, scale_of
 from parley.terms import Model, Terms
 from parley.validate import Floats

@@ -21,7 +21,7 @@ class DelayedDynamics(Objective):
     """One step ahead: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, of which the second moments of a trajectory say
     everything.
 
-    A record is a trajectory, as the upper triangle of its mean of z z' (`trajectories`), so its loss is linear
+    A record is a trajectory, as the upper triangle of its mean of z z' (`question`), so its loss is linear
     in the record. The model is not searched for by gradients: moments are released once, and the plant is
     identified from them (`plant`).
 

@@ -21,7 +21,7 @@ from parley.tasks.ratings.algorithm import ERROR, FACTORS_SPREAD, ITEMS_SPREAD, 
 from parley.tasks.ratings.question import UserUpdate, ratings_of
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, popularity, ranked, ranking, root_mean_square
-from parley.tasks.ratings.user_ratings import UserRatings, held_out, rating_preparation
+from parley.tasks.ratings.table import UserRatings, held_out, rating_preparation
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, printable

@@ -36,8 +36,7 @@ from parley.tasks.ratings.rating_noise import (
 )
 from parley.tasks.ratings.recommender import Recommender
 from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, popularity, ranking, root_mean_square
-from parley.tasks.ratings.table import Ratings, centre
-from parley.tasks.ratings.user_ratings import HALF, RatingPreparation, UserRatings, rating_preparation
+from parley.tasks.ratings.table import HALF, RatingPreparation, Ratings, UserRatings, centre, rating_preparation
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, whole

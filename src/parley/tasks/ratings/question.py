@@ -17,8 +17,8 @@ from parley.losses.record_bound import RecordBound
 from parley.privacy.mechanisms import Bounded, Norm
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited
+from parley.tasks.ratings.table import UserRatings
 from parley.tasks.ratings.terms import LARGEST_ITEM, item_count
-from parley.tasks.ratings.user_ratings import UserRatings
 from parley.validate import Floats, positive, whole
 
 
@@ -93,7 +93,7 @@ def mean_slack(users: int) -> float:
 @dataclass(frozen=True, eq=False)
 class ItemFactorsQuery(Query):
     """The mean over an owner's users of their bounded terms at theta, which is V = [b, Q] row by row
-    (`user_updates`)."""
+    (`question`)."""
 
     kind: ClassVar[str] = "item-factors"
     theta: Floats

@@ -16,9 +16,8 @@ from parley.errors import ModelError, SettingError
 from parley.owner.owner import Owner
 from parley.tasks.ratings.algorithm import Items
 from parley.tasks.ratings.question import UserUpdate
-from parley.tasks.ratings.table import Ratings
+from parley.tasks.ratings.table import HALF, Ratings, UserRatings, by_user, rating_preparation
 from parley.tasks.ratings.terms import item_names
-from parley.tasks.ratings.user_ratings import HALF, UserRatings, by_user, rating_preparation
 from parley.terms import Terms
 from parley.validate import Floats, whole
 

@@ -8,7 +8,7 @@ from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number, percent
 from parley.report.summaries import Summary
 from parley.tasks.ratings.run import BEST, ItemsResult, OwnItems, Ranking
-from parley.tasks.ratings.user_ratings import unlisted_words
+from parley.tasks.ratings.table import unlisted_words
 from parley.validate import printable
 
 if TYPE_CHECKING:

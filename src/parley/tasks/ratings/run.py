@@ -18,8 +18,8 @@ from parley.privacy.events import Adjacency
 from parley.protocol.setup import Setup
 from parley.tasks.ratings.algorithm import ItemFactors, Items
 from parley.tasks.ratings.recommender import Recommender
+from parley.tasks.ratings.table import HALF, UserRatings
 from parley.tasks.ratings.terms import item_names
-from parley.tasks.ratings.user_ratings import HALF, UserRatings
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.sections import OwnerTerms

@@ -13,8 +13,8 @@ from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.ratings.question import ItemFactorsQuestion
+from parley.tasks.ratings.table import rating_preparation, unlisted_words
 from parley.tasks.ratings.terms import item_count, item_names
-from parley.tasks.ratings.user_ratings import rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.file import TermsWarning
@@ -29,7 +29,7 @@ class ItemObjective(Objective):
     never leave their owner.
 
     What owners are asked about V is not the gradient of a record's loss at parameters that all share, but what
-    each user says once its own factors are solved (`user_updates`).
+    each user says once its own factors are solved (`question`).
 
     theta is V, row by row: an item's b, then its factors.
     """

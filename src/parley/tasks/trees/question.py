@@ -182,7 +182,7 @@ class LeafSumsQuestion(Question):
 
     Formal guarantee: which leaf a record is in follows from its own cells and the terms, its share from its own cells
     and the question: an owner remembers nothing. Replacing the records of one person moves an answer by at most
-    `sensitivity` (`leaf_sums` has the proof, rounding included). The leaves of one tree are one answer, for one cost;
+    `sensitivity` (above is the proof, rounding included). The leaves of one tree are one answer, for one cost;
     trees follow one after the other, each question chosen by the answers before, and every one of them is paid for.
     """
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from parley.numerals import number
-from parley.privacy.accounting.curve_panels import FIGURES, panel_curves
+from parley.privacy.accounting.stable_bounds import FIGURES, panel_curves
 from parley.privacy.events import Adjacency
 from parley.validate import Floats
 from parley_lab.papers.document import Parts, Progress, Shown, Titled
