@@ -24,10 +24,10 @@ from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shape
 from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
 from parley.privacy.events import Adjacency
-from parley.report.figures import curves, game_figures, owner_gains
+from parley.report.figures import curves, game_figures
 from parley.report.figures import shape_functions as shapes_of_columns
 from parley.report.figures.audit_figures import audit_figure, membership_figure, own_figure
-from parley.report.figures.owner_gains import OwnerGain, model_costs, owner_gains
+from parley.report.figures.owner_gains import ONE_NOISE, OWN_NOISE, OwnerGain, joined_owners, model_costs, owner_gains
 from parley.report.figures.picture import Picture, fonts, relettered, save, stand_in
 from parley.report.pages import forecast_page, run_page
 from parley.report.words.joined import Chapter, Joined
@@ -162,9 +162,7 @@ def joined(count: int) -> Picture:
     )  # fmt: skip
     one, large = Chapter(None, None, owners), Chapter(None, None, owners[-1:] * 3)  # type: ignore[arg-type]
     title = f"{count} owners: who gains by learning together?"
-    return owner_gains.joined_owners(
-        [(owner_gains.ONE_NOISE, one), (owner_gains.OWN_NOISE, one)], title, large if count == 3 else None
-    )
+    return joined_owners([(ONE_NOISE, one), (OWN_NOISE, one)], title, large if count == 3 else None)
 
 
 def laws(count: int) -> Picture:
