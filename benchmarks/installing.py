@@ -58,7 +58,7 @@ def first_steps(home: Path, folder: Path) -> None:
     rng = np.random.default_rng(1)
     for name, rows in (("north", 2500), ("south", 1500), ("public", 400), ("new_patients", 5)):
         patients(rng, rows).to_csv(folder / f"{name}.csv", index=False)
-    block = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "first_steps.md").read_text(encoding="utf-8"), re.S)[0]
+    block = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "from_files.md").read_text(encoding="utf-8"), re.S)[0]
     alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     for line in block.splitlines():
         begun = time.perf_counter()

@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 from parley import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+import make_commands
 import make_notebooks
 
 project = "Parley"
@@ -44,10 +45,12 @@ def _inside(app: Sphinx, name: str, source: list[str]) -> None:
         file = make_notebooks.EXAMPLES / f"{Path(name).name}.ipynb"
         app.env.note_dependency(str(file))
         source[0] = make_notebooks.page(json.loads(file.read_text(encoding="utf-8")), file.stem)
+    if name == "commands":
+        source[0] += f"\n{make_commands.page()}\n"
     for file, page in _OUTSIDE.items():
         source[0] = source[0].replace(f"({file}", f"({page}")  # an anchor may follow
 
 
 def setup(app: Sphinx) -> None:
-    """What is read is the Markdown as it stands, but for links that leave the folder, and for notebooks."""
+    """What is read is the Markdown as it stands, except links that leave the folder, notebooks and commands."""
     app.connect("source-read", _inside)

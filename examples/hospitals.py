@@ -150,5 +150,5 @@ parley.report.summary(verdicts)
 # - A fifth hospital: `three = terms.changed(only=[...])` leaves one out (of those that are no hosts); train with the
 #   others, and let it judge by `result.model.predict`.
 # - How much ε does it take? Set `EPSILON = 0.3` and `EPSILON = 3` above.
-# - Nobody knows ranges either? The owners can be asked, with noise: [no public sample](../docs/no_public_sample.md).
+# - Nobody knows ranges either? The owners can be asked, with noise: [no public sample](../docs/from_files.md).
 # - From files by commands alone: [two hospitals](../docs/tutorials/hospital.md).

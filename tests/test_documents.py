@@ -56,12 +56,19 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ("2026-03-01", "found"),  # as is read where the shell would put a date
         ("--assume-spent agreements", "--assume-spent agreements --yes"),
     ],
-    # so few rows that nobody is expected to gain
-    "first_steps.md": [("--yes --write", "--yes --columns lines --write"), ("--report", "--anyway --report")],
     "forecast.md": [
         ("replicates=100, jobs=2", "replicates=2"),
         ("[1000, 10_000]", "[50, 100]"),
         ("differences terms.toml", "differences asking.toml"),
+    ],
+    "from_files.md": [
+        (
+            "--public public.csv --epsilon 1 --delta 1e-6 --yes",
+            "--public public.csv --epsilon 1 --delta 1e-6 --yes --columns lines",
+        ),
+        ("--report", "--anyway --report"),  # so few rows that nobody is expected to gain
+        ("20_000", "2_000"),
+        ("--replicates 20", "--replicates 2"),
     ],
     "index.md": [("--write", "--yes --columns lines --write")],
     "installing.md": [("~/.local", "local")],
@@ -85,7 +92,6 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ("--replicates 20", "--replicates 2"),
     ],
     "trees.md": [("records = 30000", "records = 300"), ("[privacy]", "[learning]\nhorizon = 14\n[privacy]")],
-    "two_files.md": [("20_000", "2_000"), ("--replicates 20", "--replicates 2")],
     "stable_noise.md": [("--replicates 200", "--replicates 2")],
 }
 TERMS = """
@@ -236,21 +242,17 @@ def of_counts():
 
 
 def of_fedinfer():
-    """A year's release, and the next one's, of other rows; answers of one owner with stable noise."""
+    """A year's release, and the next one's, of other rows."""
     terms = parley.load_terms("terms.toml").changed(learning={"algorithm": "fedinfer", "horizon": 1, "start": None})
     book = parley.data.synthetic_lending(2000, seed=3)
     years = []
     for records in (900, 1000):
         year = terms.changed(only=["bank_a"], owners={"bank_a": {"records": records}})
         years.append(parley.train(year, [parley.Owner("bank_a", book[-records:])], seed=1).model)
-    z = np.random.default_rng(1).normal(size=(50, 6))
-    values = (z.T @ z / 50)[np.triu_indices(6)][None]
-    table = pd.read_csv("new_loans.csv")
-    more = {"values": values, "scale": 1e-3, "records": 50}
-    return {"model": years[0], "table": table, "last_year": years[0], "this_year": years[1], **more}
+    return {"model": years[0], "table": pd.read_csv("new_loans.csv"), "last_year": years[0], "this_year": years[1]}
 
 
-def of_first_steps():
+def of_from_files():
     for seed, (name, rows) in enumerate({"north": 300, "south": 200, "public": 100, "new_patients": 9}.items()):
         patients(rows, seed, name).to_csv(f"{name}.csv", index=False)
     return {}
@@ -321,6 +323,12 @@ def of_reservoir():
     return {}
 
 
+def of_stable_noise():
+    """Answers of one owner."""
+    z = np.random.default_rng(1).normal(size=(50, 6))
+    return {"values": (z.T @ z / 50)[np.triu_indices(6)][None], "scale": 1e-3, "records": 50}
+
+
 def of_terms():
     with closing(sqlite3.connect("loans.db")) as connection:
         pd.read_csv("bank_a.csv").to_sql("loans", connection, index=False)
@@ -356,13 +364,14 @@ PREPARED = {
     "columns.md": of_columns,
     "counts.md": of_counts,
     "fedinfer.md": of_fedinfer,
-    "first_steps.md": of_first_steps,
     "forecast.md": of_forecast,
+    "from_files.md": of_from_files,
     "identification.md": of_identification,
     "index.md": of_index,
     "networks.md": of_networks,
     "ratings.md": of_ratings,
     "reservoir.md": of_reservoir,
+    "stable_noise.md": of_stable_noise,
     "terms.md": of_terms,
     "together_or_alone.md": of_together_or_alone,
     "trees.md": of_trees,

@@ -130,7 +130,7 @@ def test_folds_judge_rows_that_their_trees_have_not_seen(pinned):
     assert np.array_equal(np.sum([fold.held for fold in found], axis=0), np.ones(PUBLIC))
     assert all(len(fold.judges) + len(fold.grown) == PUBLIC for fold in found)
     own = float(setup.risk.cost(setup.public, setup.preparation.origin))
-    assert tree_folds.HeldBack.of([fold.cost for fold in found]).cost > own  # a mutant that judges by all rows
+    assert np.mean([fold.cost for fold in found]) > own  # a mutant that judges by all rows
 
 
 def rare(rows, count=1):

@@ -122,7 +122,7 @@ def test_hash_depends_on_everything_agreed(old, new):
             'mechanism = "laplace"',
             'mechanism = "stable"',
             "'gaussian' or 'geometric'; stable noise is for studies alone, since no sampler of it is safe to "
-            "release with (docs/fedinfer.md#stable-noise)",
+            "release with (docs/stable_noise.md)",
         ),
         ('mechanism = "laplace"', 'mechanism = "gaussian"', "privacy.delta: expected a number above 0"),
         ('kind = "linear-svm"', 'kind = "tree"', "model.kind = 'tree': expected 'linear-regression'"),

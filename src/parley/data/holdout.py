@@ -11,7 +11,7 @@ on both sides and counts 0 on one (`data.preparation`).
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
@@ -187,6 +187,17 @@ def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> I
         counted += len(rows)
     table.require_unchanged()
     _require(place == len(table), table)
+
+
+def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[int, Rows]]:
+    """The same with at most so many rows in each."""
+    for start, rows in parts:
+        if len(rows) <= most:
+            yield start, rows
+            continue
+        place = np.arange(len(rows)) // most
+        for piece in range(int(place[-1]) + 1):
+            yield start + piece * most, chosen_rows(rows, place == piece)
 
 
 def _require(whole: bool, table: TableSource) -> None:

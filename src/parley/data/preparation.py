@@ -30,6 +30,7 @@ from parley.data.holdout import (
     how_many,
     parts_of,
     require_room,
+    small_parts,
     trained_places,
 )
 from parley.data.rowwise import settle, sizes, standard
@@ -53,6 +54,7 @@ from parley.terms import Model, Terms
 from parley.validate import LARGEST, Floats, few_names
 
 TOGETHER = 4096  # rows whose leaves are found at once
+CELLS = 2**21  # of prepared rows that are held beside those already written
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +363,7 @@ class Preparation:
         if source.streams:
             return self._streamed(source, columns)
         require_room(source, rows if self.model.holdout_by is None else 2 * rows, self.width)
-        parts = parts_of(source, columns, kept)
+        parts = small_parts(parts_of(source, columns, kept), max(1, CELLS // self.width))
         if self.model.holdout_by is None:
             return self._gathered(parts, trained_places(self.model, rows), name)
         held_out = held_out_people(source, terms, name, kept)

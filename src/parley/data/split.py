@@ -5,7 +5,9 @@ The rows of a batch are chosen by their places, never by what they hold: two nei
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from parley.data.table import require_columns
 from parley.errors import SettingError
-from parley.validate import positive, whole
+from parley.validate import Floats, positive, whole
 
 
 def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
@@ -23,6 +25,34 @@ def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
     same."""
     place = np.random.default_rng(0).permutation(rows) % count
     return [place == fold for fold in range(count) if (place == fold).any() and not (place == fold).all()]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldBack:
+    """What a model costs in each fold of `folds` [folds], made without that fold's rows."""
+
+    costs: Floats
+
+    @property
+    def cost(self) -> float:
+        """Their mean: folds count alike."""
+        return float(self.costs.mean())
+
+    @property
+    def spread(self) -> float:
+        """The standard error of the cost."""
+        return float(self.costs.std(ddof=1)) / len(self.costs) ** 0.5
+
+    def spread_beside(self, other: "HeldBack") -> float:
+        """The standard error of the difference of two costs: smaller where both have the same folds, since rows that
+        are hard for one model are so for the other."""
+        if len(self.costs) != len(other.costs):
+            return math.hypot(self.spread, other.spread)
+        return HeldBack(self.costs - other.costs).spread
+
+    def times(self, unit: float) -> "HeldBack":
+        """The same in another unit."""
+        return HeldBack(self.costs * unit)
 
 
 def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.DataFrame]:

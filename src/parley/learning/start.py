@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design
-from parley.data.split import folds
+from parley.data.split import HeldBack, folds
 from parley.errors import DataError, SettingError
 from parley.losses import EmpiricalRisk
 from parley.protocol.setup import Setup
@@ -30,13 +30,16 @@ MANY = 400  # parameters from which every fit is dear: then fewer folds and ridg
 
 @dataclass(frozen=True, eq=False)
 class PublicFit:
-    """The best model of some public rows; `cost` is that of rows that a fit has not seen, `spread` its standard
-    error."""
+    """The best model of some public rows; `held_back` is what rows of each fold cost that its fit has not seen."""
 
     theta: Floats
     ridge: float
-    cost: float
-    spread: float
+    held_back: HeldBack
+
+    @property
+    def cost(self) -> float:
+        """Of rows that a fit has not seen."""
+        return self.held_back.cost
 
 
 def starting_point(setup: Setup) -> Floats:
@@ -67,19 +70,17 @@ def _public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, 
     many = len(origin) > MANY
     parts = folds(len(design), 3 if many else FOLDS)
     size = objective.loss.largest_curvature * float(np.trace(design.statistics[0])) / design.width
-    best: tuple[float, float, float] | None = None
+    best: tuple[HeldBack, float] | None = None
     for share in RIDGES[::2] if many else RIDGES:
         costs = _held_back_costs(objective, design, parts, share * size, radius, origin)
         if costs is None:
             continue
-        cost, spread = float(costs.mean()), float(costs.std(ddof=1)) / len(costs) ** 0.5
-        if best is None or cost < best[0]:
-            best = cost, spread, share * size
+        if best is None or costs.cost < best[0].cost:
+            best = costs, share * size
     if best is None:
         return None
-    cost, spread, ridge = best
-    theta = ridge_fit(objective, design, ridge, radius, origin)
-    return None if theta is None else PublicFit(theta, ridge, cost, spread)
+    theta = ridge_fit(objective, design, best[1], radius, origin)
+    return None if theta is None else PublicFit(theta, best[1], best[0])
 
 
 def ridge_fit(
@@ -99,7 +100,7 @@ def _held_back_costs(
     ridge: float,
     radius: float | None,
     origin: Floats,
-) -> Floats | None:
+) -> HeldBack | None:
     """For each fold, the terms' own cost of its rows at a model fitted without them; folds count alike."""
     costs, near = [], origin
     for held in parts:
@@ -108,4 +109,4 @@ def _held_back_costs(
             return None
         near = theta  # folds' optima lie close together
         costs.append(float(objective.cost(design.where(held), theta)))
-    return np.array(costs) if len(costs) > 1 and np.isfinite(costs).all() else None
+    return HeldBack(np.array(costs)) if len(costs) > 1 and np.isfinite(costs).all() else None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation
 from parley.data.fitting import PUBLIC, grown_here, read_public
-from parley.data.split import folds
+from parley.data.split import HeldBack, folds
 from parley.data.tree_growing import grow
 from parley.errors import DataError
 from parley.losses import EmpiricalRisk
@@ -64,19 +64,6 @@ class TreeFold:
         return Design(np.ascontiguousarray(leaves.T), self.y[kept], self.weight[kept])
 
 
-@dataclass(frozen=True)
-class HeldBack:
-    """What trees cost rows that they were grown without, and the standard error of that."""
-
-    cost: float
-    spread: float
-
-    @classmethod
-    def of(cls, costs: list[float]) -> "HeldBack":
-        """The same from the cost of each fold."""
-        return cls(float(np.mean(costs)), float(np.std(costs, ddof=1)) / len(costs) ** 0.5)
-
-
 def tree_folds(setup: Setup, count: int = FOLDS) -> Iterator[TreeFold]:
     """The trees of these terms, grown anew without each of so many folds of their public sample."""
     known = _known(setup)
@@ -99,7 +86,7 @@ def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
             "other trees than those of this file grow here, and the public sample has too few rows, of all or of a "
             "class, to judge them; take a larger public sample, or 'bins'"
         )
-    grown = grown or HeldBack.of([_grown_without(setup, known, held).cost for held in judging])
+    grown = grown or HeldBack(np.array([_grown_without(setup, known, held).cost for held in judging]))
     most = grown.cost + WORSE * grown.spread
     cost = _fold(setup, setup.preparation, known, np.any(judging, axis=0)).cost
     if cost <= most + NOTHING:

@@ -5,7 +5,7 @@ from typing import Any
 from parley.terms.catalogue import ALL_MECHANISMS, MECHANISMS, PREDICTION
 from parley.terms.keys import listed
 
-STABLE = "docs/fedinfer.md#stable-noise"  # what is known of it
+STABLE = "docs/stable_noise.md"  # what is known of it
 WHY = f"stable noise is for studies alone, since no sampler of it is safe to release with ({STABLE})"
 UNRELEASED = (
     "privacy.mechanism = 'stable': stable noise has no exact sampler, so it cannot be released; expected 'laplace' or "

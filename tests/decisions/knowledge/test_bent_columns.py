@@ -9,12 +9,15 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.decisions.from_files.column_choice import CLEARLY, open_ways
+from parley.data.split import HeldBack
+from parley.decisions.from_files.column_choice import CLEARLY, WAYS, choose_columns, open_ways
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import _least, draft, planned
 from parley.decisions.knowledge import cross_fit as growing
+from parley.decisions.knowledge.baselines import Baselines
 from parley.decisions.knowledge.cross_fit import CrossFit, cross_fit
 from parley.decisions.knowledge.pilot import open_pilot
+from parley.decisions.planning.planner import Proposal
 from parley.errors import DataError
 from parley.protocol.setup import resolve
 
@@ -76,8 +79,8 @@ def test_trees_are_judged_by_rows_that_they_were_not_grown_on(folder):
     theta = setup.preparation.origin
     own, other = setup.risk.cost(setup.public, theta), setup.risk.cost(setup.preparation.design(fresh, "new"), theta)
     assert own < other
-    assert abs(found.cost - other) < 3 * found.spread
-    assert found.cost > own  # a mutant that judges by the rows themselves
+    assert abs(found.held_back.cost - other) < 3 * found.held_back.spread
+    assert found.held_back.cost > own  # a mutant that judges by the rows themselves
     assert found.curvature > 1  # whose probabilities lie too close to 0 and 1
 
 
@@ -90,9 +93,9 @@ def test_the_forecast_for_trees_is_what_training_gives(folder):
     fresh = setup.preparation.design(humps(20_000, 9), "new")
     cost, alone = (float(setup.risk.cost(fresh, t).mean()) for t in (trained.theta, setup.preparation.origin))
     assert cost < alone
-    assert pilot.landscape().least_cost < proposal.expected_cost < pilot.grown.cost
-    assert abs(proposal.expected_cost - cost) < 3 * pilot.grown.spread
-    assert 1 / 3 < (pilot.grown.cost - proposal.expected_cost) / (alone - cost) < 3
+    assert pilot.landscape().least_cost < proposal.expected_cost < pilot.grown.held_back.cost
+    assert abs(proposal.expected_cost - cost) < 3 * pilot.grown.held_back.spread
+    assert 1 / 3 < (pilot.grown.held_back.cost - proposal.expected_cost) / (alone - cost) < 3
 
 
 def test_a_clip_that_binds_is_not_judged_and_never_chosen(folder):
@@ -104,7 +107,7 @@ def test_a_clip_that_binds_is_not_judged_and_never_chosen(folder):
 
 
 def test_leaf_values_are_drawn_as_far_off_as_folds_show():
-    known = CrossFit(cost=0.5, spread=0.01, noise=1.2, share=0.8, curvature=1.1, scores=np.zeros(1))
+    known = CrossFit(HeldBack(np.array([0.49, 0.51])), noise=1.2, share=0.8, curvature=1.1, scores=np.zeros(1))
     curvature = np.array([1.0, 0.5, 1e-5])
     many = np.concatenate([known.draws(curvature, np.eye(3), 100)])
     assert np.allclose(many.mean(axis=0), 0)
@@ -134,6 +137,38 @@ def test_init_takes_what_public_rows_speak_for(folder, tmp_path, monkeypatch, la
     assert sorted(ways) == others
     turned = terms.model.whitening is not None  # the other numbers that hang on a machine
     assert (terms.model.preparation is not None) is (taken == "trees" or turned)
+
+
+@pytest.mark.parametrize(
+    ("costs", "taken"),
+    [
+        ({"lines": 0.98, "trees": 1.0, "margin": 1.0}, "trees"),  # closer than the public rows can tell
+        ({"lines": 0.90, "trees": 1.0, "margin": 1.0}, "lines"),
+        ({"lines": 1.20, "trees": 1.0, "margin": 0.998}, "trees"),  # a tie: the first of them
+        ({"lines": 1.20, "trees": 1.0, "margin": 0.95}, "margin"),
+        ({"lines": 1.0, "bins": 0.998}, "lines"),
+        ({"lines": 1.0, "bins": 0.95}, "bins"),
+    ],
+)
+def test_another_way_than_trees_has_to_be_better_by_a_standard_error(folder, costs, taken):
+    """The paired one: folds of all ways are hard or easy alike, and differ by 0.04 in standard error."""
+    known = draft([folder / "steps.csv"], Wishes("y", folder / "steps-public.csv")).terms
+    hard, own = np.linspace(-0.5, 0.5, 10), np.tile([0.06, -0.06], 5)
+
+    def plan(terms, progress):
+        columns = terms.model.columns
+        way = "lines" if columns is None else columns
+        way = "margin" if way == "trees" and terms.model.trees.refitted == 0 else way
+        away = own * {"lines": 1.0, "bins": 0.0}.get(way, -1.0)
+        return Proposal(
+            (), None, 0.0, terms, costs[way], Baselines(1.0, 1.0, "linear"), HeldBack(costs[way] + hard + away)
+        )
+
+    ways = [way for way in WAYS if way.wanted in costs]
+    best, tried = choose_columns(known, ways, plan, lambda terms: 0.0, lambda done, total: None)
+    assert best.way.wanted == taken
+    assert tried[0] is best
+    assert {each.way.wanted for each in tried} == set(costs)
 
 
 @pytest.mark.parametrize("wanted", ["lines", "bins"])

@@ -105,8 +105,8 @@ def test_the_forecast_is_what_training_gives(tmp_path):
     fresh = setup.preparation.design(prices(20_000, 9), "new")
     cost, alone = (unit * float(setup.risk.cost(fresh, t).mean()) for t in (result.theta, setup.preparation.origin))
     assert cost < alone
-    assert abs(proposal.expected_cost - cost) < 3 * grown.spread * unit
-    assert proposal.public_fit == pytest.approx(grown.cost * unit)
+    assert abs(proposal.expected_cost - cost) < 3 * grown.held_back.spread * unit
+    assert proposal.public_fit == pytest.approx(grown.held_back.cost * unit)
     assert 1 / 3 < (proposal.public_fit - proposal.expected_cost) / (alone - cost) < 3
 
 

@@ -29,12 +29,13 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.sparse.linalg import eigsh
 
+from parley.data.split import HeldBack
 from parley.decisions.knowledge.sources import Landscape, Sample, Source
-from parley.errors import SettingError
+from parley.errors import DataError, SettingError
 from parley.losses import EmpiricalRisk
 from parley.losses.loss import Loss
 from parley.protocol.setup import Setup, resolve
-from parley.protocol.tree_folds import HeldBack, TreeFold, require_as_good, tree_folds
+from parley.protocol.tree_folds import TreeFold, require_as_good, tree_folds
 from parley.terms import Terms
 from parley.terms.model import Trees
 from parley.validate import Floats
@@ -45,7 +46,7 @@ BENT = 1e-4  # of the largest curvature: flatter directions are not told apart i
 GROWTHS = ({"rate": 0.05, "rows": 0.5}, {"rate": 0.1, "rows": 1.0}, {"rate": 0.2, "rows": 1.0})
 # where fast ones are best: more and larger trees, of which as many leaves are fitted again, and the rest is a margin
 LARGE = {"count": 200, "leaves": 24, "rate": 0.1, "rows": 1.0, "refitted": 33}
-WIDEST = 40  # columns beyond which large trees take minutes to grow
+WIDEST = 40  # columns beyond which a forest takes seconds to grow
 CHOOSING = 4  # of the folds, those that choose how trees are grown
 TELLING = 5  # of the folds, those whose gradients are looked at: a curvature is dear
 HEARD = 1e-2  # of the largest curvature: r
@@ -61,8 +62,7 @@ DRAWN = 16  # leaf values as they may come out
 class CrossFit:
     """What rows say of trees that were grown without them."""
 
-    cost: float  # of the trees alone, prepared
-    spread: float  # its standard error
+    held_back: HeldBack  # what the trees alone cost, prepared
     noise: float  # s
     share: float  # c
     curvature: float  # of rows that no tree was grown on, in units of that of the others
@@ -96,20 +96,23 @@ def cross_fit(setup: Setup) -> CrossFit:
             found.append(_judged(fold, loss))
     noises, signals, curvatures = np.array(found).T
     noise, curvature = float(noises.mean()), float(curvatures.mean())
+    if not noise > 0:
+        raise DataError("the public sample: trees predict rows held back without error, so nothing tells what to add")
     measured = float(signals.mean()) / noise
     share = float(np.clip((measured + SURE * USUAL) / (1 + SURE), LEAST, MOST))
-    grown = HeldBack.of(costs)
+    grown = HeldBack(np.array(costs))
     require_as_good(setup, grown)
-    return CrossFit(grown.cost, grown.spread, noise / curvature, share, curvature, said)
+    return CrossFit(grown, noise / curvature, share, curvature, said)
 
 
 def with_best_growth(terms: Terms) -> Terms:
     """The terms with that way of growing for which trees cost least on public rows held back; larger samples bear
     faster ones, and some a large model, of which most is a margin."""
     size, box = Trees() if terms.model.trees is None else terms.model.trees, terms.model.radius
+    if _wide(terms, size):
+        return _grown_by(terms, size, GROWTHS[0])
     best, cost = _cheapest(terms, size, GROWTHS)
-    wide = len(resolve(_grown_by(terms, size, GROWTHS[0])).preparation.labels) > WIDEST
-    if best == 0 or wide or box is not None or size.model_fields_set & {"count", "leaves"}:
+    if best == 0 or box is not None or size.model_fields_set & {"count", "leaves"}:
         return _grown_by(terms, size, GROWTHS[best])  # a margin needs a weight that no box bears; a chosen size stays
     return _grown_by(terms, size, LARGE if _cheapest(terms, size, [LARGE])[1] < cost else GROWTHS[best])
 
@@ -117,6 +120,8 @@ def with_best_growth(terms: Terms) -> Terms:
 def with_best_margin(terms: Terms) -> Terms:
     """The terms with straight lines beside a margin of those trees that cost least on public rows held back."""
     size, margins = Trees(), [{**growth, "refitted": 0} for growth in GROWTHS]
+    if _wide(terms, size):
+        return _grown_by(terms, size, margins[0])
     return _grown_by(terms, size, margins[_cheapest(terms, size, margins)[0]])
 
 
@@ -219,6 +224,11 @@ def _cheapest(terms: Terms, size: Trees, growths: Sequence[Mapping[str, Any]]) -
     folds = [islice(tree_folds(replace(setup, terms=_grown_by(terms, size, each))), CHOOSING) for each in growths]
     costs = np.mean([[fold.cost for fold in each] for each in folds], axis=1)
     return int(np.argmin(costs)), float(costs.min())
+
+
+def _wide(terms: Terms, size: Trees) -> bool:
+    """Whether trees have so many columns to look at that they are grown in one way alone."""
+    return len(resolve(_grown_by(terms, size, {**GROWTHS[0], "refitted": None})).preparation.unturned.labels) > WIDEST
 
 
 def _grown_by(terms: Terms, size: Trees, growth: Mapping[str, Any]) -> Terms:

@@ -192,7 +192,7 @@ class Pilot:
         if not self.has_rows:
             return None
         if self.grown is not None:
-            return PublicFit(starting_point(self.setup), 0.0, self.grown.cost, self.grown.spread)
+            return PublicFit(starting_point(self.setup), 0.0, self.grown.held_back)
         return public_fit(
             self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation)
         )
@@ -305,7 +305,7 @@ def _seen_from_outside(pilot: Pilot, grown: CrossFit) -> Pilot:
         pilot.objective.cost(pilot.design, starting_point(pilot.setup)),
     )
     above = here.start_cost - here.least_cost
-    return replace(pilot, source=replace(source, optimism=grown.cost - above - float(own)))
+    return replace(pilot, source=replace(source, optimism=grown.held_back.cost - above - float(own)))
 
 
 def _drawn_leaves(pilot: Pilot, grown: CrossFit) -> Floats:

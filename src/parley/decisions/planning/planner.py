@@ -14,6 +14,7 @@ from typing import Any
 
 from parley.data.blocks import one_thread
 from parley.data.sources import Table
+from parley.data.split import HeldBack
 from parley.decisions.knowledge.baselines import Baselines, baselines, best_cost
 from parley.decisions.knowledge.pilot import Pilot, open_pilot
 from parley.decisions.knowledge.sources import Source
@@ -103,10 +104,15 @@ class Proposal:
     terms: Terms
     expected_cost: float | None  # of the best choice's joint model on new rows, in the target's own units
     baselines: Baselines  # models for which nobody is asked
-    public_fit: float | None = None  # what the public sample alone gives in these columns, on rows held back
+    held_back: HeldBack | None = field(default=None, compare=False)  # costs of the public sample's own model
     unjudged: tuple[Unjudged, ...] = ()  # what could not be judged, choices among it, and why
     invented: bool = False  # whether the rows on which choices were compared are made up
     plan_shared: Callable[[], "Proposal"] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def public_fit(self) -> float | None:
+        """What the public sample alone gives in these columns, on rows held back."""
+        return None if self.held_back is None else self.held_back.cost
 
     @cached_property
     def shared(self) -> "Proposal | None":
@@ -237,7 +243,7 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
     best, best_terms = min(rows, key=lambda row: row[0].relative_fitness)
     asks_nobody, here = baselines(known), known.landscape()
     unit, fit = known.setup.preparation.target_scale**2, known.own_fit
-    alone = None if fit is None else fit.cost * unit
+    alone = None if fit is None else fit.held_back.times(unit)
     nobody = (asks_nobody.zero / unit - here.least_cost) / here.least_at(float(known.rows.sum()))
     choices, made_up = tuple(choice for choice, _ in rows), known.source.invented
     if best.unjudged is not None:

@@ -134,6 +134,8 @@ def columns_line(tried: Sequence[Tried]) -> str:
     unjudged = [each.way.label for each in others if not _known(each)]
     said += f" Instead: {', '.join(judged)}." if judged else ""
     said += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
+    if any(each.proposal is not None and each.compared < taken.compared for each in others):
+        said += " What costs less here costs less by no more than the public sample's error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
     return said + "".join(
         f" --kind {kind} takes it; what it is worth to each owner nobody can forecast." for kind in better
@@ -153,4 +155,4 @@ def _distance(each: Tried, taken: Tried) -> str:
     mine, other = (taken.compared, each.compared) if each.judged is None else (taken.cost, each.judged)
     more = other / mine - 1 if mine > 0 else math.inf
     amount = f"{abs(more):.1%} {'more' if more >= 0 else 'less'}"
-    return amount if each.least is None else f"at least {amount}, even with no noise"
+    return amount if each.least is None else f"at best {amount}, with no noise at all"
