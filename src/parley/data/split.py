@@ -41,7 +41,7 @@ class HeldBack:
     @property
     def spread(self) -> float:
         """The standard error of the cost."""
-        return float(self.costs.std(ddof=1)) / len(self.costs) ** 0.5
+        return float(self.costs.std(ddof=1) / len(self.costs) ** 0.5)
 
     def spread_beside(self, other: "HeldBack") -> float:
         """The standard error of the difference of two costs: smaller where both have the same folds, since rows that
