@@ -37,6 +37,7 @@ _OUTSIDE = {
     "../README.md": "index.md",
     "../CONTRIBUTING.md": "taking_part.md",
     "../benchmarks/RESULTS.md": "measured.md",
+    "../../benchmarks/RESULTS.md": "../measured.md",
 }
 
 

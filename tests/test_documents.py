@@ -23,7 +23,7 @@ from series import narma
 import parley
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "roles").glob("*.md"))]
 # What a page says of many records, said of few.
 SMALLER: dict[str, list[tuple[str, str]]] = {
     "README.md": [
@@ -47,14 +47,11 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
     ],
     "counts.md": [("records = 10000", "records = 200")],
     "deployment.md": [
-        ("bank-a=250000", "bank-a=60"),
+        ("bank-a=250000", "bank-a=300"),
         ("bank-b=90000", "bank-b=60"),
         ("--yes --write", "--yes --columns lines --write"),
         ("/data/", ""),
         ("--certificate learner.crt", "--certificate learner.crt --yes"),
-        ("/backup/", ""),
-        ("2026-03-01", "found"),  # as is read where the shell would put a date
-        ("--assume-spent agreements", "--assume-spent agreements --yes"),
     ],
     "forecast.md": [
         ("replicates=100, jobs=2", "replicates=2"),
@@ -75,6 +72,11 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
     "networks.md": [
         ("batches=100, epochs=10", "batches=4, epochs=1"),
         ("batches=938, epochs=10", "batches=4, epochs=1"),
+    ],
+    "owner.md": [
+        ("/backup/", ""),
+        ("2026-03-01", "found"),  # as is read where the shell would put a date
+        ("--assume-spent agreements", "--assume-spent agreements --yes"),
     ],
     "ratings.md": [
         ("--table north.csv --lifetime", "--table elsewhere.csv --lifetime"),  # on another machine
@@ -306,6 +308,14 @@ def of_networks():
     return {"module": torch.nn.Linear(2, 2), "X": X, "y": y, **more}
 
 
+def of_roles():
+    """What stands after the page for two banks was typed."""
+    for block in blocks(ROOT / "docs" / "deployment.md"):
+        if block.language in SHELLS and not (block.reason or block.run_by):
+            in_shell(smaller("deployment.md", block.text))
+    return {}
+
+
 def of_ratings():
     pytest.importorskip("numba", reason="ratings need the extra parley-dp[ratings]")
     rng = np.random.default_rng(1)
@@ -361,6 +371,7 @@ def of_trees():
 PREPARED = {
     "README.md": of_readme,
     "audit.md": of_audit,
+    "authority.md": of_roles,
     "columns.md": of_columns,
     "counts.md": of_counts,
     "fedinfer.md": of_fedinfer,
@@ -369,6 +380,7 @@ PREPARED = {
     "identification.md": of_identification,
     "index.md": of_index,
     "networks.md": of_networks,
+    "owner.md": of_roles,
     "ratings.md": of_ratings,
     "reservoir.md": of_reservoir,
     "stable_noise.md": of_stable_noise,

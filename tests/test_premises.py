@@ -1,5 +1,7 @@
-"""The premises about arithmetic that guarantee.md names (F1 to F4), on this machine as it is; with its other
-instructions in `test_other_kernels.py`."""
+"""The premises about arithmetic, on this machine as it is; with its other instructions in `test_other_kernels.py`.
+
+Premises F1, F2, F3 and F4.
+"""
 
 import numpy as np
 import premises

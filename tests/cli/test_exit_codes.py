@@ -1,4 +1,4 @@
-"""Exit codes: the guide's table, the manual pages and the code say the same."""
+"""Exit codes: the guide's list, the manual pages and the code say the same."""
 
 import ast
 import re
@@ -17,8 +17,8 @@ from parley.cli.man import EXIT_CODES
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_guide_has_the_same_table():
-    rows = re.findall(r"^\| (\d+) \| (.*?) \|$", (ROOT / "docs" / "installing.md").read_text(), re.M)
+def test_the_guide_has_the_same_list():
+    rows = re.findall(r"^- (\d+): (.*)$", (ROOT / "docs" / "installing.md").read_text(), re.M)
     assert {int(code): text for code, text in rows} == EXIT_CODES
 
 

@@ -1,5 +1,8 @@
 """A part of `benchmarks/cell_types.py`: one cell changed in a column of any declared type changes no other row,
-wherever the table lies."""
+wherever the table lies.
+
+Premise T1: A cell's value follows from that cell and the declared type of its column alone.
+"""
 
 import importlib.util
 import sys

@@ -1,4 +1,7 @@
-"""One record never changes how another one is read, whatever types its cell drags its column into."""
+"""One record never changes how another one is read, whatever types its cell drags its column into.
+
+Premise T1.
+"""
 
 import enum
 import re

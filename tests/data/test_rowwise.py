@@ -1,4 +1,7 @@
-"""Arithmetic of single rows: right, and the same to the bit whoever stands beside a row and wherever it stands."""
+"""Arithmetic of single rows: right, and the same to the bit whoever stands beside a row and wherever it stands.
+
+Premise F1.
+"""
 
 from decimal import Decimal, localcontext
 

@@ -1,3 +1,8 @@
+"""Rows that are held out by their place.
+
+Premise T2.
+"""
+
 import numpy as np
 import pandas as pd
 import pytest

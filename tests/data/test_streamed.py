@@ -1,3 +1,9 @@
+"""Tables read piece by piece.
+
+Premise T2: Places are public and the same for neighbours, whatever cells hold. This covers the order of rows, of
+files, row groups and batches, and of recordings. Columns that name folders count as public.
+"""
+
 import threading
 import time
 import traceback

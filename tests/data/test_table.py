@@ -1,3 +1,8 @@
+"""Tables in memory.
+
+Premise T1.
+"""
+
 from datetime import date
 from decimal import Decimal
 

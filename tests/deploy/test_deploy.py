@@ -16,7 +16,9 @@ from parley.network.identity.settings import load_owner
 from parley.terms import load_terms
 
 ROOT = Path(__file__).parents[2]
-DEPLOY, GUIDE = ROOT / "deploy", (ROOT / "docs" / "deployment.md").read_text()
+DEPLOY, DOCS = ROOT / "deploy", ROOT / "docs"
+PAGES = [DOCS / "deployment.md", DOCS / "runbook.md", *sorted((DOCS / "roles").glob("*.md"))]
+GUIDE = "".join(page.read_text() for page in PAGES)
 UNITS, CONTAINER = (
     [DEPLOY / f"parley-{party}@.service" for party in ("owner", "host", "peer")],
     DEPLOY / "Containerfile",

@@ -1,4 +1,4 @@
-"""What proofs of guarantee.md take for granted of arithmetic, as checks that run on the processor, kernels and
+"""What the proofs in docs/proofs take for granted about arithmetic, as checks that run on the processor, kernels and
 libraries at hand.
 
 `python premises.py` runs them all: a test starts it with each BLAS kernel and without NumPy's own instructions.
@@ -21,7 +21,10 @@ def numbers(*shape, rng):
 
 
 def one_element(rng):
-    """F1: an operation on arrays rounds each element by IEEE 754, wherever it stands and whatever stands beside it."""
+    """Premise F1: An array operation rounds each element as IEEE 754 says, wherever it stands and whatever stands
+    beside it. This holds in every thread, for +, −, ×, ÷, √, comparing, clipping, rounding and splitting off a power
+    of two.
+    """
     a, b = (np.clip(numbers(300, rng=rng), -1e150, 1e150) for _ in range(2))
     b[np.abs(b) < 1e-100] = 1.0
     exact = {
@@ -48,8 +51,10 @@ def one_element(rng):
 
 
 def rows_apart(rng):
-    """F2: a product, or a sum along rows, of fixed shapes gives every row what follows from that row, whatever the
-    other rows hold."""
+    """Premise F2: A matrix product, or a sum along rows, of fixed shapes gives each row what follows from that row.
+    Other values in other rows change no bit of it. The order in memory is fixed, too. Nothing is assumed about other
+    shapes.
+    """
     sums = {
         "l1": lambda X: np.abs(X).sum(axis=1),
         "l2": lambda X: np.einsum("ij,ij->i", X, X),
@@ -75,7 +80,9 @@ def rows_apart(rng):
 
 
 def sums_in_any_order(rng):
-    """F3: a sum of n products is off by at most gamma_n times the sum of their sizes, by any kernel."""
+    """Premise F3: A sum of n products is off by at most γ_n = nu/(1−nu) times the sum of their sizes. u is 2⁻⁵³; the
+    order may be any, fused or not.
+    """
     for rows, columns in SHAPES[:-1]:
         factors, X = (
             rng.normal(size=(2, rows)),
@@ -90,8 +97,9 @@ def sums_in_any_order(rng):
 
 
 def exponentials(rng):
-    """F4: exp and the logistic function are right within 16 units of rounding, and one element's does not hang on the
-    others."""
+    """Premise F4: NumPy's exponential and SciPy's logistic function are right within 16u. In arrays of one shape an
+    element's result does not depend on the others.
+    """
     x = np.concatenate([rng.uniform(-700, 700, 200), rng.normal(0, 2, 200), [0.0, -0.0, 1e-300, -745.0, 709.0, -1e50]])
     wide = np.exp(np.longdouble(x))
     for function, want in ((np.exp, wide), (expit, wide / (1 + wide))):

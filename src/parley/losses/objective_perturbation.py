@@ -12,7 +12,7 @@ exp(-(s^2/v + v)/2), that is sqrt(2 pi) exp(-s).) B is 1 for two classes; for K 
 scores that add up to zero, since what is added to all scores alike changes nothing.
 
 Formal guarantee: the exact minimum phi* is epsilon-DP (pure), replace-one, with the rate and the penalty that
-the law below has for epsilon and as many rows a person as the terms allow. Proof in docs/guarantee.md.
+the law below has for epsilon and as many rows a person as the terms allow. Proof in docs/proofs/noise.md.
 
 How wide the random linear term of a perturbed cost must be, and how large its penalty, so that its minimum is
 epsilon-DP.
@@ -58,7 +58,7 @@ class LinearTermLaw:
     Formal guarantee: the exact minimum is epsilon-DP if people (G rate + `row_cost`) <= epsilon. A row's gradient
     measures q <= G, 1 or sqrt 2, and adds to F's curvature a matrix of rank r, 1 or classes - 1, whose trace is at most
     `trace`(q); so of the log ratio of two tables' densities a row that was there causes at most rate q + r ln(1 +
-    trace/(r penalty)), at the worst q, and one that comes at most rate G. docs/guarantee.md has the proof.
+    trace/(r penalty)), at the worst q, and one that comes at most rate G. docs/proofs/noise.md has the proof.
     """
 
     classes: int

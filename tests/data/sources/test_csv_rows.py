@@ -1,3 +1,8 @@
+"""CSV files read row by row.
+
+Premise T2.
+"""
+
 import io
 import random
 import re

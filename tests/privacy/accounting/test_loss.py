@@ -1,3 +1,8 @@
+"""Privacy loss distributions.
+
+Premise F8.
+"""
+
 import math
 
 import mpmath

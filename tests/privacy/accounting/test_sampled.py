@@ -1,5 +1,9 @@
 """Releases about records that an owner draws in secret: calibration, what k of them cost, and dp_accounting beside
-it."""
+it.
+
+Premise F8: Logarithms, exponentials and error functions of accountants are right within a relative 10⁻¹². (More,
+where it is said.) Noise and costs are rounded up by that much.
+"""
 
 import itertools
 import math

@@ -1,3 +1,9 @@
+"""Gaussian noise in exact arithmetic.
+
+Premise F6: Whole numbers and fractions are exact. This covers Python's integers, NumPy's of 64 bits, doubles turned
+into fractions, and counts below 2⁵³.
+"""
+
 import math
 from fractions import Fraction
 

@@ -1,3 +1,8 @@
+"""Laplace noise in exact arithmetic.
+
+Premise F6.
+"""
+
 from fractions import Fraction
 
 import numpy as np

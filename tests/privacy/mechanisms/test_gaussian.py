@@ -1,3 +1,8 @@
+"""Gaussian noise and its calibration.
+
+Premise F8.
+"""
+
 import math
 from fractions import Fraction
 

@@ -1,3 +1,8 @@
+"""Laplace noise.
+
+Premise F7: OpenDP's samplers are exact, as its proofs say.
+"""
+
 from fractions import Fraction
 
 import numpy as np

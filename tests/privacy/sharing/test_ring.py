@@ -1,3 +1,8 @@
+"""Shares of numbers modulo 2⁶⁴.
+
+Premise F6.
+"""
+
 import os
 
 import numpy as np

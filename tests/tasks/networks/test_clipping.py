@@ -1,4 +1,7 @@
-"""What one record can do to a sum of clipped gradients: measured, searched for, and not moved by its company."""
+"""What one record can do to a sum of clipped gradients: measured, searched for, and not moved by its company.
+
+Premise F9.
+"""
 
 import numpy as np
 import pytest

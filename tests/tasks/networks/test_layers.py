@@ -1,6 +1,8 @@
 """Layers that a release takes: what they compute, that no place or company of a record shows, and what is refused.
 
 `python tests/tasks/networks/test_layers.py 10000` searches through so many settings.
+
+Premise F9.
 """
 
 import copy

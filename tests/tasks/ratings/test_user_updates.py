@@ -1,5 +1,9 @@
 """A user's terms: what they are, that they are bounded as a whole, and that no neighbour found moves the mean by more
-than is said."""
+than is said.
+
+Premise F5: A compiled loop over one user's ratings computes what is written, in that order, whatever other users
+hold.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Tables told into recordings: which are held out, how long they are driven, and tables without any."""
+"""Tables told into recordings: which are held out, how long they are driven, and tables without any.
+
+Premise T2.
+"""
 
 import numpy as np
 import pandas as pd

@@ -2,7 +2,7 @@
 
 Formal guarantee: what is computed here is made of released answers, of their order of arrival and of the terms. So
 whatever an owner is asked at, its `answers` answers are adaptively composed releases, each debited before it left
-(docs/guarantee.md has the proof, and what it does not cover: how long an owner takes).
+(docs/proofs/noise.md has the proof, and what it does not cover: how long an owner takes).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

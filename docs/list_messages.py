@@ -1,0 +1,79 @@
+"""List the sentences of the program that people can see: python docs/list_messages.py [--long]
+
+Errors that are raised, texts of options and commands, what `report/`, `workflows/` and the acceptance texts say, and
+the studio's pages. What a value is filled into shows as an ellipsis. The last line counts words per sentence as
+`count_words` does; `--long` lists sentences above 25 words alone.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from count_words import END, Measures, _words
+
+SOURCE = Path(__file__).parents[1] / "src" / "parley"
+SPOKEN = ("report", "workflows", "studio", "cli", "demo")  # rooms in which every sentence is for people
+SPOKEN_FILES = re.compile(r"(words|acceptance|warnings|notices|notes|advice)")  # and files anywhere
+TAG = re.compile(r"\{[%#].*?[%#]\}|<(script|style).*?</\1>|<[^>]+>", re.DOTALL)
+
+
+def spoken(file: Path) -> Iterator[tuple[int, str]]:
+    """(line, text) of every literal of a module that people can see."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    everywhere = file.relative_to(SOURCE).parts[0] in SPOKEN or SPOKEN_FILES.search(file.stem)
+    roots = [tree] if everywhere else [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    quiet = {id(inner) for node in ast.walk(tree) for inner in _docstring(node)}
+    for root in roots:
+        yield from _literals(root, quiet)
+
+
+def _docstring(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and not node.__dict__.get("name", "").endswith("_command"):
+            yield first.value
+
+
+def _literals(node: ast.AST, quiet: set[int]) -> Iterator[tuple[int, str]]:
+    if id(node) in quiet:
+        return
+    if isinstance(node, ast.JoinedStr):
+        parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
+        yield node.lineno, "".join(parts)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.lineno, node.value
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _literals(child, quiet)
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """(place, sentence) of everything that has at least four words."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        for line, text in spoken(file):
+            for sentence in END.split(" ".join(text.replace("|", ": ", 1).split())):
+                if len(_words(sentence)) >= 4:
+                    yield f"{file.relative_to(SOURCE)}:{line}", sentence
+    for page in sorted(SOURCE.rglob("*.html")):
+        for block in TAG.sub("\n", page.read_text(encoding="utf-8")).split("\n"):
+            for sentence in END.split(re.sub(r"\{\{.*?\}\}", "…", block).strip()):
+                if len(_words(sentence)) >= 4:
+                    yield str(page.relative_to(SOURCE)), sentence
+
+
+def main(words: Sequence[str]) -> None:
+    """Print them, and how long they are."""
+    found = list(messages())
+    for place, sentence in found:
+        if "--long" not in words or len(_words(sentence)) > 25:
+            print(f"{place}  {sentence}")  # noqa: T201
+    counts = tuple(len(_words(sentence)) for _, sentence in found)
+    counted = Measures(sum(counts), counts, 0)
+    length = f"{counted.mean:.1f} a sentence, {counted.long:.1%} above 30"
+    print(f"{len(found)} sentences, {counted.words:,} words, {length}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
