@@ -39,12 +39,11 @@ from parley.learning.algorithms.asynchronous import STEP, TALLY, USED, Asynchron
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.algorithms.federated import mean
 from parley.learning.deployed import learn, prepare_run
-from parley.learning.gathering import gather
-from parley.learning.outcome.study import Study
+from parley.learning.outcome.metrics import Study
+from parley.learning.owners import gather
 from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
-from parley.network.exchange.asynchronous_federation import AsynchronousFederation
-from parley.network.exchange.federation import Federation
+from parley.network.exchange.federation import AsynchronousFederation, Federation
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.identity import certificate_authority
 from parley.network.identity.settings import OwnerSettings

@@ -20,7 +20,7 @@ import parley
 from parley.audit.attacks.damage import damage
 from parley.learning.outcome.notices import FALSE_ALARMS
 from parley.protocol.aggregation.robust import RULES
-from parley.report.words.poisoning import rule_rows
+from parley.report.words.audit import rule_rows
 from parley_lab.attacks.poisoning import backdoor_success, poisoned_run, poisoning_study, with_trigger
 
 FEATURES = 8

@@ -30,9 +30,8 @@ from parley.audit.exact.cell_pool import BIG, ROWS
 from parley.data import table
 from parley.data.streamed import StreamedDesign
 from parley.protocol.task import task_of
-from parley.tasks.column_statistics.cell_table import CellTable
-from parley.tasks.column_statistics.question import MAGNITUDES, NAMES, placed
-from parley.tasks.ratings.user_ratings import RatingPreparation, rating_preparation
+from parley.tasks.column_statistics.question import MAGNITUDES, NAMES, CellTable, placed
+from parley.tasks.ratings.table import RatingPreparation, rating_preparation
 from parley_lab.cell_reading import Findings, Outcomes, Reader, search_cells
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))

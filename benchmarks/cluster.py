@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import parley
-from parley.data import cluster, held_pieces
+from parley.data import cluster
 from parley.data.design import BLOCK
 from parley.protocol.queries import GradientQuery
 from parley.terms import Terms
@@ -90,11 +90,11 @@ def peak() -> float:
 
 def keep(share: float) -> None:
     """Let this worker keep pieces in this share of its memory."""
-    held_pieces.SHARE = share
+    cluster.SHARE = share
 
 
 def reserved() -> int:
-    return sum(holder.reserved for holder in held_pieces._holders)
+    return sum(holder.reserved for holder in cluster._holders)
 
 
 def by_processes(client: Any) -> float:

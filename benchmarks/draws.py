@@ -32,12 +32,11 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.audit.exact.claim_share import drawn_answers, every_draw, growing_draws, largest_step
-from parley.audit.exact.enumeration import AnswerLaw
+from parley.audit.exact.enumeration import AnswerLaw, drawn_answers, every_draw, growing_draws, largest_step
 from parley.audit.exact.other_instructions import environments
 from parley.audit.exact.pair_search import aimed_at
 from parley.data import Design
-from parley.data.batches import drawn
+from parley.data.split import drawn
 from parley.privacy.mechanisms import SafeNoise
 from parley.protocol.queries import MinibatchQuery, Tables
 from parley.protocol.queries.minibatch import MinibatchQuestion

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.learning.gathering import gather
+from parley.learning.owners import gather
 from parley.owner.owner import Owner
 from parley.protocol.setup import Setup
 from parley_lab.papers.zawacki2024.federated_inference import (

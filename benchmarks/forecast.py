@@ -27,8 +27,8 @@ import pandas as pd
 
 import parley
 from parley.data import split_consecutive, tree_growing
+from parley.data.blocks import Remembered
 from parley.data.forest import Forest
-from parley.data.remembered import Remembered
 from parley.decisions.knowledge import baselines
 from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.decisions.outlook.noise_kinds import compare_noise

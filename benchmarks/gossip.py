@@ -23,7 +23,7 @@ import pandas as pd
 import parley
 from parley.data import split_consecutive
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.algorithms.mixing import metropolis, spectral_gap
+from parley.learning.algorithms.gossip import metropolis, spectral_gap
 from parley.terms.topology import edges
 from parley_lab.papers.options import data_folder
 from parley_lab.papers.wu2019.markets import Market, loan_market

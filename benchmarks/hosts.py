@@ -31,21 +31,19 @@ from parley.network.exchange.host_messages import write_opening, write_share_bun
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack, shape_of
 from parley.network.hosting import daemon as host_daemon
-from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.journal import Journal
+from parley.network.hosting.proposal import HostAssignment, Turn
 from parley.network.hosting.sums import InProcessHosts
 from parley.network.identity import certificate_authority
 from parley.network.identity.settings import HostSettings, Identity, OwnerSettings
 from parley.network.serving import daemon as owner_daemon
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.log import Log
-from parley.privacy.mechanisms.recipe import make_recipe
-from parley.privacy.sharing.channel import Counted, together, wires
-from parley.privacy.sharing.party import agree_keys
-from parley.privacy.sharing.ring import to_bytes
+from parley.privacy.mechanisms.shared_noise import make_recipe
+from parley.privacy.sharing.party import Counted, agree_keys, together, wires
+from parley.privacy.sharing.ring import Shares, to_bytes
 from parley.privacy.sharing.secret_noise import draw
-from parley.privacy.sharing.shares import Shares
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 

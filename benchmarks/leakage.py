@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from parley.audit.attacks.leakage import alone, learners_gradient, read_record
-from parley.audit.attacks.several_records import leak_several
 from parley.data import Design
 from parley.data.design import summation_slack
 from parley.losses import RecordBound, make
@@ -26,6 +24,8 @@ from parley.report.figures.curves import EPSILON
 from parley.report.figures.picture import decorate
 from parley.terms import Model
 from parley.validate import Floats
+from parley_lab.attacks.leakage import alone, learners_gradient, read_record
+from parley_lab.attacks.several_records import leak_several
 
 RISK = make(Model(kind="logistic-regression", target="y"))
 BOUND = RecordBound(20.0, "l1", clips=True)  # no record reaches it

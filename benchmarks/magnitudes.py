@@ -28,7 +28,7 @@ from parley.data.encoding import OneHot
 from parley.errors import ParleyError
 from parley.owner.owner import Agreement
 from parley.privacy.mechanisms import SafeNoise
-from parley.privacy.mechanisms.bounded import LOUDEST, Bounded
+from parley.privacy.mechanisms.mechanism import LOUDEST, Bounded
 from parley.protocol.queries import CorrectedQuery, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.validate import LARGEST, SMALLEST, Floats
 

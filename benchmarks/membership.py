@@ -17,7 +17,7 @@ from parley.audit.attacks.membership import Membership, infer_members
 from parley.audit.attacks.shadow import TrainedByTerms, without_privacy
 from parley.losses import make
 from parley.report.figures import picture
-from parley.report.figures.membership_figure import membership_figure
+from parley.report.figures.audit_figures import membership_figure
 from parley.report.words.membership import attack_rows, most_area
 
 ROWS, COLUMNS, EPSILON = 200, 50, 1.0

@@ -140,8 +140,7 @@ def accuracy(case: Case, device: str) -> tuple[float, float]:
     """(the share of public images, or of test images, that the trained network tells right; seconds)."""
     import torch
 
-    from parley.tasks.networks.architectures import Architecture
-    from parley.tasks.networks.modules import set_parameters
+    from parley.tasks.networks.architectures import Architecture, set_parameters
     from parley.tasks.networks.training import NetworkPlan, Speed, train_network
 
     torch.set_num_threads(1)

@@ -69,9 +69,8 @@ def sums(asked: Any) -> dict[str, float]:
     import torch
     from torch import nn
 
-    from parley.tasks.networks.architectures import Architecture
+    from parley.tasks.networks.architectures import Architecture, cross_entropy
     from parley.tasks.networks.clipping import RecordGradients
-    from parley.tasks.networks.objective import cross_entropy
 
     torch.set_num_threads(1)
     cases = [(n, Architecture.of(n, 784, 10, (64, 32) if n == "mlp" else ()).module(), size) for n, size in SUMMED]
@@ -150,8 +149,7 @@ def best(steps: Steps, asked: Any, batch: int) -> tuple[float, str]:
 
 
 def made(name: str, device: str) -> Any:
-    from parley.tasks.networks.architectures import Architecture
-    from parley.tasks.networks.modules import set_parameters
+    from parley.tasks.networks.architectures import Architecture, set_parameters
 
     network = Architecture.of(name, 784, 10)
     module = network.module()

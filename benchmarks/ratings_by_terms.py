@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 import parley
+from parley.tasks.ratings.measured import items_worth
 from parley.tasks.ratings.run import SILENT
 from parley.tasks.ratings.table import divide, enough, find_ratings
-from parley.tasks.ratings.worth import items_worth
 from parley.terms import load_terms, write_terms
 
 CASES = [

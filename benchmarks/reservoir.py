@@ -15,7 +15,7 @@ import pandas as pd
 
 import parley
 from parley.protocol.setup import resolve
-from parley.tasks.reservoir.measured import best_read_out, new_records, pooled_moments, recording_metrics
+from parley.tasks.reservoir.model import best_read_out, new_records, pooled_moments, recording_metrics
 from parley.tasks.reservoir.recordings import record_design
 from parley.validate import Floats
 

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from parley.errors import Unavailable
-from parley.privacy.mechanisms.recipe import Recipe, make_recipe
-from parley.privacy.sharing.channel import Counted, together, wires
-from parley.privacy.sharing.party import agree_keys
+from parley.privacy.mechanisms.shared_noise import Recipe, make_recipe
+from parley.privacy.sharing.party import Counted, agree_keys, together, wires
 from parley.privacy.sharing.ring import Keystream
 from parley.privacy.sharing.secret_noise import draw, make_plan
 

@@ -146,7 +146,7 @@ def take_snapshots(table: pa.Table, folder: Path, stack: ExitStack) -> dict[str,
 def prepared(source) -> bytes:
     """The prepared rows, as bytes."""
     import parley
-    from parley.data.parts import parts_of
+    from parley.data.holdout import parts_of
 
     preparation = parley.Owner("a", source).prepare(terms(SMALL)).setup.preparation
     blocks = [preparation.block(rows, "a") for _, rows in parts_of(source, ["x0", "x1", "name", "y"])]
@@ -199,7 +199,7 @@ def read(path: Path, reader: str, work: str, rows: int, encoding: str | None) ->
     import pandas as pd
 
     import parley
-    from parley.data.parts import parts_of
+    from parley.data.holdout import parts_of
     from parley.data.sources import open_table
     from parley.data.sources.text_file import TextFile
 

@@ -23,17 +23,13 @@ from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shapes
 from parley.learning.outcome.verdict import Estimate
 from parley.privacy.accounting.meaning import error_tradeoff
-from parley.privacy.adjacency import Adjacency
-from parley.report.figures import curves, game_figures, joined_figure
-from parley.report.figures import drawn_model as survival
+from parley.privacy.events import Adjacency
+from parley.report.figures import curves, game_figures
 from parley.report.figures import shape_functions as shapes_of_columns
-from parley.report.figures.audit_figure import audit_figure
-from parley.report.figures.lettering import fonts, relettered, stand_in
-from parley.report.figures.membership_figure import membership_figure, own_figure
-from parley.report.figures.model_costs import model_costs
-from parley.report.figures.owner_gains import OwnerGain, owner_gains
-from parley.report.figures.picture import Picture, save
-from parley.report.pages import forecast_page, score_page
+from parley.report.figures.audit_figures import audit_figure, membership_figure, own_figure
+from parley.report.figures.owner_gains import ONE_NOISE, OWN_NOISE, OwnerGain, joined_owners, model_costs, owner_gains
+from parley.report.figures.picture import Picture, fonts, relettered, save, stand_in
+from parley.report.pages import forecast_page, run_page
 from parley.report.words.joined import Chapter, Joined
 from parley.tasks.counts.figures import counted
 from parley.tasks.counts.run import CellCount
@@ -122,7 +118,7 @@ def verdicts(count: int) -> Picture:
         SimpleNamespace(owner=name, personal_gain=Estimate(0.3, -np.inf if place == 0 else 0.1, 0.5), measured="join")
         for place, name in enumerate(names(count))
     ]
-    return score_page.verdicts_figure(found)
+    return run_page.verdicts_figure(found)
 
 
 def costs(_: int) -> Picture:
@@ -166,9 +162,7 @@ def joined(count: int) -> Picture:
     )  # fmt: skip
     one, large = Chapter(None, None, owners), Chapter(None, None, owners[-1:] * 3)  # type: ignore[arg-type]
     title = f"{count} owners: who gains by learning together?"
-    return joined_figure.joined_owners(
-        [(joined_figure.ONE_NOISE, one), (joined_figure.OWN_NOISE, one)], title, large if count == 3 else None
-    )
+    return joined_owners([(ONE_NOISE, one), (OWN_NOISE, one)], title, large if count == 3 else None)
 
 
 def laws(count: int) -> Picture:
@@ -204,7 +198,7 @@ def shapes(count: int) -> Picture:
 def survivors(count: int) -> Picture:
     ends = np.linspace(30, 360, 12)
     rates = np.random.default_rng(6).gamma(2.0, 0.001, count)
-    return survival.survival_curves(ends, np.exp(-rates[:, None] * ends), "days since admission", "relapse")
+    return shapes_of_columns.survival_curves(ends, np.exp(-rates[:, None] * ends), "days since admission", "relapse")
 
 
 def verdict(_: int) -> Picture:

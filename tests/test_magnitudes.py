@@ -17,7 +17,7 @@ from samples import GAUSSIAN, gradient_answer, make_terms, regression_table
 import parley
 from parley.data import Design, fit_preparation
 from parley.data.design import summation_slack
-from parley.data.rounding import settle
+from parley.data.rowwise import settle
 from parley.errors import DataError, GuaranteeError, SettingError, TermsError
 from parley.losses import Limits, LinearRegression, LinearSVM, LogisticRegression, RecordBound
 from parley.losses.moments import mean_moments, moments_sensitivity

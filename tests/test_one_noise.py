@@ -14,9 +14,8 @@ import parley
 from parley.errors import AbortedRound, GuaranteeError, TermsError
 from parley.privacy.accounting.shared_calibration import Span, Spans, bits_delta, shared_law
 from parley.privacy.mechanisms import Bounded
-from parley.privacy.mechanisms.recipe import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
-from parley.privacy.sharing.ring import expand
-from parley.privacy.sharing.shares import Shares
+from parley.privacy.mechanisms.shared_noise import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
+from parley.privacy.sharing.ring import Shares, expand
 
 DIGITS = Context(prec=60)
 UNIT = 10**50
@@ -64,7 +63,7 @@ def laplace_pmf(recipe: Recipe) -> np.ndarray:
 def test_the_smoothed_law_is_the_discrete_gaussian_but_for_the_ripple(exponent: int) -> None:
     """Exactly, in whole numbers of 60 digits: the total variation is below the bound, and the bound is not far above
     it."""
-    from parley.privacy.mechanisms.recipe import _ripple
+    from parley.privacy.mechanisms.shared_noise import _ripple
 
     n, reach = 2**exponent, 140
     top = weights(10, reach)
@@ -245,7 +244,7 @@ def test_a_study_has_the_noise_that_the_aggregation_says(mechanism: str) -> None
     step = noisy.theta - still.theta.mean(axis=0)
     setup = parley.protocol.setup.resolve(terms)
     variance = parley.protocol.aggregation.aggregation_of(terms).noise(setup).all_together
-    from parley.learning.algorithms.step import step_size
+    from parley.learning.algorithms.algorithm import step_size
 
     deviation = step_size(setup) * math.sqrt(variance)
     kurtosis = 6 if mechanism == "laplace" else 3

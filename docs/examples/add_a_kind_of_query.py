@@ -12,7 +12,7 @@ from parley.learning.algorithms.catalogue import register
 from parley.losses import RecordBound
 from parley.protocol.queries import KINDS, Query, Question
 from parley.protocol.queries.question import rows_and_slack
-from parley.terms.algorithm_rules import OneRelease
+from parley.terms.rules import OneRelease
 
 
 class MeanQuery(Query):

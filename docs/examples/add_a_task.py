@@ -14,7 +14,7 @@ from parley.privacy.mechanisms import Extent
 from parley.protocol.queries import Query, Question
 from parley.protocol.task import Task, register
 from parley.terms import catalogue
-from parley.terms.algorithm_rules import OneRelease, register_rules
+from parley.terms.rules import OneRelease, register_rules
 
 THRESHOLD = 13.0
 

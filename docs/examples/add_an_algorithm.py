@@ -11,10 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 import parley
-from parley.learning.algorithms.algorithm import Descent, State
+from parley.learning.algorithms.algorithm import Descent, State, step_size
 from parley.learning.algorithms.catalogue import register
-from parley.learning.algorithms.step import step_size
-from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.rules import AlgorithmRules
 
 
 class HeavyBallRules(AlgorithmRules):

@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.audit.exact.cell_pool import ROWS, TYPES
-from parley.audit.exact.written_tables import FORMS, UNWRITABLE, Form
-from parley.data.schema import Schema
+from parley.audit.exact.cell_pool import FORMS, ROWS, TYPES, UNWRITABLE, Form
+from parley.data.cells import Schema
 from parley.data.sources import TableSource, open_table
 from parley.errors import DataError
 

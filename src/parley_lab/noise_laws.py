@@ -7,8 +7,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from parley.numerals import number
 from parley.report.figures.colours import ALONE, INK, TOGETHER
-from parley.report.figures.lettering import lettered
-from parley.report.figures.picture import Picture, decorate, headed
+from parley.report.figures.picture import Picture, decorate, headed, lettered
 from parley.validate import Floats
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import parley.audit
-from parley.audit.black_box import release_of
-from parley.audit.distinguishing import best_event, rates, trade_off
+from parley.audit.distinguishing import best_event, rates, release_of, trade_off
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting.shared_calibration import Span, Spans, shared_law
 from parley.privacy.mechanisms import Exponential, Gaussian, Geometric, GridGeometric, Laplace, Stable
@@ -85,7 +84,7 @@ def test_chunks_change_neither_memory_nor_meaning(monkeypatch):
         sizes.append(size)
         return value + rng.laplace(size=(size, *value.shape))
 
-    monkeypatch.setattr("parley.audit.black_box.CHUNK", 3000)
+    monkeypatch.setattr("parley.audit.distinguishing.CHUNK", 3000)
     assert 0.7 < parley.audit.lower_bound(counted, [0.0, 0.0], [1.0, 0.0], 10_000, seed=1) <= 1
     assert max(sizes) == 1500
     assert sum(sizes) == 40_000

@@ -12,8 +12,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 import parley
-from parley.audit.one_run import Guesses, flipped, guessed, one_run_bound
-from parley.audit.planted_runs import audit_one_run, plant
+from parley.audit.planted import Guesses, audit_one_run, flipped, guessed, one_run_bound, plant
 from parley.audit.run_tables import AuditedOwner
 from parley.errors import SettingError, TermsError
 

@@ -88,7 +88,7 @@ def unsaid(file):
 def test_what_help_says_without_them_is_what_they_say():
     """Names and numbers that stand in the help of a command, which does not load where they come from."""
     from parley.demo.unions import UNIONS
-    from parley.privacy.accounting.curve_panels import FIGURES as CURVES
+    from parley.privacy.accounting.stable_bounds import FIGURES as CURVES
     from parley_lab.papers.aarhus2020.collaborative_descent import EPOCHS
 
     assert list(CURVES) == ["4.1", *(f"4.{number}" for number in range(6, 12))]

@@ -20,8 +20,7 @@ from parley.learning.outcome.guarantee import INSIDE
 from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import open_inbox
-from parley.network.serving.proposal import Proposal
+from parley.network.serving.inbox import Proposal, open_inbox
 from parley.terms import Terms, write_terms
 from parley_lab.papers.zawacki2024.delayed_control import ROTOR
 

@@ -16,8 +16,7 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.audit.exact.cell_pool import LARGE, TYPES
-from parley.audit.exact.written_tables import FORMS
+from parley.audit.exact.cell_pool import FORMS, LARGE, TYPES
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
 from parley.tasks.column_statistics.agreement import column_statistics_agreement

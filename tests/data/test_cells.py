@@ -20,8 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.data.arrow_cells import plain_decimals
-from parley.data.cells import LONGEST, MISSING_WORDS, cell_name, cell_number
+from parley.data.cells import LONGEST, MISSING_WORDS, cell_name, cell_number, plain_decimals
 from parley.data.table import codes, keep_per_person, names, numbers
 from parley.errors import DataError
 

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.data import cluster, held_pieces, streamed
+from parley.data import cluster, streamed
+from parley.data.cluster import HeldBlocks, HeldPieces
 from parley.data.design import BLOCK
-from parley.data.held_pieces import HeldBlocks, HeldPieces
 from parley.errors import GuaranteeError, Unavailable
 from parley.protocol.queries import GradientQuery
 from parley.terms import write_terms
@@ -64,7 +64,7 @@ def joined(client, monkeypatch):
 
 
 def _spills(dask_worker):
-    return held_pieces.spills(dask_worker)
+    return cluster.spills(dask_worker)
 
 
 def _transitions(dask_scheduler):
@@ -72,7 +72,7 @@ def _transitions(dask_scheduler):
 
 
 def _reserved():
-    return sum(holder.reserved for holder in held_pieces._holders)
+    return sum(holder.reserved for holder in cluster._holders)
 
 
 def _exit_soon():
@@ -80,11 +80,11 @@ def _exit_soon():
 
 
 def _share(share):
-    held_pieces.SHARE = share
+    cluster.SHARE = share
 
 
 def _answer(size):
-    held_pieces.ANSWER = size
+    cluster.ANSWER = size
 
 
 def folder_of(place, rows=ROWS):
@@ -128,7 +128,7 @@ def test_sums_are_the_same_to_the_bit_read_or_kept_by_whomever(tmp_path, client,
     assert all(kept.values())  # both have some
     client.run(_answer, 1)  # sums travel one by one
     np.testing.assert_array_equal(answer(agreement), alone)
-    client.run(_answer, held_pieces.ANSWER)
+    client.run(_answer, cluster.ANSWER)
     assert joined.largest < 20_000
     one = dict([next(iter(client.nthreads().items()))])
     monkeypatch.setattr(client, "nthreads", lambda: one)
@@ -171,7 +171,7 @@ def test_a_worker_keeps_no_more_than_its_share_of_memory(tmp_path, client, joine
             np.testing.assert_array_equal(answer(agreement), alone)
         assert all(0 < kept <= limit for kept in client.run(_reserved).values())
     finally:
-        client.run(_share, held_pieces.SHARE)
+        client.run(_share, cluster.SHARE)
 
 
 def test_nothing_is_written_to_a_disk(tmp_path, client, joined):

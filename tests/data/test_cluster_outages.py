@@ -10,8 +10,8 @@ from samples import class_table, make_terms, regression_table
 
 import parley
 from parley.data import cluster, streamed
+from parley.data.cluster import HeldBlocks
 from parley.data.design import BLOCK
-from parley.data.held_pieces import HeldBlocks
 from parley.errors import Unavailable
 from parley.protocol.queries import GradientQuery
 

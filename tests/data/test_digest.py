@@ -7,8 +7,8 @@ from bookkeeping import old_ledger
 from samples import make_terms, regression_table
 
 import parley
-from parley.data.digest import digested_table
-from parley.data.sources.parquet_folder import ParquetFolder
+from parley.data.sketch import digested_table
+from parley.data.sources.parquet import ParquetFolder
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
 

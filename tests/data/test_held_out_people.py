@@ -11,13 +11,12 @@ from every_kind import EVERY_KIND, HELD_OUT_PEOPLE, with_held_out_people
 from samples import BOUNDS, make_terms, regression_table
 
 import parley
-from parley.audit.exact.stage_questions import StageQuestions
-from parley.data.holdout import is_held_out, name_on_side
-from parley.data.parts import held_out_people
+from parley.audit.exact.trial import StageQuestions
+from parley.data.holdout import held_out_people, is_held_out, name_on_side
 from parley.data.sources import open_table
 from parley.errors import TermsError
 from parley.learning.outcome.verdict import score
-from parley.losses.score_figures import error_figures, two_class_figures
+from parley.losses.score import error_figures, two_class_figures
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 

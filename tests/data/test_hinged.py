@@ -13,10 +13,9 @@ from sklearn.preprocessing import SplineTransformer
 
 import parley
 from parley.data import Design
-from parley.data.cut_points import cut
+from parley.data.cut_points import Hinged, cut
 from parley.data.encoding import Numbers
 from parley.data.forest import Forest
-from parley.data.hinged import Hinged
 from parley.errors import DataError, TermsError
 from parley.learning.outcome.posterior import in_own_units
 from parley.owner.acceptance_summary import acceptance_summary

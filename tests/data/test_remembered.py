@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from parley.data.remembered import Remembered
+from parley.data.blocks import Remembered
 
 
 def test_who_waits_for_work_gets_it_whatever_others_ask_for_meanwhile():

@@ -19,12 +19,11 @@ from samples import BOUNDS, class_table, make_terms, regression_table
 
 import parley
 from parley.data import blocks, cluster, streamed, synthetic_lending
-from parley.data.arrow_cells import listed
-from parley.data.cells import LONGEST
+from parley.data.cells import LONGEST, listed
 from parley.data.design import BLOCK, Design, Summable
 from parley.data.preparation import Preparation
 from parley.data.sources import held_table
-from parley.data.sources.parquet_folder import ParquetFolder
+from parley.data.sources.parquet import ParquetFolder
 from parley.data.streamed import StreamedDesign
 from parley.errors import DataError, SettingError, Unavailable
 from parley.losses import RecordBound

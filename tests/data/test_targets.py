@@ -17,7 +17,7 @@ from parley.data import Design
 from parley.data.fitting import dropped_rows
 from parley.errors import DataError
 from parley.learning.outcome.verdict import score
-from parley.losses.score_figures import hit_figures, two_class_figures
+from parley.losses.score import hit_figures, two_class_figures
 from parley.owner.warnings import find_warnings, target_words
 from parley.protocol.queries import GradientQuery, MinibatchQuery, ScoreQuery, StatisticsQuery, UpdateQuery
 

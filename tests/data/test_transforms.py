@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.data.transforms import INVERSES, TRANSFORMS
+from parley.data.encoding import INVERSES, TRANSFORMS
 from parley.terms.columns import DOMAINS
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)

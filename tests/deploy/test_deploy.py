@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import PARTS, app
+from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import load_owner
-from parley.network.identity.trust import check_identity
 from parley.terms import load_terms
 
 ROOT = Path(__file__).parents[2]

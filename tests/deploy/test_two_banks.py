@@ -11,7 +11,7 @@ from blocks import SHELLS, blocks, in_shell, typed_words
 from newcomer import typed
 
 import parley
-from parley.audit.served.daemon import HERE, PROGRAM, daemon
+from parley.audit.served.table import HERE, PROGRAM, daemon
 
 BANKS = ("bank-a", "bank-b")
 PAGE = Path(__file__).parents[2] / "docs" / "deployment.md"

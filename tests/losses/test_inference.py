@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parley.losses.inference import covariances, settled, solve
+from parley.losses.moments import covariances, settled, solve
 
 COEFFICIENTS, RUNS = np.array([0.5, -0.3, 0.2, 0.0, 0.4]), 600
 ROW, COLUMN = np.triu_indices(6)

@@ -14,9 +14,8 @@ from scipy.stats import gamma, kstest
 import parley
 from parley.data import Design
 from parley.errors import GuaranteeError, TermsError
-from parley.losses.linear_term_law import LinearTermLaw
-from parley.losses.objective_perturbation import PerturbedCost, zero_sum_basis
-from parley.privacy.mechanisms.random_words import SeededWords
+from parley.losses.objective_perturbation import LinearTermLaw, PerturbedCost, zero_sum_basis
+from parley.privacy.mechanisms.exact_samplers import SeededWords
 from parley.protocol.setup import resolve
 
 KINDS = ["logistic-regression", "softmax-regression"]

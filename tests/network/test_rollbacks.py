@@ -30,7 +30,7 @@ from parley.network.serving.daemon import open_owner
 from parley.network.serving.offer import consider
 from parley.network.serving.opening import open_ledger
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.noted_end import Memory
+from parley.owner.ledger.chain import Memory
 from parley.protocol.queries import GradientQuery
 
 TRIALS = int(os.environ.get("PARLEY_ROLLBACKS", "16"))

@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_written_to_keeps_no_note(state, tmp_path, table
     def refuse(*given, **named):
         raise PermissionError
 
-    monkeypatch.setattr("parley.owner.table_notes.replace_text", refuse)
+    monkeypatch.setattr("parley.owner.other_books.replace_text", refuse)
     accept(table, tmp_path / "books" / "a.ledger")
     assert not list(tmp_path.glob(".*"))
     with pytest.raises(OtherBooksError):
@@ -171,7 +171,7 @@ def test_a_refusal_by_the_ledger_itself_notes_nothing(state, tmp_path, table):
 def test_what_cannot_be_noted_is_not_accepted(state, tmp_path, table, monkeypatch):
     made = owner(table, tmp_path / "a.ledger")
     with monkeypatch.context() as patch:
-        patch.setattr("parley.owner.table_notes.replace_bytes", lambda *given: (_ for _ in ()).throw(OSError("full")))
+        patch.setattr("parley.owner.other_books.replace_bytes", lambda *given: (_ for _ in ()).throw(OSError("full")))
         with pytest.raises(OSError, match="full"):
             made.accept(make_terms(60, 40))
     assert made.ledger.reserved == (0, 0)
@@ -182,7 +182,7 @@ def test_a_crash_between_note_and_acceptance_promised_nothing(state, tmp_path, t
     made = owner(table, tmp_path / "a.ledger")
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "accept", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
-        patch.setattr("parley.owner.table_notes.TableNotes.remove", lambda *given: None)
+        patch.setattr("parley.owner.other_books.TableNotes.remove", lambda *given: None)
         with pytest.raises(KeyboardInterrupt):
             made.accept(make_terms(60, 40))
     assert len(list(state.glob("*.npz"))) == 1

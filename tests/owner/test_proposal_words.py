@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 import parley
+from parley.owner.acceptance_summary import NAMED, left_after, others_in
 from parley.owner.ledger.account import Reservation
-from parley.owner.proposal_words import NAMED, left_after, others_in
 
 
 def terms_of(owners):

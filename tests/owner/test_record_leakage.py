@@ -16,7 +16,7 @@ from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.owner import reservation
 from parley.owner.record_leakage import leakage_words, record_leakage
 from parley.privacy.accounting import shared_record_epsilon
-from parley.privacy.accounting.leakage import BIT, gaussian_bits, pure_leakage
+from parley.privacy.accounting.meaning import BIT, gaussian_bits, pure_leakage
 from parley.protocol.setup import resolve
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.terms import write_terms

@@ -10,7 +10,7 @@ from samples import make_terms, regression_table
 from typer.testing import CliRunner
 
 import parley
-from parley.audit.audited_unit import require_audited_unit
+from parley.audit.canary import require_audited_unit
 from parley.cli.app import app
 from parley.errors import GuaranteeError, ParleyError, Refusal
 from parley.learning.algorithms.algorithm import State

@@ -12,8 +12,16 @@ from dp_accounting import NeighboringRelation
 import parley
 from parley.errors import SettingError
 from parley.privacy.accounting import compose
-from parley.privacy.adjacency import Adjacency
-from parley.privacy.events import EVENTS, Event, GaussianEvent, GeometricEvent, LaplaceEvent, PureEvent, StableEvent
+from parley.privacy.events import (
+    EVENTS,
+    Adjacency,
+    Event,
+    GaussianEvent,
+    GeometricEvent,
+    LaplaceEvent,
+    PureEvent,
+    StableEvent,
+)
 
 BEFORE = Path(__file__).parents[1] / "fixtures" / "written_before"
 SOURCE = Path(parley.__file__).parent

@@ -8,7 +8,7 @@ import pytest
 from parley.audit import Audit, Verdict
 from parley.audit.exact.enumeration import ExactVerdict
 from parley.audit.exact.pair_search import Searched
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.pages.audit_page import audit_page
 from parley.report.words import audit as words
 from parley.terms import Terms

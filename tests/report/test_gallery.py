@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from parley.report.figures.lettering import NUMBERED
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
-from parley.report.figures.picture import Picture, alt_text, save, svg
+from parley.report.figures.picture import NUMBERED, Picture, alt_text, save, svg
 
 ROOT = Path(__file__).parents[2]
 TITLE = "Better for some"

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from parley.audit import Audit
 from parley.audit.served.one_host import HostVerdict
-from parley.report.words.audit import headline
-from parley.report.words.served_audit import host_rows
+from parley.report.words.audit import headline, host_rows
 
 SOUND = HostVerdict("h0", 1.0, 1e-6, 0.8987, 0.99, 16384, 0.25, ())
 

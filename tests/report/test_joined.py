@@ -5,7 +5,7 @@ from matplotlib.collections import PathCollection
 
 from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.verdict import Estimate
-from parley.report.figures.joined_figure import joined_owners
+from parley.report.figures.owner_gains import joined_owners
 from parley.report.words.joined import (
     Chapter,
     Joined,

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 from samples import make_terms
 
-from parley.audit.one_run import Guesses
-from parley.audit.served.noise_law import NoiseVerdict, RepeatVerdict
-from parley.audit.served.verdict import ServedVerdict
+from parley.audit.planted import Guesses
+from parley.audit.served.noise_law import NoiseVerdict, RepeatVerdict, ServedVerdict
 from parley.report.pages.audit_page import served_page
-from parley.report.words.served_audit import served_rows, served_sentences
+from parley.report.words.audit import served_rows, served_sentences
 
 NOISE = NoiseVerdict(250, 2.0, 1.5, 2.25, 0.67, 0.4)
 SELDOM = RepeatVerdict(0, 100, 3, 250, 0.5)

@@ -19,10 +19,9 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import ParleyError, SettingError
-from parley.learning.outcome.study import Quality
+from parley.learning.outcome.metrics import Quality
 from parley.owner.ledger import Ledger
-from parley.report.run_store import write_run
-from parley.report.tracking import numbers, tracked_training
+from parley.report.tracking import numbers, tracked_training, write_run
 
 ROWS = 80
 SECRET = 0.123456789123  # planted: what somebody measured on private rows

@@ -16,8 +16,8 @@ for name in ("typer", "click", "rich"):
 from pathlib import Path
 
 import parley
-from parley.privacy.accounting.equal_privacy import equal_privacy
-from parley.privacy.accounting.explanation import explanation, sentences
+from parley.privacy.accounting.stable_bounds import equal_privacy
+from parley.privacy.accounting.meaning import explanation, sentences
 from parley.demo.story import learn
 from parley.owner.warnings import public_digest
 from parley.decisions.games.negotiate import negotiate
@@ -25,7 +25,7 @@ from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.report.words import forecast, negotiation, training, verdict
 from parley.report.pages import joined_page
-from parley.privacy.accounting.curve_panels import panel_curves
+from parley.privacy.accounting.stable_bounds import panel_curves
 from parley.network.serving import offer, opening
 from parley.terms import write_terms
 

@@ -15,8 +15,7 @@ from studio_client import BASE, PROOF, enter, stranger_at, studio_at
 import parley
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import open_inbox
-from parley.network.serving.proposal import Proposal
+from parley.network.serving.inbox import Proposal, open_inbox
 
 HTML = "<img src=x onerror=alert(1)>'\"&amp;{{ 7 * 7 }}"
 

@@ -10,8 +10,7 @@ from studio_pictures import in_a_browser, pictures, require_well_made
 import parley
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import now, open_inbox
-from parley.network.serving.proposal import Proposal
+from parley.network.serving.inbox import Proposal, now, open_inbox
 
 pytestmark = in_a_browser
 HOSTILE = '<img src=x onerror="document.title=1">'

@@ -22,8 +22,7 @@ import parley
 from parley.errors import SettingError
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
-from parley.network.serving.inbox import open_inbox
-from parley.network.serving.proposal import Proposal
+from parley.network.serving.inbox import Proposal, open_inbox
 from parley.studio.claims import lock_of
 from parley.studio.jobs import JobFolder
 from parley.terms import load_terms

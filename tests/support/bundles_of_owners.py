@@ -8,12 +8,10 @@ import numpy as np
 
 from parley.errors import ParleyError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
-from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
-from parley.network.hosting.proposal import record_digest
-from parley.privacy.sharing.channel import together
-from parley.privacy.sharing.opening import Opening, open_words
+from parley.network.hosting.proposal import HostAssignment, Turn, record_digest
+from parley.privacy.sharing.party import Opening, open_words, together
 from parley.privacy.sharing.ring import last_share, to_bytes
 
 TERMS = "a" * 64

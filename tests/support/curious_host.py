@@ -15,8 +15,7 @@ from parley.network.hosting.service import HostService
 from parley.network.identity.settings import load_host
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.log import Log
-from parley.privacy.sharing.ring import to_bytes
-from parley.privacy.sharing.shares import Shares
+from parley.privacy.sharing.ring import Shares, to_bytes
 
 
 class Victim:

@@ -19,7 +19,7 @@ LOADED = [
     "parley.cli.owner",
     "parley.cli.peer",
     "parley.decisions.outlook.forecast",
-    "parley.learning.connections",
+    "parley.learning.deployed",
     "parley.learning.deployed",
     "parley.learning.peers",
     "parley.learning.run_options",

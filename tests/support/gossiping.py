@@ -3,7 +3,7 @@
 import numpy as np
 from federated import family_terms
 
-from parley.learning.algorithms.mixing import metropolis
+from parley.learning.algorithms.gossip import metropolis
 from parley.terms.topology import edges
 
 NAMES = tuple("abcdefgh")

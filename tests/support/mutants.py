@@ -9,20 +9,20 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from parley.data import Preparation, parts, rowwise, table
+from parley.data import Preparation, holdout, rowwise, table
 from parley.errors import DataError
 from parley.losses import record_bound, score
 from parley.losses.objectives import margin
-from parley.owner.ledger.interface import StudyLedger
+from parley.owner.ledger.account import StudyLedger
 from parley.privacy.mechanisms import FastNoise
 from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
-from parley.privacy.mechanisms.recipe import draw_plainly
+from parley.privacy.mechanisms.shared_noise import draw_plainly
 
 IN_PLACE = Preparation._in_place
 LAPLACE, GAUSSIAN, MADE = FastNoise.laplace, FastNoise.gaussian, FastNoise.__init__
 GEOMETRIC, ANSWERS = FastNoise.geometric, RandomisedResponse._answers
 DECLARED, NAMED = table._declared, table.cell_name
-SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, parts.first_rows, StudyLedger.answer
+SENSITIVITY, FIRST, ANSWER = record_bound.RecordBound.sensitivity, holdout.first_rows, StudyLedger.answer
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def person_limit_ignored():
         kept[dropped], kept[others] = True, False
         return kept
 
-    with mock.patch.object(parts, "first_rows", whoever):
+    with mock.patch.object(holdout, "first_rows", whoever):
         yield
 
 

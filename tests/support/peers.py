@@ -22,8 +22,7 @@ from parley.network.exchange.federation import Federation
 from parley.network.exchange.messages import write_agreement
 from parley.network.exchange.remote import LocalOwner
 from parley.network.identity.settings import load_owner
-from parley.network.peering.board import Board
-from parley.network.peering.neighbourhood import Neighbourhood
+from parley.network.peering.neighbourhood import Board, Neighbourhood
 from parley.network.peering.service import PeerService
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_owner

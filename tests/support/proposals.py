@@ -7,11 +7,11 @@ from io import StringIO
 from consortium import toml_terms
 
 import parley
-from parley.network.exchange.proposal_messages import read_state, write_proposal
+from parley.network.exchange.messages import read_state, write_proposal
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.inbox import Inbox, now
 from parley.network.serving.log import Log
-from parley.network.serving.proposal_service import ProposalService
+from parley.network.serving.service import ProposalService
 
 LEARNER = Caller(("learner",), "key", peer="127.0.0.1:1")
 

@@ -6,9 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from parley.privacy.mechanisms.recipe import Recipe
-from parley.privacy.sharing.channel import Channel, together, wires
-from parley.privacy.sharing.party import Party
+from parley.privacy.mechanisms.shared_noise import Recipe
+from parley.privacy.sharing.party import Channel, Party, together, wires
 from parley.privacy.sharing.ring import Keystream, Replicated
 from parley.privacy.sharing.secret_noise import doubling_chains
 

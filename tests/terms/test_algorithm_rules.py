@@ -11,9 +11,9 @@ from parley.learning.algorithms.catalogue import ALGORITHMS as DONE
 from parley.learning.algorithms.catalogue import register
 from parley.protocol.queries import KINDS
 from parley.terms import Learning, OwnerTerms, Privacy
-from parley.terms.algorithm_rules import SOME_READ, AlgorithmRules, algorithm_rules, readers
 from parley.terms.algorithms import RULES
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, AlgorithmFacts
+from parley.terms.rules import SOME_READ, AlgorithmRules, algorithm_rules, readers
 
 SECTIONS = {"learning": Learning, "owners": OwnerTerms, "privacy": Privacy}
 OF_PREDICTION = [name for name, facts in ALGORITHMS.items() if facts.task == PREDICTION]
@@ -65,7 +65,7 @@ class RulesOfOne(AlgorithmRules):
 
 @pytest.fixture
 def registered(monkeypatch):
-    monkeypatch.setattr("parley.terms.algorithm_rules._LOADED", {})
+    monkeypatch.setattr("parley.terms.rules._LOADED", {})
     register("one-of-mine", RulesOfOne(), Descent)
     yield
     del ALGORITHMS["one-of-mine"], DONE["one-of-mine"]
@@ -101,7 +101,7 @@ def test_a_home_without_rules_is_a_mistake_of_the_catalogue(monkeypatch):
 def test_what_a_question_is_proved_for_holds_whichever_algorithm_asks_it(monkeypatch, asks, changed, refusal):
     keys = ("batches", "epochs", "sampling", "optimiser", "batch_seed", "local_steps")
     rules = type("RulesOfAnother", (AlgorithmRules,), {"asks": asks, "keys": {f"learning.{key}": "" for key in keys}})
-    monkeypatch.setattr("parley.terms.algorithm_rules._LOADED", {})
+    monkeypatch.setattr("parley.terms.rules._LOADED", {})
     register("another-of-mine", rules(), Descent)
     drawn = {"learning__batches": 4, "learning__sampling": "poisson"} if asks == "minibatch" else {}
     content = {"learning__algorithm": "another-of-mine", **drawn, **changed}

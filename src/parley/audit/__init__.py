@@ -10,11 +10,9 @@ if TYPE_CHECKING:
     from parley.audit.agreement import Audit, audit_terms
     from parley.audit.attacks.membership import Membership, infer_members
     from parley.audit.attacks.trained_model import ModelAudit, audit_model
-    from parley.audit.black_box import Release, lower_bound, release_of
-    from parley.audit.one_run import one_run_bound
-    from parley.audit.planted_runs import OneRunVerdict, audit_one_run
-    from parley.audit.runs import audit_owner
-    from parley.audit.verdict import Verdict
+    from parley.audit.distinguishing import Release, lower_bound, release_of
+    from parley.audit.planted import OneRunVerdict, audit_one_run, one_run_bound
+    from parley.audit.runs import Verdict, audit_owner
 
 __all__ = [
     "Audit",
@@ -37,11 +35,9 @@ _ROOMS = {
     "agreement": ("Audit", "audit_terms"),
     "attacks.membership": ("Membership", "infer_members"),
     "attacks.trained_model": ("ModelAudit", "audit_model"),
-    "black_box": ("Release", "lower_bound", "release_of"),
-    "one_run": ("one_run_bound",),
-    "planted_runs": ("OneRunVerdict", "audit_one_run"),
-    "runs": ("audit_owner",),
-    "verdict": ("Verdict",),
+    "distinguishing": ("Release", "lower_bound", "release_of"),
+    "planted": ("OneRunVerdict", "audit_one_run", "one_run_bound"),
+    "runs": ("Verdict", "audit_owner"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -10,9 +10,8 @@ import numpy as np
 from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts, size_verdicts
 from parley.audit.exact.other_instructions import search_with_others
 from parley.audit.exact.pair_search import Searched, search_owner
-from parley.audit.runs import audit_owner
+from parley.audit.runs import Verdict, audit_owner
 from parley.audit.served.one_host import HostVerdict, audit_hosts
-from parley.audit.verdict import Verdict
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.protocol.setup import Setup, resolve

@@ -1,6 +1,6 @@
 """Two neighbouring tables that whole runs are on, whatever a record is: where a row without a target contributes
 nothing, tables of the agreed size (`canary`); else as small as the terms allow, their canaries the two of some at the
-ends of what the terms allow whose answers lie farthest apart (`exact.extreme_pairs`)."""
+ends of what the terms allow whose answers lie farthest apart (`exact.pair_search`)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -8,13 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.audit.canary import CanarySearch
-from parley.audit.exact.extreme_pairs import answerable, exact_answer, farthest, plain_trial
-from parley.audit.exact.pair_search import PairSearch
-from parley.audit.exact.stage_questions import Asked, StageQuestions
-from parley.audit.exact.trial import Trial, Unit
-from parley.audit.exact.written_tables import FRAME
-from parley.audit.present_rows import compressed
+from parley.audit.canary import CanarySearch, compressed
+from parley.audit.exact.cell_pool import FRAME
+from parley.audit.exact.pair_search import PairSearch, answerable, exact_answer, farthest, plain_trial
+from parley.audit.exact.trial import Asked, StageQuestions, Trial, Unit
 from parley.data.sources import Table
 from parley.errors import TermsError
 from parley.owner.owner import Owner

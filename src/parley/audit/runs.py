@@ -1,18 +1,17 @@
 """Whole runs under attack: the terms' own algorithm, noise and bookkeeping, on two tables that differ in one person."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from parley.audit.attacker import Attacker, Overheard
-from parley.audit.black_box import check_confidence
-from parley.audit.distinguishing import best_guess, proved_by_guesses, trade_off
-from parley.audit.noise_size import Rates, epsilon_by_size
+from parley.audit.attacker import Attacker, Overheard, Rates, epsilon_by_size
+from parley.audit.distinguishing import best_guess, check_confidence, proved_by_guesses, trade_off
 from parley.audit.run_tables import RunTables, few_owners
-from parley.audit.verdict import Verdict
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress
 from parley.learning.algorithms.asynchronous import clocked, run_by_terms
 from parley.learning.algorithms.catalogue import make_algorithm
@@ -20,11 +19,54 @@ from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
 from parley.network.exchange.in_process import SimulatedSum
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.queries import ScoreQuery
 from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is promised to a person in one owner's table, and what an attacker who sees all answers was shown to learn,
+    at least."""
+
+    owner: str
+    claimed_epsilon: float  # of its training answers, all together
+    delta: float
+    adjacency: Adjacency
+    lower_bound: float  # proved at `confidence`; infinite where noise repeats
+    confidence: float
+    runs: int  # by either table, on average; those beside that chose how to guess
+    noise_repeats: bool  # whether two runs had the same noise, which then hides nobody
+    like: str  # the owner whose runs were looked at: one with the same promise, maybe itself
+    # (false alarms, misses) of the attack
+    curve: tuple[tuple[float, float], ...] = field(default=(), repr=False)
+    by_noise: float = 0.0  # the epsilon of noise so small that what was seen is possible (`attacker`)
+    records: int = 0  # of the tables
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that contradicts the claim. It proves nothing beyond that."""
+        return max(self.lower_bound, self.by_noise) <= self.claimed_epsilon
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley audit --json` prints of an owner."""
+        return {
+            "name": self.owner,
+            "claimed_epsilon": self.claimed_epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "lower_bound": self.lower_bound if math.isfinite(self.lower_bound) else None,
+            "by_noise": self.by_noise,
+            "confidence": self.confidence,
+            "runs": self.runs,
+            "records": self.records,
+            "noise_repeats": self.noise_repeats,
+            "holds": self.holds,
+            "like": self.like,
+        }
+
 
 NUMBERS = 2**18  # of answers that are drawn at once
 FEWEST, MOST = 100, 100_000  # runs by either table

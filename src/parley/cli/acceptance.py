@@ -8,7 +8,7 @@ import typer
 
 from parley.durable import exposed
 from parley.report.terminal import console, errors_console, print_json, warn
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file that was agreed on.")]
 Certificate = Annotated[

@@ -149,7 +149,7 @@ PARTS = {
         "Predict with a trained model: the rows of a table, and behind their columns what the model says of each.",
     ),
     "recommend": Part(
-        "tasks.ratings.recommend",
+        "tasks.ratings.commands",
         "recommend_command",
         "What would this user like? The best of what one of the owner's own users has not rated.",
         reads_terms=True,

@@ -124,7 +124,7 @@ def audit_command(
         )
     from parley.audit import audit_terms
     from parley.report.figures import picture
-    from parley.report.figures.audit_figure import audit_figure
+    from parley.report.figures.audit_figures import audit_figure
     from parley.report.pages.audit_page import audit_page
     from parley.report.words import audit as words
 
@@ -178,7 +178,7 @@ def agreements_in(terms: Terms) -> list[Terms]:
 def show_audit(audit: "Audit") -> None:
     """Print what was found about one agreement."""
     from parley.report.words import audit as words
-    from parley.report.words.served_audit import host_rows
+    from parley.report.words.audit import host_rows
 
     console.print(terminal_table(words.owner_rows(audit), audit.title or "Owners"))
     tables = (audit.exact, words.exact_rows), (audit.search, words.search_rows)
@@ -215,7 +215,7 @@ def show_poisoning(terms: Terms, seed: int, report: Path | None, as_json: bool) 
     """Print what owners that lie can do by these terms, and write its page."""
     from parley.audit.attacks.damage import damage
     from parley.report.pages.audit_page import poisoning_page
-    from parley.report.words import poisoning as words
+    from parley.report.words import audit as words
 
     require_folder(report)
     with progress_bar("lying"):
@@ -262,8 +262,8 @@ def audit_model_file(
     from parley.learning.outcome import load_model
     from parley.learning.owners import table_of
     from parley.report.figures import picture
-    from parley.report.figures.membership_figure import own_figure
-    from parley.report.pages.membership_page import membership_page
+    from parley.report.figures.audit_figures import own_figure
+    from parley.report.pages.audit_page import membership_page
     from parley.report.words import membership as words
 
     for file in (plot, report):

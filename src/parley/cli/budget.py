@@ -41,8 +41,8 @@ def curve_command(
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
-    from parley.privacy.accounting.curve_panels import ALL, FIGURES, Panel, panel_curves
-    from parley.privacy.adjacency import Adjacency
+    from parley.privacy.accounting.stable_bounds import ALL, FIGURES, Panel, panel_curves
+    from parley.privacy.events import Adjacency
 
     if plot is not None:
         from parley.report.figures import curves, picture  # a library that takes its time
@@ -108,8 +108,7 @@ def explain(
     """
     import numpy as np
 
-    from parley.privacy.accounting.explanation import explanation, sentences
-    from parley.privacy.accounting.meaning import error_tradeoff
+    from parley.privacy.accounting.meaning import error_tradeoff, explanation, sentences
 
     if terms is not None:
         if epsilon is not None or delta or any(given is not None for given in (prior, people, plot)):
@@ -254,7 +253,7 @@ def compare(
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
-    from parley.privacy.accounting.equal_privacy import equal_privacy
+    from parley.privacy.accounting.stable_bounds import equal_privacy
 
     content = equal_privacy(epsilon, delta, dimension, sensitivity, rounds)
     if as_json:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.numerals import number, percent
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.terminal import console, print_json, terminal_table
 from parley.terms import Terms, load_terms
 from parley.terms.sections import OWNER

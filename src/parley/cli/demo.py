@@ -8,7 +8,7 @@ import typer
 
 from parley.durable import write_file
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.terminal import console, errors_console, progress_bar, terminal_table
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def demo(
     from parley.demo.story import FUTURE, learn
     from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
     from parley.learning.outcome.guarantee import SIMULATION
-    from parley.report.figures.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
+    from parley.report.figures.owner_gains import ONE_NOISE, OWN_NOISE, joined_owners
     from parley.report.figures.picture import save
-    from parley.report.pages.joined_page import joined_page
+    from parley.report.pages.forecast_page import joined_page
     from parley.report.words import joined
     from parley.report.words.forecast import assumption
     from parley.report.words.negotiation import CAVEAT

@@ -12,7 +12,7 @@ from parley.durable import write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.terms import Terms, load_terms, write_terms
-from parley.terms.notes import NOTES
+from parley.terms.file import NOTES
 
 if TYPE_CHECKING:
     from parley.decisions.knowledge.heterogeneity import Heterogeneity
@@ -99,8 +99,8 @@ def forecast_command(
     from parley.decisions.planning.planner import plan as make_plan
     from parley.decisions.planning.planner import require_rounds
     from parley.report.words import noise as kinds
+    from parley.report.words.forecast import remedy_line
     from parley.report.words.outlook import verdict_sentence
-    from parley.report.words.remedies import remedy_line
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -167,8 +167,7 @@ def forecast_command(
 
         write_file(report, forecast_page(result, noise, verdict, proposal, planned))
     if track is not None:
-        from parley.report.run_store import write_run
-        from parley.report.tracking import tracked_forecast
+        from parley.report.tracking import tracked_forecast, write_run
 
         write_run(tracked_forecast(result, "parley forecast", seed), track)
     if as_json:

@@ -94,7 +94,7 @@ def journal_command(
     Example:  parley host journal host-a/host.toml
     """
     with extras():
-        from parley.network.hosting.statement import statement
+        from parley.network.hosting.journal import statement
     with progress_bar("checking the chain"):
         content = statement(load_host(settings_file))
     if as_json:

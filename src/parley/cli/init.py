@@ -27,7 +27,7 @@ from parley.report.terminal import console, errors_console, print_json, progress
 from parley.report.words import interview as asked
 from parley.terms import Terms, write_terms
 from parley.terms.catalogue import kinds_from_files
-from parley.terms.notes import NOTES
+from parley.terms.file import NOTES
 from parley.validate import printable
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def _drafted(files: Sequence[Path], wishes: "Wishes", quiet: bool, anyway: bool)
     """A draft that `parley scales` will not refuse where it needs scales; whoever answers may say more until it is."""
     from parley.decisions.from_files.column_dates import AmbiguousDatesError
     from parley.decisions.from_files.terms_from_files import draft
-    from parley.tasks.column_statistics.learnable import UNASKED, require_learnable
+    from parley.tasks.column_statistics.run import UNASKED, require_learnable
 
     while True:
         try:
@@ -376,7 +376,7 @@ def _drafted(files: Sequence[Path], wishes: "Wishes", quiet: bool, anyway: bool)
 
 def _anyway_helps(terms: Terms) -> bool:
     """Whether `--anyway` would write terms that were refused."""
-    from parley.tasks.column_statistics.learnable import require_learnable
+    from parley.tasks.column_statistics.run import require_learnable
 
     try:
         require_learnable(terms, anyway=True)

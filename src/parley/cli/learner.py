@@ -12,9 +12,8 @@ from parley.cli.spending import ANYWAY, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.errors import SettingError
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, terminal_table, warn
-from parley.report.watching import watched
-from parley.report.words.proposals import told_rows
+from parley.report.terminal import console, print_json, terminal_table, warn, watched
+from parley.report.words.ledgers import told_rows
 from parley.tasks.asking_options import Expect
 from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
@@ -22,7 +21,7 @@ from parley.terms.file import require_expected
 if TYPE_CHECKING:
     from parley.learning.outcome import Result
     from parley.network.exchange.federation import Federation
-    from parley.network.exchange.proposing import Proposed
+    from parley.network.exchange.remote import Proposed
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, with the learner's name in them.")]
 Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="Where the owners are, addresses.toml.")]
@@ -41,7 +40,7 @@ def propose_command(terms_file: TermsFile, owners: Owners, to: To = None, as_jso
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     with extras():
-        from parley.network.exchange.proposing import propose
+        from parley.network.exchange.remote import propose
     _show(terms, propose(terms, owners, to or ()), to, as_json)
 
 
@@ -52,7 +51,7 @@ def proposal_command(terms_file: TermsFile, owners: Owners, to: To = None, as_js
     """
     terms = load_terms(terms_file)
     with extras():
-        from parley.network.exchange.proposing import propose
+        from parley.network.exchange.remote import propose
     _show(terms, propose(terms, owners, to or (), ask=True), to, as_json)
 
 
@@ -63,7 +62,7 @@ def withdraw_command(terms_file: TermsFile, owners: Owners, to: To = None, as_js
     """
     terms = load_terms(terms_file)
     with extras():
-        from parley.network.exchange.proposing import withdraw
+        from parley.network.exchange.remote import withdraw
     _show(terms, withdraw(terms, owners, to or ()), to, as_json)
 
 
@@ -127,8 +126,7 @@ def run_command(
     require_expected(terms, expect)
     terms.require_shared_sample()
     require_store(track)
-    from parley.learning.connections import open_federation
-    from parley.learning.deployed import learn, prepare_run
+    from parley.learning.deployed import learn, open_federation, prepare_run
     from parley.learning.run_options import RunOptions
     from parley.protocol.task import task_of
 
@@ -158,8 +156,7 @@ def run_command(
     if save_own is not None and result.own_model is not None:
         result.own_model.save(save_own)
     if track is not None:
-        from parley.report.run_store import write_run
-        from parley.report.tracking import tracked_training
+        from parley.report.tracking import tracked_training, write_run
 
         write_run(tracked_training(result, "parley learner run", heads=federation.heads), track)
     if as_json:

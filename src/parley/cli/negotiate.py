@@ -81,7 +81,7 @@ def negotiate_command(
     drawn = [file for file in (plot, plot_owners) if file is not None]
     if drawn:
         from parley.report.figures import game_figures, picture  # a library that takes its time
-        from parley.report.figures.negotiation_figure import negotiation_figure
+        from parley.report.figures.game_figures import negotiation_figure
 
         for file in drawn:
             picture.require_figure_name(file)
@@ -107,7 +107,7 @@ def negotiate_command(
             many = equal_owners(terms, known, progress=progress, differences=differ)
         picture.save(game_figures.equal_owners(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if report is not None:
-        from parley.report.pages.negotiation_page import negotiation_page
+        from parley.report.pages.forecast_page import negotiation_page
 
         write_file(report, negotiation_page(result))
     if as_json:

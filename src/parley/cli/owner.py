@@ -17,14 +17,13 @@ from parley.cli.owner_ledger import backup_command, close_command, ledger_comman
 from parley.cli.owner_snapshot import snapshot_command
 from parley.errors import SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
-from parley.network.serving.inbox import SHORTEST, Inbox, open_inbox
+from parley.network.serving.inbox import SHORTEST, Inbox, Proposal, open_inbox
 from parley.network.serving.opening import books_alike, open_ledger
-from parley.network.serving.proposal import Proposal
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table, warn
-from parley.report.words.proposals import inbox_rows, proposal_line
+from parley.report.words.ledgers import inbox_rows, proposal_line
 from parley.terms import Terms, load_terms
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]

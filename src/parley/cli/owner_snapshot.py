@@ -94,7 +94,7 @@ def take(
     """(the manifest of the snapshot that was taken; what in the query brings people's rows together, which was warned
     of)."""
     from parley.data.databases import Request, open_database, take_snapshot
-    from parley.data.databases.uri import require_no_password
+    from parley.data.databases.database import require_no_password
 
     require_no_password(uri)
     password = typer.prompt("Password", hide_input=True, err=True) if ask_password else None

@@ -119,11 +119,9 @@ def run_peer(
     """Listen for the neighbours, ask and hear, until everybody has the model."""
     from parley.learning.peers import learn_as_peer
     from parley.network.exchange.federation import Federation
-    from parley.network.identity.trust import check_identity
-    from parley.network.peering.board import Board
-    from parley.network.peering.connections import neighbour_connections, own_daemon, peer_settings
-    from parley.network.peering.neighbourhood import Neighbourhood
-    from parley.network.peering.service import PeerService, listening
+    from parley.network.identity.certificates import check_identity
+    from parley.network.peering.neighbourhood import Board, Neighbourhood
+    from parley.network.peering.service import PeerService, listening, neighbour_connections, own_daemon, peer_settings
 
     place, identity = peer_settings(settings)
     check_identity(identity, settings.name)

@@ -8,7 +8,7 @@ import typer
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json
 from parley.terms import load_terms, write_terms
-from parley.terms.notes import NOTES
+from parley.terms.file import NOTES
 
 
 def pins_beside(terms_file: Path) -> Path:

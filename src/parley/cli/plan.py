@@ -10,8 +10,7 @@ from parley.cli.forecast import show_plan, source
 from parley.cli.pin import pins_beside
 from parley.report.terminal import console, print_json, progress_bar, warn
 from parley.terms import Terms, load_terms, write_terms
-from parley.terms.file import head_of
-from parley.terms.notes import NOTES
+from parley.terms.file import NOTES, head_of
 
 
 def plan_command(

@@ -45,7 +45,7 @@ def predict_command(
         target_range,
         write_table,
     )
-    from parley.report.figures.drawn_model import draw, require_drawing
+    from parley.report.figures.shape_functions import draw, require_drawing
 
     require_table_name(out, rows, model_file)
     model = load_model(model_file)

@@ -61,7 +61,7 @@ def score_command(
                 progress(place, len(owners))
                 verdicts.append(score(terms, one, model))
         if report is not None:
-            from parley.report.pages.score_page import owners_page
+            from parley.report.pages.run_page import owners_page
 
             write_file(report, owners_page(verdicts, terms))
         if as_json:
@@ -76,7 +76,7 @@ def score_command(
     with progress_bar("alone, together and personal, on own rows"):
         verdict = score(terms, Owner(owner, table_of(terms.owner(owner), data)), model)
     if report is not None:
-        from parley.report.pages.score_page import verdict_page
+        from parley.report.pages.run_page import verdict_page
 
         write_file(report, verdict_page(verdict, terms))
     if as_json:

@@ -14,7 +14,7 @@ from parley.report.terminal import console, print_json, progress_bar, terminal_t
 from parley.terms import Terms
 
 if TYPE_CHECKING:
-    from parley.audit.served.verdict import ServedVerdict
+    from parley.audit.served.noise_law import ServedVerdict
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def audit_a_daemon(
     name = terms.owners[0].name if options.owner is None else terms.owner(options.owner).name
     with extras():
         from parley.audit.served import attack as served
-        from parley.audit.served.daemon import PROGRAM
+        from parley.audit.served.table import PROGRAM
     if options.address is not None and not folder.exists():
         _prepare(terms, name, folder, options.address, seed)
         return
@@ -77,7 +77,7 @@ def _prepare(terms: Terms, name: str, folder: Path, address: str, seed: int | No
 
 def _show(terms: Terms, verdict: "ServedVerdict", report: Path | None, as_json: bool) -> None:
     from parley.report.pages.audit_page import served_page
-    from parley.report.words import served_audit as words
+    from parley.report.words import audit as words
 
     if report is not None:
         write_file(report, served_page(verdict, terms))

@@ -28,7 +28,7 @@ def require_worth_spending(
     """Refuse what is forecast to be worth no budget; what cannot be forecast passes, with a line that says so."""
     from parley.decisions.outlook.forecast import worth_spending
     from parley.decisions.outlook.worth import require_worth
-    from parley.report.words.released import unforeseen
+    from parley.report.words.training import unforeseen
 
     differ = read_differences(differences)
     try:

@@ -106,8 +106,7 @@ def train_command(
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
     from parley.protocol.task import task_of
-    from parley.report.words.released import release_lines
-    from parley.report.words.training import quality_lines
+    from parley.report.words.training import quality_lines, release_lines
 
     terms = load_terms(terms_file)
     require_expected(terms, expect)
@@ -189,8 +188,7 @@ def train_command(
         notes = [*(each.sentence for each in misnamed), *missed]
         write_file(report, run_page(result, expected, notes))
     if track is not None:
-        from parley.report.run_store import write_run
-        from parley.report.tracking import tracked_training
+        from parley.report.tracking import tracked_training, write_run
 
         ends = {owner.name: owner.ledger.account(terms.hash).head for owner in owners} if result.released else {}
         write_run(tracked_training(result, "parley train", expected, ends, seed), track)

@@ -6,8 +6,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from parley.data import rowwise
-from parley.data.rounding import settle
-from parley.terms.feature_maps import Basis
+from parley.data.rowwise import settle
+from parley.terms.columns import Basis
 from parley.validate import Floats
 
 

@@ -36,8 +36,7 @@ from scipy.special import expit
 
 from parley.data import rowwise
 from parley.data.blocks import sum_blocks
-from parley.data.cluster import here
-from parley.data.held_pieces import HeldBlocks
+from parley.data.cluster import HeldBlocks, here
 from parley.validate import Floats
 
 T = TypeVar("T")

@@ -20,9 +20,8 @@ from parley.data.preparation import Preparation
 from parley.data.public_numbers import Pins, PublicNumbers, pinned, read_pins, require_principal
 from parley.data.sources import read_table
 from parley.data.table import is_text, names, numbers, require_columns
-from parley.data.targets import dropped_words, listed_classes, with_target
+from parley.data.targets import HELP, dropped_words, listed_classes, with_target
 from parley.data.tree_growing import with_forest
-from parley.data.two_classes import HELP
 from parley.data.whitening import Curvatures, turned, whitened
 from parley.errors import DataError
 from parley.terms import Model, Terms

@@ -4,7 +4,7 @@ A tree is nothing but numbers: which coded column a node looks at, and up to whi
 compared as they are read, before anything is scaled, so no arithmetic stands between a cell and its leaf.
 
 Formal guarantee: a row's leaves are a function of that row and the trees, the same to the bit on every machine and
-whatever rows stand beside it: coded cells are (`encoding`, `transforms`), and a comparison rounds nothing. Whatever
+whatever rows stand beside it: coded cells are (`encoding`), and a comparison rounds nothing. Whatever
 trees a file holds, a row measures the number of trees in L1 and its root in L2.
 """
 

@@ -21,7 +21,7 @@ import pandas as pd
 
 from parley.data.cells import TRUTH
 from parley.data.dates import WrittenDates
-from parley.data.parts import parts_of
+from parley.data.holdout import parts_of
 from parley.data.sources import Table, TableSource, find_source, open_table
 from parley.data.table import cell_counts, first_rows, is_text, names, numbers, require_columns
 from parley.errors import DataError

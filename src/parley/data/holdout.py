@@ -1,14 +1,17 @@
-"""Which rows of a table are learned from and which are kept for scoring: by their places, or by whom they are about.
+"""Which rows of a table count, which are learned from and which are kept for scoring: by their places, or by whom they
+are about; and all rows, part by part, in one fixed order.
 
 Formal guarantee: the rules by place are functions of the number of rows and of the terms alone. Neighbouring tables,
-which have the same size, hold out the same places, and exactly as many as the terms say (`terms.holdout`): the choice
+which have the same size, hold out the same places, and exactly as many as the terms say (`terms.checkable`): the choice
 tells nothing, and a mean over either part has a public number of rows. Where people are held out (`is_held_out`), a
 row's side follows from its own cell and the terms. How many rows are on a side is private, so every row keeps its place
 on both sides and counts 0 on one (`data.preparation`).
 """
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
@@ -17,7 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.cells import plain_name
-from parley.terms import Model, held_out_records, training_records
+from parley.data.sources import Rows, TableSource
+from parley.data.sources.source import chosen_rows
+from parley.data.table import PERSON, first_rows, names_of, require_columns
+from parley.errors import DataError
+from parley.terms import Model, Privacy, Terms, held_out_records, training_records
 
 STRATUM = 4096  # neighbouring places among which some are chosen
 _NAME = b"parley holdout"
@@ -161,3 +168,79 @@ def _permuted(rows: int, kept: int) -> Marks:
     train = np.ones(rows, dtype=bool)
     train[np.random.default_rng(0).permutation(rows)[kept:]] = False
     return train
+
+
+Kept = NDArray[np.bool_] | None  # which rows count; None: all
+
+
+def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> Iterator[tuple[int, Rows]]:
+    """(how many counted rows come before, some rows of these columns), every row that counts once, or an error."""
+    place = counted = 0
+    table.require_unchanged()
+    for rows in table.batches(columns):
+        here = None if kept is None else kept[place : place + len(rows)]
+        place += len(rows)
+        _require(place <= len(table), table)
+        if here is not None and not here.all():
+            rows = chosen_rows(rows, here)
+        yield counted, rows
+        counted += len(rows)
+    table.require_unchanged()
+    _require(place == len(table), table)
+
+
+def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[int, Rows]]:
+    """The same with at most so many rows in each."""
+    for start, rows in parts:
+        if len(rows) <= most:
+            yield start, rows
+            continue
+        place = np.arange(len(rows)) // most
+        for piece in range(int(place[-1]) + 1):
+            yield start + piece * most, chosen_rows(rows, place == piece)
+
+
+def _require(whole: bool, table: TableSource) -> None:
+    if not whole:
+        raise DataError(f"{table.where}: it holds another number of rows than when the table was opened")
+
+
+def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:
+    """Of every person the first `privacy.records_per_person` rows count; without `privacy.person` all do."""
+    if privacy.person is None:
+        return None
+    if table.streams:
+        raise DataError(
+            f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a "
+            f"person"
+        )
+    require_columns(table.example, [privacy.person], name)
+    return first_rows(table.frame([privacy.person]), privacy.person, privacy.records_per_person, name)
+
+
+def held_out_people(table: TableSource, terms: Terms, name: str, kept: Kept) -> NDArray[np.bool_]:
+    """Which of the rows that count are about people who are held out, as truth values; all rows of a person are on one
+    side.
+
+    Formal guarantee: a row's mark is a function of the terms and of the cell that says whom it is about.
+    """
+    person = str(terms.privacy.person)
+    place, called = names_of(table.frame([person]), person, name, PERSON)
+    marks = np.array([is_held_out(terms.model, text) for text in called], dtype=bool)[place]
+    return marks if kept is None else marks[kept]
+
+
+def require_room(table: TableSource, rows: int, width: int) -> None:
+    """Refuse a table whose prepared rows, `width` numbers each with target and weight, this machine has no memory
+    for."""
+    needed, memory = 8 * rows * (width + 2), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        raise DataError(
+            f"{table.where}: its prepared rows need {needed / 1e9:.0f} GB, this machine has {memory / 1e9:.0f}; a "
+            f"release streams a folder of Parquet files, everything else takes some of its rows"
+        )
+
+
+def how_many(table: TableSource, kept: Kept) -> int:
+    """The number of rows that count."""
+    return len(table) if kept is None else int(np.count_nonzero(kept))

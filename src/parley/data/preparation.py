@@ -6,7 +6,7 @@ touches it, so replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the
 cell held, and within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`.
-Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rounding.settle`) each keep the order
+Subtracting the centre, dividing by the scale, clipping and rounding to a grid (`rowwise.settle`) each keep the order
 of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
 """
 
@@ -17,19 +17,38 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data import counts, lifetimes, rowwise, two_classes
+from parley.data import rowwise
 from parley.data.basis import bent
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.forest import Forest
-from parley.data.holdout import Marks, divided, trained_places
-from parley.data.parts import counted_rows, held_out_people, how_many, parts_of, require_room, small_parts
-from parley.data.rounding import settle, sizes, standard
+from parley.data.holdout import (
+    Marks,
+    counted_rows,
+    divided,
+    held_out_people,
+    how_many,
+    parts_of,
+    require_room,
+    small_parts,
+    trained_places,
+)
+from parley.data.rowwise import settle, sizes, standard
 from parley.data.sources import Rows, Table, TableSource, open_table
-from parley.data.sources.rows import chosen_rows
+from parley.data.sources.source import chosen_rows
 from parley.data.streamed import StreamedDesign
 from parley.data.table import codes, numbers, require_columns
-from parley.data.targets import has_target
+from parley.data.targets import (
+    class_signs,
+    class_words,
+    count_words,
+    exposure_weights,
+    has_target,
+    lifetime_labels,
+    lifetime_words,
+    rate_ends,
+    weight_ends,
+)
 from parley.errors import DataError, TermsError
 from parley.terms import Model, Terms
 from parley.validate import LARGEST, Floats, few_names
@@ -177,7 +196,7 @@ class Preparation:
     def _target_limits(self) -> tuple[float, float]:
         """What a centred and scaled target is clipped to; a rate, where counts are learned."""
         if self.model.predicts == "count":
-            return counts.rate_ends(self.model, self.target_centre, self.target_bounds)
+            return rate_ends(self.model, self.target_centre, self.target_bounds)
         low, high = standard(np.array(self.target_bounds), self.target_centre, self.target_scale)
         return float(low), float(high)
 
@@ -279,13 +298,13 @@ class Preparation:
 
     def exposure_weights(self, frame: Rows, name: str) -> Floats:
         """What each record is expected to count at the typical rate [n]."""
-        return counts.weights(self.model, self.target_centre, frame, name)
+        return exposure_weights(self.model, self.target_centre, frame, name)
 
     @property
     def largest_weight(self) -> float:
         """The most that one record's loss counts."""
         if self.model.predicts == "count":
-            return counts.weight_ends(self.model, self.target_centre)[1]
+            return weight_ends(self.model, self.target_centre)[1]
         return self.model.largest_weight
 
     def target(self, frame: Rows, name: str) -> Floats:
@@ -294,9 +313,9 @@ class Preparation:
         column = self.model.target
         require_columns(frame, [column], name)
         if self.model.predicts == "survival":
-            return lifetimes.labels(self.model, frame, name)
+            return lifetime_labels(self.model, frame, name)
         if self.model.predicts == "two classes":
-            return two_classes.signs(self.model, self.categories, frame, name)
+            return class_signs(self.model, self.categories, frame, name)
         y = self.target_column(frame, name)
         if self.model.predicts == "classes":
             unknown = np.flatnonzero(~(y < len(self.classes)))
@@ -314,10 +333,10 @@ class Preparation:
         """Which targets count as 1 and which as 0, or what is counted or waited for, in a sentence; None where it needs
         none."""
         if self.model.predicts == "survival":
-            return lifetimes.words(self.model)
+            return lifetime_words(self.model)
         if self.model.predicts == "count":
-            return counts.words(self.model)
-        return two_classes.words(self.model, self.categories) if self.model.predicts == "two classes" else None
+            return count_words(self.model)
+        return class_words(self.model, self.categories) if self.model.predicts == "two classes" else None
 
     def weights(self, y: Floats) -> Floats:
         """The weight of each record's loss: that of its class in the terms, else 1."""

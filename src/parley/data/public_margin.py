@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from parley.data.forest import PREFIX, Forest, Integers
-from parley.data.rounding import settle, sizes
+from parley.data.rowwise import settle, sizes
 from parley.errors import DataError
 from parley.validate import LARGEST, Floats
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.data.parts import Kept, parts_of
+from parley.data.holdout import Kept, parts_of
 from parley.data.sources import Rows, Table, open_table
 from parley.data.table import days, numbers
 from parley.validate import Floats

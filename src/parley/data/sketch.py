@@ -25,8 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from parley.data.sources import TableSource
-from parley.data.sources.rows import Rows, column_names, declared_column
+from parley.data.cells import schema_digest
+from parley.data.sources import Table, TableSource, find_source, open_table
+from parley.data.sources.source import Rows, column_names, declared_column
 
 Hashes: TypeAlias = NDArray[np.uint64]
 
@@ -371,3 +372,18 @@ def _arrow(column: "pa.Array | pd.Series[Any]") -> pa.Array:
     if pa.types.is_temporal(kind):
         cells = pc.replace_substring_regex(cells, r"( 00:00:00)?(\.0+)?Z?$", "")
     return pc.utf8_lower(pc.utf8_trim_whitespace(cells))
+
+
+@dataclass(frozen=True)
+class TableDigest:
+    """What a ledger keeps of a table: a digest of its cells, and one of its declared schema, which counts as public."""
+
+    cells: bytes
+    schema: str
+
+
+def digested_table(table: Table) -> tuple[TableSource, TableDigest]:
+    """The opened table and its digest: the rows are those that it speaks of, now and whenever they are read again."""
+    source = find_source(table)
+    cells = source.digest()
+    return open_table(source), TableDigest(cells, schema_digest(source.schema))

@@ -1,8 +1,15 @@
-"""Dividing one table: among pretended owners, for studies; into folds, of which each judges what the others gave."""
+"""Dividing one table: among pretended owners, for studies; into folds, of which each judges what the others gave; into
+the batches of rounds, which all parties can work out or only the owner knows.
 
+The rows of a batch are chosen by their places, never by what they hold: two neighbouring tables have the same batches.
+"""
+
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -34,7 +41,7 @@ class HeldBack:
     @property
     def spread(self) -> float:
         """The standard error of the cost."""
-        return float(self.costs.std(ddof=1)) / len(self.costs) ** 0.5
+        return float(self.costs.std(ddof=1) / len(self.costs) ** 0.5)
 
     def spread_beside(self, other: "HeldBack") -> float:
         """The standard error of the difference of two costs: smaller where both have the same folds, since rows that
@@ -144,3 +151,56 @@ def split_dirichlet(
         for owner, part in enumerate(np.split(rng.permutation(rows), cuts)):
             holder[part] = owner
     return [frame[holder == owner].reset_index(drop=True) for owner in range(owners)]
+
+
+Places = NDArray[np.int64]
+
+PIECE = 1 << 20  # rows whose words are made at once
+
+
+@lru_cache(maxsize=4)
+def shuffled(rows: int, seed: int, owner: str, epoch: int) -> Places:
+    """The places 0 to rows - 1 in the order of an epoch: sorted by words of SHAKE-256, so that every party shuffles
+    alike.
+
+    >>> sorted(shuffled(5, 0, "bank", 1).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    order = np.argsort(_words(f"{seed}/{owner}/{epoch}".encode(), rows), kind="stable").astype(np.int64)
+    order.flags.writeable = False
+    return order
+
+
+def batch(order: Places, batches: int, number: int) -> Places:
+    """Batch `number`, from 0, of so many: disjoint, all rows together, and of sizes that differ by at most one.
+
+    >>> [batch(np.arange(5), 2, number).tolist() for number in range(2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    rows = len(order)
+    return order[number * rows // batches : (number + 1) * rows // batches]
+
+
+def largest_batch(rows: int, batches: int) -> int:
+    """How many rows a batch has at most."""
+    return -(-rows // batches)
+
+
+def drawn(rows: int, seed: bytes, rate: float) -> Places:
+    """Every place with this probability, independently (never more: rounded down to a multiple of 2^-64), in ascending
+    order.
+
+    Formal guarantee: so it is for whoever cannot tell SHAKE-256 of an unknown seed of 32 bytes from random words.
+    """
+    return np.flatnonzero(_words(seed, rows) < np.uint64(int(Fraction(rate) * 2**64)))
+
+
+def _words(seed: bytes, size: int) -> NDArray[np.uint64]:
+    """64-bit words that follow from the seed."""
+    pieces = [
+        hashlib.shake_256(len(seed).to_bytes(8, "little") + seed + start.to_bytes(8, "little")).digest(
+            8 * min(PIECE, size - start)
+        )
+        for start in range(0, size, PIECE)
+    ]
+    return np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64)

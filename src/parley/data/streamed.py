@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.blocks import add, sum_afar
-from parley.data.cluster import here
+from parley.data.cluster import HeldPieces, here
 from parley.data.design import BLOCK, Design, Summable, pooled
-from parley.data.held_pieces import HeldPieces
 from parley.data.holdout import Choice, Marked
 from parley.data.sources import Chunk, Rows, TableSource
 from parley.data.sources.files import discreet
-from parley.data.sources.rows import chosen_rows
+from parley.data.sources.source import chosen_rows
 from parley.errors import DataError
 from parley.validate import Floats
 

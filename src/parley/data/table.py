@@ -15,11 +15,18 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from parley.data import arrow_cells
-from parley.data.cells import TRUTH, cell_name, cell_number, is_missing_word, missing_cells, plain_name
+from parley.data import cells as arrow_cells
+from parley.data.cells import (
+    TRUTH,
+    cell_name,
+    cell_number,
+    is_missing_word,
+    missing_cells,
+    plain_name,
+    require_readable,
+)
 from parley.data.dates import day_number
-from parley.data.schema import require_readable
-from parley.data.sources.rows import Rows, column_names, declared_cells, declared_column, declared_types
+from parley.data.sources.source import Rows, column_names, declared_cells, declared_column, declared_types
 from parley.errors import DataError
 from parley.terms.columns import folded
 from parley.validate import Floats

@@ -1,21 +1,40 @@
-"""Rows without a target. In a private table such a row counts, because the number of rows is public, and contributes
-nothing.
+"""What a row's target is: a number, one of two classes, a count or a lifetime; and rows without one.
 
 Formal guarantee: whether a row has a target is a function of its own cell, the column's declared type and the terms. A
 row without one is prepared as zeros of weight 0, whatever its other cells hold: its gradient, its second moments and
 its part of a score are 0, which every bound on one record allows. So a table in which it has a target is a neighbour
 like any other.
+
+Counts beside what they were counted in: the rate and the weight of a record of which a count is learned.
+
+The weight w is the exposure, clipped to its declared bounds, times the typical rate; the rate is count/w, the count
+clipped to its bounds. Without a column of exposures every exposure is 1; where nobody says what rate is typical it is
+1, too.
+
+Formal guarantee: both are functions of the record, the terms and the public sample, and within the ends below, in
+floating point too: each operation keeps the order of numbers.
+
+How long a subject was watched, and whether what is waited for happened: the label of discrete-time survival.
+
+The terms cut time into periods by their ends; the first begins with time. A label is 2 s + e: s periods were survived
+from end to end and, if e = 1, it happened in the next one. An end belongs to its period: what happens there happened in
+it, and who is lost there survived it. Who is lost within a period tells nothing about it; whatever happens after the
+last period is not seen.
+
+Formal guarantee: a label is a function of the subject's own two cells and the terms, one of 0 to 2 K.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data.sources import Rows
-from parley.data.table import is_gap
+from parley.data.table import codes, is_gap, numbers
+from parley.errors import DataError
 from parley.terms import Model
+from parley.validate import LARGEST, SMALLEST, Floats, few_names, printable
 
 
 def has_target(rows: Rows, model: Model, name: str) -> NDArray[np.bool_]:
@@ -54,3 +73,138 @@ def _gaps(rows: Rows, columns: Sequence[str], listed: Set[str], name: str) -> ND
     for column in others:
         gaps = gaps | is_gap(rows, column, name)
     return gaps
+
+
+Categories = Mapping[str, tuple[str, ...]]
+HELP = "name the one that counts as 1 in model.positive, or learn all of them with softmax-regression"
+
+
+def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
+    """1 and -1 [n]. A cell that counts as neither is refused with its row, and never shown."""
+    y = _coded(model, categories, rows, name)
+    wrong = np.flatnonzero(~np.isin(y, (-1.0, 0.0, 1.0)))
+    if not wrong.size:
+        return np.where(y > 0, 1.0, -1.0)
+    if model.target in categories:
+        raise DataError(
+            f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected one of the listed names "
+            f"({few_names(categories[model.target])}); capitals and spaces count"
+        )
+    values = np.unique(y).size
+    more = f" (the column has {values} different values: {HELP})" if values > 2 else ""
+    raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: expected a class, 1 or 0 (or -1){more}")
+
+
+def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
+    """1, 0 or -1, or any other number where the cell is none of the classes [n]."""
+    column, positive = model.target, model.positive
+    if column in categories:
+        y = codes(rows, column, categories[column], name)
+        return y if positive is None or positive == categories[column][1] else np.where(y < 2, 1 - y, y)
+    if positive is not None:
+        return 1 - codes(rows, column, (positive,), name)
+    return numbers(rows, column, name, hint="for a column of names say in model.positive which of them counts as 1")
+
+
+def counted(model: Model, categories: Categories) -> tuple[str, str]:
+    """What counts as 1 and what as 0, in words.
+
+    >>> counted(Model(kind="linear-svm", target="sick", positive="yes"), {})
+    ("'yes'", 'every other name')
+    """
+    names = categories.get(model.target, () if model.positive is None else (model.positive,))
+    said = [f"'{printable(name, 40)}'" for name in names]
+    if not names:
+        return "1 (or True)", "0 (or -1, False)"
+    if model.positive is not None:
+        one = names.index(model.positive)
+        return said[one], said[1 - one] if len(names) > 1 else "every other name"
+    return said[1] if len(names) > 1 else "every other name", said[0]
+
+
+def class_names(model: Model, categories: Categories) -> tuple[str, str] | None:
+    """(the class that counts as 0, the one that counts as 1) by their names; None where they are numbers.
+
+    >>> class_names(Model(kind="linear-svm", target="sick", positive="yes"), {})
+    ('not yes', 'yes')
+    """
+    listed = categories.get(model.target, ())
+    one = model.positive if model.positive is not None else listed[1] if len(listed) == 2 else None
+    if one is None:
+        return None
+    return next((name for name in listed if name != one), f"not {one}"), one
+
+
+def class_words(model: Model, categories: Categories) -> str:
+    """The same as a sentence.
+
+    >>> class_words(Model(kind="linear-svm", target="sick", positive="yes"), {})
+    "Target 'sick': 'yes' counts as 1, every other name as 0."
+    """
+    one, zero = counted(model, categories)
+    return f"Target '{printable(model.target)}': {one} counts as 1, {zero} as 0."
+
+
+def exposure_weights(model: Model, typical: float, rows: Rows, name: str) -> Floats:
+    """The weight of each record [n], from `SMALLEST` to `LARGEST`."""
+    if model.exposure is None:
+        return np.full(len(rows), _weights(typical, np.array(1.0)))
+    exposure = numbers(rows, model.exposure, name, hint="an exposure is a number")
+    return _weights(typical, np.clip(exposure, *model.bounds[model.exposure]))
+
+
+def weight_ends(model: Model, typical: float) -> tuple[float, float]:
+    """The least and the largest weight that a record can have."""
+    ends = (1.0, 1.0) if model.exposure is None else model.bounds[model.exposure]
+    low, high = _weights(typical, np.array(ends))
+    return float(low), float(high)
+
+
+def rate_ends(model: Model, typical: float, counts: tuple[float, float]) -> tuple[float, float]:
+    """The least and the largest rate, where arithmetic can bear them."""
+    low, high = weight_ends(model, typical)
+    return min(counts[0] / high, LARGEST), min(counts[1] / low, LARGEST)
+
+
+def count_words(model: Model) -> str:
+    """What is counted, as a sentence.
+
+    >>> count_words(Model(kind="poisson-regression", target="claims", bounds={"claims": (0, 20)}))
+    "Target 'claims': a count, cut to 0 to 20."
+    """
+    low, high = model.bounds[model.target]
+    said = f"Target '{printable(model.target)}': a count, cut to {low:g} to {high:g}"
+    if model.exposure is None:
+        return f"{said}."
+    low, high = model.bounds[model.exposure]
+    return f"{said}; per unit of '{printable(model.exposure)}', cut to {low:g} to {high:g}."
+
+
+def _weights(typical: float, exposure: Floats) -> Floats:
+    return np.clip(exposure * (typical if typical > 0 else 1.0), SMALLEST, LARGEST)
+
+
+def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
+    """2 s + e of each subject [n]. A cell that does not say whether it happened is refused with its row, and never
+    shown. A time below 0 counts as one in the first period: whether a table is refused must not hang on it."""
+    column, ends = str(model.event), np.array(model.periods or ())
+    time = numbers(rows, model.target, name, hint="a time is a number")
+    event = numbers(rows, column, name, hint="1: it happened; 0: it had not by then")
+    wrong = np.flatnonzero(~np.isin(event, (0.0, 1.0)))
+    if wrong.size:
+        raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected 1 (it happened) or 0 (not by then)")
+    happens = np.searchsorted(ends, time, side="left")
+    happened = (event == 1) & (happens < len(ends))
+    survived = np.where(happened, happens, np.searchsorted(ends, time, side="right"))
+    return np.asarray(2.0 * survived + happened)
+
+
+def lifetime_words(model: Model) -> str:
+    """What is waited for, as a sentence.
+
+    >>> lifetime_words(Model(kind="survival", target="days", event="died", periods=(30.0, 90.0)))
+    "Target 'days': time until 'died' (1: it happened, 0: not by then), in 2 periods that end at 30, 90."
+    """
+    ends = ", ".join(f"{end:g}" for end in model.periods or ())
+    waited = f"time until '{printable(str(model.event))}' (1: it happened, 0: not by then)"
+    return f"Target '{printable(model.target)}': {waited}, in {len(model.periods or ())} periods that end at {ends}."

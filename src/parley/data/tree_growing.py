@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, softmax
 
+from parley.data.blocks import Remembered, named_by
 from parley.data.cut_points import cut
 from parley.data.forest import Forest, Integers
 from parley.data.preparation import Preparation
 from parley.data.public_margin import MarginForest, MarginLines, name_orders
 from parley.data.public_numbers import PIN_AGAIN, TOLERANCE
-from parley.data.remembered import Remembered, named_by
 from parley.errors import DataError, StalePinsError
 from parley.terms.model import Model, Trees
 from parley.validate import Floats

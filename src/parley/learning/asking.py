@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State, run
 from parley.learning.checkpoint import Checkpoint
 from parley.learning.deployed import DeployedRun, KeptRun, Peers
-from parley.learning.gathering import exchange_with, gather, in_order
+from parley.learning.owners import exchange_with, gather, in_order
 from parley.owner.owner import Owner
 from parley.protocol.aggregation import aggregation_of
 from parley.protocol.setup import Setup

@@ -18,18 +18,15 @@ import numpy as np
 from parley.errors import ContradictionError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State, run
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.algorithms.gossip import POINT, Gossip
-from parley.learning.algorithms.mixing import mixed
+from parley.learning.algorithms.gossip import POINT, Gossip, mixed
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import make_model
-from parley.learning.outcome.result import OwnerOutcome, Result, make_result
-from parley.learning.outcome.scores import ask_scores
+from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
 from parley.learning.start import starting_point
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.peer_messages import Place, Run, require_short
-from parley.network.peering.graph import Graph
-from parley.network.peering.neighbourhood import Neighbourhood
+from parley.network.peering.neighbourhood import Graph, Neighbourhood
 from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup, resolve

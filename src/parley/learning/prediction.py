@@ -16,11 +16,10 @@ from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.asynchronous import check_speeds
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.gathering import exchange_with, gather, in_order
+from parley.learning.outcome.metrics import Study
 from parley.learning.outcome.notices import Watch
-from parley.learning.outcome.result import OwnerOutcome, Result, make_result
-from parley.learning.outcome.scores import ask_scores
-from parley.learning.outcome.study import Study
+from parley.learning.outcome.result import OwnerOutcome, Result, ask_scores, make_result
+from parley.learning.owners import exchange_with, gather, in_order
 from parley.learning.start import starting_point
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.queries import Answer

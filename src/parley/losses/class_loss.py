@@ -146,7 +146,7 @@ class Hazards(ClassLoss):
     """The loss of one subject that is watched over periods: the sum of logistic losses over those that it lived to
     see, one raw prediction a period, the log-odds that what is waited for happens in it.
 
-    Its label is 2 s + e (`data.lifetimes`): s periods were survived, and if e = 1 it happened in the next one.
+    Its label is 2 s + e (`data.targets`): s periods were survived, and if e = 1 it happened in the next one.
     So s + e periods count, the first ones.
 
     Its derivative in a period that counts is the hazard, less 1 where it happened; in any other it is 0.

@@ -7,11 +7,20 @@ beside x, as far as bounds go.
 One record's share is the upper triangle of z z'. A record that exceeds the bound is scaled down as a whole, so the
 released matrix is that of a table in which it merely counts for less. For noise calibrated in L2 the off-diagonal
 entries are multiplied by sqrt 2: the vector's norm is then the matrix's, |z|^2, whatever the basis.
+
+What noisy second moments say about the least-squares model: the model, and how far it may be off.
+
+S = mean of z z' over the records z = [x, y], plus noise of known variance v in each packed number. Its blocks are A = x
+x', b = x y and c = y y'. With a flat prior the moments are a posteriori normal around S: exactly for Gaussian noise, by
+its variance for Laplace noise. A flat prior does A no justice, though: noise drives eigenvalues apart, and the inverse
+makes much of the smallest. So A is settled first (`settled`): drawn towards the multiple of the identity that it varies
+around, by as much as noise explains of that.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,3 +128,109 @@ def _share(z: Floats, bound: RecordBound) -> Floats:
     """How much each row counts, a hair below Xi/norm so that rounding cannot lift it above Xi."""
     limit = bound.value / np.maximum(_norms(z, bound.noise_norm), SMALLEST**2)
     return np.asarray(np.minimum(1.0, limit * (1 - (4 * z.shape[1] + 16) * UNIT)))
+
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The minimum of the noisy cost, for every replicate: theta [..., q, p], and by how much A was lifted to stand
+    clear of the noise."""
+
+    theta: Floats
+    lift: Floats  # [...]
+    drowned: Bools  # [...]: whether A as released, not settled, has a direction that does not stand clear of the noise
+    kept: Floats  # [...]: what is left of the variance of A's noise
+    values: Floats  # eigenvalues of A [..., p], settled
+    vectors: Floats
+    curvature: Floats  # of the cost that was minimised, halved [..., p]
+
+
+def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
+    """(A after James and Stein (1961) [..., p, p], the share of its noise's variance that is left [...]).
+
+    The D + 1 = p (p + 1)/2 packed numbers of A have noise of variance v each. What A differs from m I, m the mean of
+    its diagonal, is multiplied by 1 - (D - 2) v/|A - m I|^2, at least 0, the norm that of the packed numbers: for
+    Gaussian noise and D > 2 that is closer to the truth on average, whatever the truth is. As a posterior it is that of
+    numbers that vary around m I by an unknown variance; theirs is then 1 - (D - 2) v/|A - m I|^2 times v. Where A
+    stands clear of the noise nothing changes, and without noise nothing at all.
+    """
+    width = A.shape[-1]
+    one, free = np.eye(width), width * (width + 1) // 2 - 3
+    mean = np.trace(A, axis1=-2, axis2=-1)[..., None, None] / width * one
+    away = A - mean
+    each = np.where(
+        one > 0, 1.0, 0.5 if norm == "l1" else 1.0
+    )  # entries off the diagonal are there twice; in L2 packed times sqrt 2
+    size = np.einsum("...ij,...ij,ij->...", away, away, each)
+    kept = np.maximum(0.0, 1 - max(free, 0) * deviation**2 / np.maximum(size, 1e-300))
+    return mean + kept[..., None, None] * away, kept
+
+
+def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisation: float) -> Solved:
+    """(2 A + (r + 2 lift) I) theta = 2 b for matrices [..., p + q, p + q], A settled; lift = max(0, noise norm - least
+    eigenvalue).
+
+    A symmetric matrix whose entries deviate by d has a norm of about 2 d sqrt p; in L2 layout off-diagonal entries have
+    half the variance. Settled entries deviate by sqrt kept d; the mean of p numbers, which is not drawn anywhere, by
+    d/sqrt p. Settling hides a direction that was lost among the noise, it does not find it again: whether there is one
+    is asked of A as it came.
+    """
+    raw = moments[..., :width, :width]
+    A, kept = settled(raw, deviation, norm)
+    values, vectors = np.linalg.eigh(A)
+    entry = deviation / (1.0 if norm == "l1" else np.sqrt(2))
+    lift = np.maximum(0.0, 2 * entry * np.sqrt(kept * width + (1 - kept) / width) - values[..., 0])
+    drowned = np.linalg.eigvalsh(raw)[..., 0] < 2 * entry * np.sqrt(width)
+    curvature = values + lift[..., None] + regularisation / 2
+    along = np.einsum("...ji,...jq->...qi", vectors, moments[..., :width, width:])
+    # Without noise a column that never varies has no curvature: no parameter of it matters.
+    solved = along * _inverse(curvature)[..., None, :]
+    return Solved(np.einsum("...ij,...qj->...qi", vectors, solved), lift, drowned, kept, values, vectors, curvature)
+
+
+def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, records: float) -> tuple[Floats, Floats]:
+    """(covariance of theta around the population's [q, p, p], residual variance [q]), of one replicate's moments.
+
+    theta - theta* is G (e_b - E theta* + mean of x residual), G the inverse of the halved curvature: E and e_b are what
+    is left of the noise in A and b, of known covariance; the mean over n records of x times the residual has covariance
+    s2 A/n where residuals spread alike everywhere, s2 = c - 2 b.theta + theta.A theta. Where A was lifted by l, theta
+    is drawn towards 0 by l G theta*: that counts as doubt, for coefficients as large as theta's on average in every
+    direction, since theta itself does not show those that were drowned.
+    """
+    width = solved.theta.shape[-1]
+    G = (solved.vectors * _inverse(solved.curvature)) @ solved.vectors.T
+    sure = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
+    A, heard = (
+        (solved.vectors * solved.values) @ solved.vectors.T,
+        np.maximum(solved.values, 0.0) * _inverse(solved.curvature),
+    )
+    found, spreads = [], []
+    for place, theta in enumerate(solved.theta):
+        b, c = moments[:width, width + place], moments[width + place, width + place]
+        spread = max(0.0, float(c - 2 * b @ theta + theta @ A @ theta))
+        drowned = float(solved.lift) ** 2 * float(theta @ theta) / max(float(heard @ heard), 1e-9) * np.eye(width)
+        noise = noise_covariance(theta, deviation, norm, float(solved.kept))
+        found.append(G @ (noise + spread / records * sure + drowned) @ G)
+        spreads.append(spread)
+    return np.array(found), np.array(spreads)
+
+
+def noise_covariance(theta: Floats, deviation: float, norm: Norm, kept: float = 1.0) -> Floats:
+    """Of e_b - E theta, E symmetric: packed numbers have variance v; in L2, packed times sqrt 2, entries off the
+    diagonal have v/2. Of E's variance `kept` is left, but for that of the mean of its diagonal.
+
+    >>> noise_covariance(np.array([2.0]), 1.0, "l1")
+    array([[5.]])
+    """
+    v, squares, one = deviation**2, kept * float(theta @ theta), np.eye(len(theta))
+    mean = (1 - kept) * v / len(theta) * np.outer(theta, theta)
+    if norm == "l1":
+        return np.asarray(v * ((1 + squares) * one + kept * (np.outer(theta, theta) - np.diag(theta**2))) + mean)
+    return np.asarray(v / 2 * ((1 + squares) * one + kept * np.outer(theta, theta)) + mean)
+
+
+def _inverse(curvature: Floats) -> Floats:
+    """1/curvature, and 0 where there is none."""
+    return np.divide(1.0, curvature, out=np.zeros_like(curvature), where=curvature > 1e-13 * curvature[..., -1:])

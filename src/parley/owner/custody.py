@@ -1,10 +1,15 @@
-"""Who can read what owners share, where hosts draw one noise for all: in words, and what to be warned of."""
+"""What owners are told, in words: who can read what they share where hosts draw one noise, how far one person can move
+an answer, and what cells decide where rows stand.
+"""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from parley.numerals import number
+from parley.owner.owner import Agreement
 from parley.terms import Host, Terms
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
+from parley.terms.sections import OWNER
 from parley.validate import printable
 
 
@@ -86,3 +91,50 @@ def _named(terms: Terms, host: Host) -> str:
     return printable(host.name) + (
         f" ({listed([f'the {role}' if role == 'learner' else f'an {role}' for role in also])})" if also else ""
     )
+
+
+def limit_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
+    """The sentence about what limits an answer; `found` are the same as figures (`warnings.figures`)."""
+    moves = _whole(found) if agreement.setup.terms.privacy.unit == OWNER else _of_records(agreement, found)
+    return (
+        f"{moves} an answer by at most {number(found['sensitivity'])}; the noise has scale "
+        f"{number(found['noise_scale'])}."
+    )
+
+
+def _whole(found: Mapping[str, Any]) -> str:
+    return (
+        f"What your answer as a whole counts at most: {number(found['clip'])} in {found['norm'].upper()}, by "
+        f"privacy.clip (parameters: {_box(found)}). All of your rows together move"
+    )
+
+
+def _of_records(agreement: Agreement, found: Mapping[str, Any]) -> str:
+    task = agreement.setup.task
+    if found["record_bound"] is None:
+        return f"A {task.unit} moves"
+    by = "one leaf a tree" if found["leaves"] is not None else "what public rows reach"
+    by = "privacy.clip" if found["clips"] else "the ranges below" if found["trees"] is None else by
+    clip = "none" if found["clip"] is None else number(found["clip"])
+    weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
+    return (
+        f"What one {task.record} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by "
+        f"{by} (clip: {clip}; weights: {weights or '1 for all'}; parameters: {_box(found)}). A {task.unit} moves"
+    )
+
+
+def _box(found: Mapping[str, Any]) -> str:
+    return "anything" if found["radius"] is None else f"±{number(found['radius'])}"
+
+
+def place_warnings(columns: Sequence[str]) -> list[TermsWarning]:
+    """Columns by which rows are placed: batches and held-out rows are chosen by places, which count as public."""
+    if not columns:
+        return []
+    listed = ", ".join(printable(column) for column in columns)
+    said = (
+        f"The rows of your table stand in the order of {listed}, after which its folders are named. Somebody with "
+        "another value there would stand elsewhere and move the rows between: these columns count as public, and the "
+        "promise is about all others."
+    )
+    return [TermsWarning("owners.data", said)]

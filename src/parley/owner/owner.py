@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.data.digest import TableDigest, digested_table
+from parley.data.sketch import TableDigest, digested_table
 from parley.data.sources import Table, open_table
 from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.owner.ledger import AnyLedger, Ledger, StudyLedger
@@ -18,10 +18,10 @@ from parley.owner.ledger.account import RHO_TOLERANCE, Account, Reservation
 from parley.owner.other_books import BooksOf, OtherBooks, find_other_books, noted
 from parley.privacy.accounting import series_rho
 from parley.privacy.mechanisms import FastNoise, Noise, SafeNoise
-from parley.privacy.mechanisms.bounded import require
-from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.exact_samplers import Words
+from parley.privacy.mechanisms.mechanism import require
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.privacy.sharing.shares import Shares
+from parley.privacy.sharing.ring import Shares
 from parley.protocol.queries import Answer, Query, Tables
 from parley.protocol.schedule import Schedule, make_schedule, uses
 from parley.protocol.setup import Setup, resolve

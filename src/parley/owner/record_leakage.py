@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from parley.numerals import number
 from parley.owner.owner import reservation
-from parley.privacy.accounting.leakage import Leakage, gaussian_bits, pure_leakage, zcdp_leakage
+from parley.privacy.accounting.meaning import Leakage, gaussian_bits, pure_leakage, zcdp_leakage
 from parley.privacy.mechanisms import Gaussian
 from parley.protocol.aggregation.mean import pieces
 from parley.protocol.setup import Setup
@@ -22,7 +22,7 @@ Cost = TypeVar("Cost", float, Fraction)
 def record_leakage(setup: Setup, name: str) -> Leakage:
     """What is promised of a person in the table of the owner of this name, in bits, by all that leaves.
 
-    Formal guarantee: by `accounting.leakage`, the smallest of the bounds that hold. Pure noise: by the epsilon of all
+    Formal guarantee: by `accounting.meaning`, the smallest of the bounds that hold. Pure noise: by the epsilon of all
     answers. Gaussian noise: by the zCDP of all, or answer by answer; a score's pure noise adds up with it. A record
     that kappa owners hold is in the answers of this one and of kappa - 1 others, at worst those that tell most
     (`covering`).

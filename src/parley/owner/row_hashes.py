@@ -4,9 +4,9 @@ import re
 
 import pandas as pd
 
-from parley.data.parts import Kept, parts_of
+from parley.data.holdout import Kept, parts_of
 from parley.data.sources import TableSource
-from parley.data.sources.rows import column_names
+from parley.data.sources.source import column_names
 
 
 def rows_looked_at(table: TableSource, kept: Kept, people: re.Pattern[str]) -> pd.DataFrame:

@@ -18,22 +18,20 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.fitting import dropped_rows, grown_here
-from parley.data.parts import counted_rows
+from parley.data.holdout import counted_rows
 from parley.data.ranges import Range, ranges
 from parley.data.table import codes
 from parley.numerals import number, percent
-from parley.owner.custody import role_warnings
-from parley.owner.limit_words import limit_words
+from parley.owner.custody import limit_words, place_warnings, role_warnings
 from parley.owner.owner import Agreement, Owner
-from parley.owner.placed_rows import place_warnings
 from parley.owner.row_hashes import rows_looked_at
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
 from parley.protocol.tree_folds import worse_trees
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
+from parley.terms.file import TermsWarning
 from parley.terms.sections import OWNER
-from parley.terms.warning import TermsWarning
 from parley.validate import few_names, printable
 
 NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it

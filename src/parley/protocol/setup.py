@@ -20,9 +20,9 @@ from parley.errors import TermsError
 from parley.privacy.accounting import SharedLaw
 from parley.protocol.aggregation import Aggregation, aggregation_of
 from parley.protocol.aggregation.mean import own_series
-from parley.protocol.aggregation.shared_laws import SharedLaws
+from parley.protocol.aggregation.one_noise import SharedLaws
 from parley.protocol.queries import Context, Question
-from parley.protocol.queries.answer_clip import of_owner
+from parley.protocol.queries.question import of_owner
 from parley.protocol.schedule import Schedule, make_schedule
 from parley.protocol.stages import Part, Stage, StagePlan
 from parley.protocol.task import Task, task_of

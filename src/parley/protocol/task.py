@@ -8,25 +8,45 @@ wing is about.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from parley import losses
 from parley.data import Design, Preparation, fit_preparation, listed_features
-from parley.errors import ModelError, TermsError
+from parley.errors import DataError, ModelError, TermsError
 from parley.losses import Objective
-from parley.losses.public_curvature import public_curvatures
+from parley.losses.objective import EmpiricalRisk
+from parley.losses.objectives.newton import optimum_by_newton
 from parley.protocol.queries import KINDS, Question
 from parley.terms import Model, Terms
-from parley.terms.algorithm_rules import algorithm_rules
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
+from parley.terms.rules import algorithm_rules
 from parley.validate import Floats
+
+
+def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design: Design) -> Floats:
+    """By how much each public row bends the cost at the rows' best fit [n].
+
+    The fit has a ridge of parameters/rows times the mean curvature where a search begins: that of moments of so few
+    rows (`data.whitening`), so that it exists where classes separate. No private record is looked at.
+    """
+    start = objective.start(preparation)
+    hessian, found = objective.hessian(design, start), None
+    if hessian is not None:
+        ridge = min(1.0, len(start) / len(design)) * float(np.trace(hessian)) / len(start)
+        ridged = replace(objective, regularisation=objective.regularisation + ridge)
+        found = objective.record_curvatures(design, optimum_by_newton(ridged, [design], None, start))
+    if found is None:
+        raise DataError("model.whitening: the curvature is out of reach; expected fewer columns, or 'public'")
+    return found
+
 
 # Of storeys above, whose types nobody down here imports:
 Setup = Any  # protocol.setup.Setup

@@ -16,7 +16,7 @@ from parley.learning.outcome.result import Result
 from parley.learning.outcome.verdict import Verdict
 from parley.protocol.task import task_of
 from parley.report.figures import curves, picture
-from parley.report.figures.negotiation_figure import negotiation_figure as deal_figure
+from parley.report.figures.game_figures import negotiation_figure as deal_figure
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
 from parley.report.summaries import summary
 from parley.report.words.joined import share

@@ -16,14 +16,13 @@ from parley.learning.outcome.guarantee import INSIDE, guarantee, kind_of_run
 from parley.learning.outcome.result import Result
 from parley.learning.outcome.verdict import Verdict
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.task import task_of
 from parley.report.words import forecast as foreseen
 from parley.report.words import negotiation as agreed
 from parley.report.words import training as trained
 from parley.report.words import verdict as judged
-from parley.report.words.outlook import gain_rows, verdict_sentence
-from parley.report.words.what_if import meaning_words
+from parley.report.words.outlook import gain_rows, meaning_words, verdict_sentence
 from parley.terms import Terms
 from parley.terms.sections import OWNER
 from parley.validate import upper

@@ -15,9 +15,8 @@ from starlette.routing import Route
 
 from parley.errors import ParleyError, SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
-from parley.network.serving.inbox import Inbox, open_inbox
-from parley.network.serving.proposal import Proposal
-from parley.report.words.proposals import inbox_rows, proposal_line
+from parley.network.serving.inbox import Inbox, Proposal, open_inbox
+from parley.report.words.ledgers import inbox_rows, proposal_line
 from parley.studio.form import field, fields
 from parley.studio.pages import TABLES, TERMS, Studio, page, studio_of
 from parley.validate import printable

@@ -23,7 +23,7 @@ NEEDED = (
     "report.words.forecast",
     "report.words.negotiation",
     "report.words.training",
-    "report.words.what_if",
+    "report.words.outlook",
     "tasks.column_statistics.run",
 )
 QUICK = ("/", "/welcome", "/enter", "/play", "/files", "/train", "/audit", "/jobs")  # pages without any of it

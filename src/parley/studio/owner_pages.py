@@ -31,7 +31,7 @@ class Books:
 
     def read(self) -> tuple[dict[str, Any], list[str]]:
         """(what they say, with the chain recomputed from its first row; the digests of their tables)."""
-        from parley.network.serving.statement import ledger_statement, table_digests  # slow to load
+        from parley.network.serving.opening import ledger_statement, table_digests  # slow to load
 
         content = ledger_statement(self.name, self.ledger, self.accepted, verify=True)
         return content, table_digests(self.ledger)

@@ -160,7 +160,7 @@ def now(request: Request) -> Response:
 def first(request: Request) -> Response:
     """The headline of the first forecast as soon as it is known; gains follow."""
     from parley.report.words import forecast as forecast_words
-    from parley.report.words import what_if as words
+    from parley.report.words import outlook as words
 
     play = studio_of(request).play
     play.require()
@@ -254,7 +254,7 @@ def _saved(name: str, terms: Terms) -> list[str]:
 
 def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
     """What the page shows at once, with the cells of the owners that it shows."""
-    from parley.report.words import what_if as words
+    from parley.report.words import outlook as words
 
     found, played = play.at_once(), play.require()
     view, delta = _view(played, asked), float(found.terms.privacy.delta)
@@ -276,7 +276,7 @@ def _at_once(play: Playground, asked: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _cell(found: "WhatIf", place: int, delta: float) -> dict[str, Any]:
-    from parley.report.words import what_if as words
+    from parley.report.words import outlook as words
 
     owner, part = found.outlook.owners[place], found.terms.owners[place]
     return {

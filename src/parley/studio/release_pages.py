@@ -96,7 +96,7 @@ def _seen(terms: Terms) -> str:
     from parley.learning.owners import open_owners
     from parley.protocol.setup import resolve
     from parley.tasks.column_statistics.agreement import column_statistics_agreement
-    from parley.tasks.column_statistics.report import noise_words
+    from parley.tasks.column_statistics.commands import noise_words
     from parley.tasks.column_statistics.run import sight
 
     asked = column_statistics_agreement(terms)
@@ -110,7 +110,7 @@ def foreseen(request: Request) -> Response:
     from parley.decisions.outlook.forecast import worth_spending  # with libraries that take their time
     from parley.decisions.outlook.worth import require_worth
     from parley.learning.owners import spent_so_far
-    from parley.report.words.released import foreseen_words, unforeseen
+    from parley.report.words.training import foreseen_words, unforeseen
 
     studio, asked = studio_of(request), dict(request.query_params)
     (_, terms), said, refused = _read(studio, asked), "", None
@@ -198,7 +198,7 @@ def _require_scales(studio: Studio, terms: Terms, form: Mapping[str, str]) -> No
     the command looks at the tables, too, before it debits anything."""
     from parley.learning.owners import open_owners, require_ledgers, require_room
     from parley.tasks.column_statistics.agreement import column_statistics_agreement
-    from parley.tasks.column_statistics.learnable import require_learnable
+    from parley.tasks.column_statistics.run import require_learnable
 
     here = _where(form) == HERE
     require_learnable(terms, open_owners(terms)[0].example if here and terms.model.features is None else None)

@@ -55,8 +55,11 @@ async def start(request: Request) -> Response:
 
 def outcome(request: Request) -> Response:
     """A training: how far it is, and at the end its outcome over the forecast."""
-    from parley.report.words.released import REPEATED  # with libraries that take their time
-    from parley.report.words.training import outcome_line, spent_rows
+    from parley.report.words.training import (
+        REPEATED,  # with libraries that take their time
+        outcome_line,
+        spent_rows,
+    )
 
     studio = studio_of(request)
     job = studio.jobs.find(request.path_params["name"])

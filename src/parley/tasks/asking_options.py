@@ -9,7 +9,7 @@ import typer
 from parley.errors import SettingError
 from parley.learning.run_options import RunOptions
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, warn
 from parley.terms import Terms, write_terms
@@ -111,8 +111,8 @@ def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":
     """What the owners at the addresses of these options answered, by a prepared run."""
     from parley.learning.asking import ask_elsewhere
-    from parley.learning.connections import open_federation
-    from parley.report.watching import watched
+    from parley.learning.deployed import open_federation
+    from parley.report.terminal import watched
 
     if options.addresses is None:
         raise SettingError("--owners: missing; it says where the owners are")

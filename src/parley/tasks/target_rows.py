@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from parley.data import Preparation
 from parley.data.design import Summable
-from parley.data.holdout import trained_places
-from parley.data.parts import counted_rows, held_out_people, how_many, parts_of
+from parley.data.holdout import counted_rows, held_out_people, how_many, parts_of, trained_places
 from parley.data.preparation import require_records
 from parley.data.sources import Rows, Table, open_table
-from parley.data.sources.rows import chosen_rows
+from parley.data.sources.source import chosen_rows
 from parley.data.table import require_columns
 from parley.data.targets import has_target
 from parley.errors import DataError

@@ -19,14 +19,18 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from parley.durable import seen_from
 from parley.errors import GuaranteeError, TermsError
-from parley.terms.aggregation import check_aggregation, unless_plain
-from parley.terms.algorithm_rules import following, following_owners, readers, require_read
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
+from parley.terms.checkable import held_out_records, training_records
 from parley.terms.error_sentences import explained
-from parley.terms.holdout import held_out_records, training_records
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
-from parley.terms.participation import check_answers, check_participation, check_stragglers
+from parley.terms.participation import (
+    check_aggregation,
+    check_answers,
+    check_participation,
+    check_stragglers,
+    unless_plain,
+)
 from parley.terms.privacy_checks import (
     check_delta,
     check_differences,
@@ -36,9 +40,18 @@ from parley.terms.privacy_checks import (
     check_score,
 )
 from parley.terms.questions import check_question
+from parley.terms.rules import (
+    following,
+    following_owners,
+    kinds_of,
+    named_rules,
+    readers,
+    require_own_algorithm,
+    require_read,
+    rules_of,
+)
 from parley.terms.sections import EACH_OWNER, RECORD, Aggregation, Host, Learning, OwnerTerms, Privacy
 from parley.terms.study_noise import UNRELEASED, check_study_noise
-from parley.terms.task_rules import kinds_of, named_rules, require_own_algorithm, rules_of
 from parley.terms.topology import among, with_edges
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from parley.terms.algorithm_rules import AlgorithmRules, OneRelease
 from parley.terms.catalogue import MODELS
 from parley.terms.checkable import CheckableTerms
 from parley.terms.participation import check_asynchronous
+from parley.terms.rules import AlgorithmRules, OneRelease
 from parley.terms.sections import Learning
 from parley.terms.topology import EXPECTED, Edges
 

@@ -55,7 +55,7 @@ class ModelFacts:
 @dataclass(frozen=True)
 class AlgorithmFacts:
     """`home`: the module whose `ALGORITHM` says what terms must hold, for prediction its table `RULES`
-    (`terms.algorithm_rules`), loaded when terms name it; `task`: what it is for."""
+    (`terms.rules`), loaded when terms name it; `task`: what it is for."""
 
     home: str = "parley.terms.algorithms"
     task: str = PREDICTION

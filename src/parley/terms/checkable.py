@@ -8,6 +8,16 @@ from parley.terms.model import Model
 from parley.terms.sections import Aggregation, Host, Learning, OwnerTerms, Privacy
 
 
+def training_records(records: int, holdout: float) -> int:
+    """How many of `records` rows remain when a share `holdout` is kept for scoring."""
+    return records - held_out_records(records, holdout)
+
+
+def held_out_records(records: int, holdout: float) -> int:
+    """How many of `records` rows are kept for scoring."""
+    return int(records * holdout)
+
+
 class CheckableTerms(Protocol):
     """Terms, as far as their checks need to know them (`terms.agreement.Terms`)."""
 

@@ -3,8 +3,7 @@
 from fractions import Fraction
 
 from parley.terms.catalogue import ALL_MECHANISMS, PREDICTION, TASKS
-from parley.terms.checkable import CheckableTerms
-from parley.terms.holdout import held_out_records
+from parley.terms.checkable import CheckableTerms, held_out_records
 from parley.terms.sections import OWNER
 
 ASKED = ("gradient", "update", "corrected", "statistics")  # questions whose answers are clipped as a whole

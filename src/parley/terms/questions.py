@@ -7,8 +7,7 @@ So they are checked by the question, not by the algorithm: one that a program ad
 from collections.abc import Callable, Mapping
 
 from parley.terms.catalogue import MODELS
-from parley.terms.checkable import CheckableTerms
-from parley.terms.holdout import training_records
+from parley.terms.checkable import CheckableTerms, training_records
 
 # Answers that are a sum of bounded shares of records over a public number, or a walk along such sums: a record that is
 # held out adds 0.

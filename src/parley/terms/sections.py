@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from parley.terms.algorithm_rules import AlgorithmRules, algorithm_rules, named_algorithm, require_read
 from parley.terms.catalogue import AGGREGATION_RULES, ALGORITHMS, ALL_MECHANISMS
 from parley.terms.columns import Name
 from parley.terms.keys import Count, NonNegative, Positive, Section, Share, looked_up, one_of
+from parley.terms.rules import AlgorithmRules, algorithm_rules, named_algorithm, require_read
 from parley.terms.study_noise import check_alpha
 from parley.terms.topology import Edges, read_topology
 

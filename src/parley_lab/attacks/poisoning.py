@@ -16,10 +16,10 @@ import pandas as pd
 from parley.learning.algorithms.algorithm import Asker
 from parley.learning.algorithms.asynchronous import run_by_terms
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.gathering import gather, in_order
+from parley.learning.outcome.metrics import Study
 from parley.learning.outcome.model import make_model
 from parley.learning.outcome.notices import Notice, Watch
-from parley.learning.outcome.study import Study
+from parley.learning.owners import gather, in_order
 from parley.learning.start import starting_point
 from parley.network.exchange import Exchange, InProcess
 from parley.owner.owner import Owner

@@ -14,8 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import parley
-from parley.audit.attacks.lira import METHODS
-from parley.audit.attacks.membership import Game, infer_members, judged, mean_ends
+from parley.audit.attacks.membership import METHODS, Game, infer_members, judged, mean_ends
 from parley.audit.attacks.shadow import (
     Evidence,
     TrainedByTerms,
@@ -30,7 +29,7 @@ from parley.data import Design
 from parley.errors import DataError, ModelError, ParleyError, SettingError
 from parley.losses import make
 from parley.privacy.mechanisms import FastNoise
-from parley.report.pages.membership_page import membership_page
+from parley.report.pages.audit_page import membership_page
 from parley.report.words.membership import attack_rows, headline, learned, model_rows, most_area
 from parley.terms import Model
 

@@ -5,8 +5,7 @@ import pytest
 from samples import class_table, make_terms
 
 import parley
-from parley.audit.attacks.adversarial_learner import adversarial_learner
-from parley.audit.attacks.damage import damage
+from parley.audit.attacks.damage import adversarial_learner, damage
 from parley.errors import TermsError
 from parley.protocol.aggregation.robust import RULES, plain_mean
 from parley.protocol.setup import resolve

@@ -9,9 +9,8 @@ from federated import family_terms
 from mutants import missing_factor_two, no_clipping
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
-from parley.audit.canary import CanarySearch
+from parley.audit.canary import CanarySearch, present_rows
 from parley.audit.exact.enumeration import AnswerLaw, answer_law, exact_verdicts, largest_log_ratio
-from parley.audit.present_rows import present_rows
 from parley.data import Design
 from parley.errors import TermsError
 from parley.protocol.queries import KINDS, MinibatchQuery, Tables

@@ -9,7 +9,7 @@ import pytest
 from every_kind import EVERY_KIND
 from scipy.optimize import differential_evolution
 
-from parley.audit.exact.claim_share import answered_share, density_share
+from parley.audit.exact.enumeration import answered_share, density_share
 from parley.data import Design
 from parley.owner.owner import Owner
 from parley.protocol.queries import Tables

@@ -13,7 +13,7 @@ from federated import family_terms
 from newcomer import typed
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
-from parley.audit.planted_runs import plant
+from parley.audit.planted import plant
 from parley.audit.served.attack import (
     _debited_once,
     asked_once_more,

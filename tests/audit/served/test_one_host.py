@@ -13,7 +13,7 @@ import parley
 from parley.audit.served import one_host
 from parley.audit.served.one_host import HostView, audit_hosts, opened_once
 from parley.errors import TermsError
-from parley.privacy.mechanisms.recipe import draw_plainly, laplace_recipe
+from parley.privacy.mechanisms.shared_noise import draw_plainly, laplace_recipe
 from parley.terms import write_terms
 
 

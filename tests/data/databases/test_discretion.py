@@ -11,8 +11,7 @@ from databases import NUMBER, WORD, write_duckdb, write_sqlite
 
 from parley.cli.app import main
 from parley.data.databases import Request, open_database, take_snapshot
-from parley.data.databases.database import Column
-from parley.data.databases.plain_types import plain_batch
+from parley.data.databases.database import Column, plain_batch
 from parley.errors import ParleyError
 
 TABLE = f"""

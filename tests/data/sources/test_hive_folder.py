@@ -7,12 +7,12 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.data.digest import digested_table
+from parley.data.sketch import digested_table
 from parley.data.sources import open_table
 from parley.data.table import codes, numbers
 from parley.errors import DataError
+from parley.owner.custody import place_warnings
 from parley.owner.ledger import Ledger
-from parley.owner.placed_rows import place_warnings
 from parley.owner.warnings import find_warnings
 from parley.protocol.queries import GradientQuery
 

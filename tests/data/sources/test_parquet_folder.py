@@ -7,7 +7,7 @@ from samples import make_terms, regression_table
 
 import parley
 from parley.data.sources import open_table
-from parley.data.sources.parquet_folder import ParquetFolder
+from parley.data.sources.parquet import ParquetFolder
 from parley.errors import DataError
 from parley.owner.ledger import Ledger
 from parley.protocol.queries import GradientQuery

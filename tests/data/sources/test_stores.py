@@ -7,7 +7,7 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.data.digest import digested_table
+from parley.data.sketch import digested_table
 from parley.data.sources import find_source, open_table, same_table
 from parley.data.table import numbers
 from parley.decisions.from_files.known_columns import Wishes
@@ -168,10 +168,10 @@ def test_of_a_store_that_nobody_has_tried_messages_say_so(address, monkeypatch):
     def store(address):
         raise OSError("no answer")
 
-    monkeypatch.setattr("parley.data.sources.stores._store", store)
+    monkeypatch.setattr("parley.data.sources.files._store", store)
     with pytest.raises(DataError, match=r"cannot be read \(OSError\); of object stores only S3 has been tried here"):
         open_table(address)
-    monkeypatch.setattr("parley.data.sources.stores.StoredFile.is_folder", lambda file: False)
+    monkeypatch.setattr("parley.data.sources.files.StoredFile.is_folder", lambda file: False)
     (remark,) = find_source(address).remarks
     assert remark.startswith(f"The table lies at {address}; of object stores only S3 has been tried")
     assert find_source("s3://bucket/t.parquet").remarks == ()

@@ -7,8 +7,7 @@ from game_samples import NOISE, budget_game, random_budget_game, weakest_link
 from parley.decisions.games.budget_game import stable_coalition
 from parley.decisions.games.payments import free_deal, largest_gain
 from parley.decisions.knowledge.privacy_cost import PrivacyCosts
-from parley.privacy.accounting.leakage import pure_leakage
-from parley.privacy.accounting.meaning import min_entropy_leakage
+from parley.privacy.accounting.meaning import min_entropy_leakage, pure_leakage
 from parley.terms import PrivacyCost
 
 KINDS = ("min-entropy", "mutual-information")

@@ -7,8 +7,7 @@ from samples import GAUSSIAN, make_terms, regression_table
 import parley
 from parley.decisions.knowledge.privacy_cost import joining_price
 from parley.errors import TermsError
-from parley.privacy.accounting.leakage import pure_leakage
-from parley.privacy.accounting.meaning import min_entropy_leakage
+from parley.privacy.accounting.meaning import min_entropy_leakage, pure_leakage
 
 
 def priced(kind: str, weight: float = 3.0, value: float = 2.0, **settings):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.data.remembered import Remembered
+from parley.data.blocks import Remembered
 from parley.decisions.games.stakes import stakes
 from parley.decisions.knowledge.baselines import FEW_FOLDS, PARTS, _losses, public_trees, trees_alone
 from parley.decisions.knowledge.pilot import open_pilot

@@ -10,7 +10,7 @@ from parley.decisions.outlook.forecast import forecast
 from parley.decisions.outlook.noise_kinds import compare_noise
 from parley.decisions.outlook.remedies import LARGEST, Remedies, Remedy, remedies
 from parley.decisions.planning.noise_terms import shared_terms
-from parley.report.words.remedies import remedy_line
+from parley.report.words.forecast import remedy_line
 
 NAMES = [f"x{j}" for j in range(12)]
 # no rows, so that nobody has a public sample that would do better than all of these small owners

@@ -11,8 +11,8 @@ from samples import data_path
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.privacy.accounting.curve_panels import epsilon_curve
 from parley.privacy.accounting.meaning import posterior_bounds
+from parley.privacy.accounting.stable_bounds import epsilon_curve
 from parley_lab.papers.aarhus2020.collaborative_descent import total_epsilon
 from parley_lab.papers.printed import Outcome
 from parley_lab.papers.reproduce import COMMANDS

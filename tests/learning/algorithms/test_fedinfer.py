@@ -14,7 +14,7 @@ from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.outcome.model import load_model
 from parley.learning.outcome.predicted_table import predictions
-from parley.losses.inference import covariances, noise_covariance, solve
+from parley.losses.moments import covariances, noise_covariance, solve
 from parley.protocol.queries import Answer
 from parley.protocol.setup import resolve
 from parley.report.pages.run_page import run_page

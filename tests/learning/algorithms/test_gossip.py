@@ -14,8 +14,7 @@ import parley
 from parley.errors import SettingError, TermsError
 from parley.learning.algorithms.algorithm import Asker, State, run
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.algorithms.gossip import Gossip
-from parley.learning.algorithms.mixing import spectral_gap
+from parley.learning.algorithms.gossip import Gossip, spectral_gap
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.losses import LinearRegression
 from parley.owner.ledger import Ledger

@@ -9,8 +9,7 @@ from gossiping import GRAPHS, NAMES, PATH, SIZES, gossip_terms, radius_of, weigh
 import parley
 from parley.errors import SettingError
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.algorithms.gossip import Gossip
-from parley.learning.algorithms.mixing import bearable, metropolis, spectral_gap
+from parley.learning.algorithms.gossip import Gossip, bearable, metropolis, spectral_gap
 from parley.losses import LinearRegression
 from parley.terms.topology import edges
 

@@ -3,7 +3,7 @@ import pytest
 from samples import BOUNDS, make_terms, regression_table
 
 from parley.errors import TermsError
-from parley.learning.algorithms.step import step_size
+from parley.learning.algorithms.algorithm import step_size
 from parley.protocol.setup import resolve
 
 

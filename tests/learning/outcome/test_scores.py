@@ -8,8 +8,7 @@ from samples import class_table, make_terms, regression_table
 import parley
 from parley.errors import ContentMismatch, ExchangeError, Malformed, OutOfOrder
 from parley.learning.deployed import learn, prepare_run
-from parley.losses.score import scoring
-from parley.losses.score_figures import error_figures
+from parley.losses.score import error_figures, scoring
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner
 from parley.owner.ledger import Ledger

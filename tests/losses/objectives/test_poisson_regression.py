@@ -10,8 +10,8 @@ from samples import make_terms, row_batch
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
 
-from parley.audit.exact.hill_climbing import hill_climbs
-from parley.data import Design, counts
+from parley.audit.exact.pair_search import hill_climbs
+from parley.data import Design, preparation
 from parley.learning.outcome.metrics import task_metrics
 from parley.losses.local_update import mean_direction
 from parley.losses.loss import Poisson
@@ -203,7 +203,9 @@ def test_no_neighbours_move_the_mean_gradient_further_than_claimed(case, clip, n
 def test_the_search_finds_exposures_that_are_not_cut(monkeypatch):
     """The mutant: whatever exposure a record claims, its bounds notwithstanding."""
     monkeypatch.setattr(
-        counts, "weights", lambda model, typical, rows, name: np.abs(rows["years"].to_numpy()).clip(1e-9, 1e50)
+        preparation,
+        "exposure_weights",
+        lambda model, typical, rows, name: np.abs(rows["years"].to_numpy()).clip(1e-9, 1e50),
     )
     assert farthest(count_terms(norm="l2"), "l2", 40 * UNIT, seeds=2, enough=1.5) > 1.5
 

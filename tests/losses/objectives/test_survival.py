@@ -8,7 +8,7 @@ from samples import make_terms, row_batch
 from sklearn.linear_model import LogisticRegression
 
 import parley
-from parley.audit.exact.hill_climbing import hill_climbs
+from parley.audit.exact.pair_search import hill_climbs
 from parley.data import Design
 from parley.data.design import BLOCK
 from parley.errors import DataError, TermsError

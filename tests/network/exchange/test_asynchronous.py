@@ -22,10 +22,10 @@ from samples import make_terms, regression_table
 import parley
 from parley.errors import ContradictionError
 from parley.learning.deployed import learn, prepare_run
-from parley.network.exchange.asynchronous_federation import AsynchronousFederation
+from parley.network.exchange.federation import AsynchronousFederation
 from parley.network.exchange.remote import LocalOwner, RemoteOwner
 from parley.network.identity.settings import load_owner
-from parley.network.serving.statement import statement
+from parley.network.serving.opening import statement
 from parley.owner.ledger import Ledger
 
 PATIENCE = 30.0  # seconds after which a test is given up

@@ -7,7 +7,7 @@ from samples import make_terms
 from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError, Unavailable, UnknownTerms
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.messages import AccountStatement, AnswerReply
-from parley.network.serving.replies import loggable
+from parley.network.serving.service import loggable
 from parley.protocol.queries import Answer, GradientQuery, ScoreQuery
 from parley.protocol.setup import resolve
 

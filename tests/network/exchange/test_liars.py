@@ -21,8 +21,7 @@ from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner, RemoteOwner
 from parley.network.identity.settings import load_owner
 from parley.network.serving.daemon import open_owner
-from parley.owner.ledger.chain import hash_at, head
-from parley.owner.ledger.noted_end import Memory
+from parley.owner.ledger.chain import Memory, hash_at, head
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 

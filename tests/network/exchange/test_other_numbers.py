@@ -12,11 +12,10 @@ from peers import Ring
 import parley
 from parley.errors import ContradictionError, ExchangeError, NotOffered, Unavailable
 from parley.learning.deployed import learn, prepare_run
-from parley.network.exchange import messages, number_messages
+from parley.network.exchange import messages
 from parley.network.exchange import wire_pb2 as wire
-from parley.network.exchange.asynchronous_federation import AsynchronousFederation
-from parley.network.exchange.federation import Federation
-from parley.network.exchange.number_messages import Piece, put_numbers, read_piece, require_agreed
+from parley.network.exchange.federation import AsynchronousFederation, Federation
+from parley.network.exchange.messages import Piece, put_numbers, read_piece, require_agreed
 from parley.network.exchange.remote import LocalOwner
 from parley.network.hosting.federation import SharedFederation
 from parley.network.serving.acceptance import Caller
@@ -114,7 +113,7 @@ def test_an_owner_of_an_older_version_is_told_and_goes_on(made, monkeypatch):
 
 
 def test_numbers_travel_in_pieces(made, monkeypatch):
-    monkeypatch.setattr(number_messages, "PIECE", 7)
+    monkeypatch.setattr(messages, "PIECE", 7)
     own, asked = made.run.setup.numbers, []
 
     def fetch(first):

@@ -14,7 +14,7 @@ from parley.learning.outcome.guarantee import kind_of_run
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner
 from parley.owner.ledger import Ledger
-from parley.privacy.mechanisms.extent import UNLIKELY
+from parley.privacy.mechanisms.mechanism import UNLIKELY
 
 
 class LyingOwner(LocalOwner):

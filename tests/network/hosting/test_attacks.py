@@ -18,8 +18,7 @@ from parley.network.hosting.journal import Journal
 from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import tag
 from parley.network.hosting.service import OtherHost
-from parley.privacy.sharing.channel import together
-from parley.privacy.sharing.opening import LyingHostError, Opening, open_words
+from parley.privacy.sharing.party import LyingHostError, Opening, open_words, together
 from parley.privacy.sharing.ring import digest, expand
 
 SECRET = {"bank-a": 101, "bank-b": 2002, "bank-c": 30003}

@@ -15,10 +15,10 @@ import pytest
 from bundles_of_owners import SHAPE, make_assignment
 
 from parley.errors import OutOfOrder, Unavailable
-from parley.network.hosting import channels, drawing
-from parley.network.hosting.assignment import HostAssignment
+from parley.network.hosting import channels, pool
 from parley.network.hosting.channels import Drawer
 from parley.network.hosting.pool import Keys, Pool
+from parley.network.hosting.proposal import HostAssignment
 from parley.network.serving.log import Log
 
 SCHEDULES = int(os.environ.get("PARLEY_SCHEDULES", "100"))
@@ -42,7 +42,7 @@ def hurry(monkeypatch):
     }
     for name, seconds in quick.items():
         monkeypatch.setattr(channels, name, seconds, raising=False)
-    monkeypatch.setattr(drawing, "REST", 0.05)
+    monkeypatch.setattr(pool, "REST", 0.05)
 
 
 class LatePool(Pool):

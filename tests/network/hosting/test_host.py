@@ -10,7 +10,7 @@ from bundles_of_owners import CONTENT, RECORDS, TERMS, bundles, make_assignment,
 from parley.errors import AbortedRound, LedgerError, ParleyError, TooLate, Unavailable
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
-from parley.privacy.sharing.channel import together
+from parley.privacy.sharing.party import together
 
 VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
 

@@ -12,15 +12,14 @@ from forked import parley_process
 from hosted_consortium import HostedConsortium
 
 from parley.errors import CertificateError, ParleyError, SettingError, TermsError, UnknownTerms
-from parley.learning.connections import find_hosts
-from parley.network.exchange.delivery import answer_or_deliver
+from parley.learning.deployed import find_hosts
 from parley.network.exchange.host_connections import HostConnections, RemoteHost, host_key
-from parley.network.hosting.assignment import assignment_of
+from parley.network.exchange.share_bundle import answer_or_deliver
 from parley.network.hosting.offer import consider
+from parley.network.hosting.proposal import assignment_of
 from parley.network.hosting.service import HostedAgreement
 from parley.network.identity import certificate_authority
-from parley.network.identity.certificates import grouped, read_certificate
-from parley.network.identity.pem import read_key
+from parley.network.identity.certificates import grouped, read_certificate, read_key
 from parley.network.identity.settings import Identity, Pinned, load_addresses, load_host, load_owner
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.daemon import open_delivery, open_owner

@@ -10,8 +10,7 @@ from curious_host import Victim
 from hosted_consortium import HostedConsortium
 
 from parley.errors import BrokenChainError, MissingMemoryError
-from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import require_known_heads
+from parley.network.hosting.journal import Journal, require_known_heads
 
 ROOT = Path(__file__).parents[2]
 

@@ -26,7 +26,7 @@ from parley.network.hosting.service import HostService
 from parley.network.identity.settings import load_host
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.log import Log
-from parley.privacy.sharing.shares import Shares
+from parley.privacy.sharing.ring import Shares
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 
@@ -274,7 +274,7 @@ def test_terms_that_need_no_host_or_another_one_are_not_accepted(consortium, tmp
 def test_an_owner_that_does_not_know_its_hosts_debits_nothing(consortium):
     terms = consortium.write_terms(horizon=2, epsilon=5.0)
     consortium.accept(terms)
-    from parley.network.exchange.delivery import Delivery, answer_or_deliver
+    from parley.network.exchange.share_bundle import Delivery, answer_or_deliver
     from parley.network.identity.settings import load_owner
     from parley.network.serving.daemon import open_owner
 

@@ -16,15 +16,14 @@ from parley.errors import AbortedRound, ContradictionError, ParleyError
 from parley.learning.outcome.guarantee import guarantee
 from parley.network.exchange.in_process import SimulatedSum
 from parley.network.exchange.share_bundle import Shape, ShareBundle
-from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import acceptance_summary
+from parley.network.hosting.proposal import HostAssignment, Turn
 from parley.network.hosting.share_layouts import AdditiveShares
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
-from parley.privacy.mechanisms.recipe import Law, draw_secretly, make_recipe
-from parley.privacy.sharing.ring import expand, to_bytes
-from parley.privacy.sharing.shares import Shares
+from parley.privacy.mechanisms.shared_noise import Law, draw_secretly, make_recipe
+from parley.privacy.sharing.ring import Shares, expand, to_bytes
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 from parley.report.words.noise import two_hosts
@@ -145,7 +144,7 @@ def far_from_law(drawn, recipe, width=7):
 def test_a_gaussian_noise_without_its_smoothers_is_told_apart(monkeypatch):
     """The mutant has the ladder alone, in steps of 32: variance and mean hardly show it, the law does."""
     recipe = make_recipe(Law.GAUSSIAN, 5)
-    monkeypatch.setattr("parley.privacy.mechanisms.recipe.SMOOTHERS", 0)
+    monkeypatch.setattr("parley.privacy.mechanisms.shared_noise.SMOOTHERS", 0)
     ladder = draw_secretly(recipe, 50_000) - recipe.offset
     assert far_from_law(ladder, recipe) < 1e-12
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import CertificateError
-from parley.network.identity import certificate_authority, certificates, revocation_list, trust
+from parley.network.identity import certificate_authority, certificates
 from parley.network.identity.settings import Identity
 
 
@@ -103,7 +103,7 @@ def test_an_identity_is_checked_before_it_is_used(authority, tmp_path_factory):
         (authority, "old", -1),
     ):
         member(folder, name, days)
-    trust.check_identity(identity(authority), "bank-a")
+    certificates.check_identity(identity(authority), "bank-a")
     for wrong, name, sentence in (
         (identity(authority), "bank-b", "it is for bank-a, not for 'bank-b'"),
         (identity(authority), "Bank-A", "it is for bank-a, not for 'Bank-A'"),
@@ -113,11 +113,11 @@ def test_an_identity_is_checked_before_it_is_used(authority, tmp_path_factory):
         (identity(authority, certificate=authority / "ca.crt", key=authority / "ca.key"), "ca", "for an authority"),
     ):
         with pytest.raises(CertificateError, match=sentence):
-            trust.check_identity(wrong, name)
+            certificates.check_identity(wrong, name)
     for mode in (0o640, 0o604):
         (authority / "bank-a.key").chmod(mode)
         with pytest.raises(CertificateError, match=f"chmod 600 {authority / 'bank-a.key'}"):
-            trust.check_identity(identity(authority), "bank-a")
+            certificates.check_identity(identity(authority), "bank-a")
 
 
 def test_an_identity_of_tomorrow_or_of_an_ended_authority_is_refused(tmp_path, monkeypatch):
@@ -131,15 +131,14 @@ def test_an_identity_of_tomorrow_or_of_an_ended_authority_is_refused(tmp_path, m
         def now(cls, tz=None):
             return datetime.now(tz) + cls.shift
 
-    for module in (certificates, trust):
-        monkeypatch.setattr(module, "datetime", Clock)
-    trust.check_identity(identity(tmp_path), "bank-a")
+    monkeypatch.setattr(certificates, "datetime", Clock)
+    certificates.check_identity(identity(tmp_path), "bank-a")
     for Clock.shift, sentence in (
         (timedelta(days=-1), "is the clock right"),
         (timedelta(days=21), r"ca.crt: expired on"),
     ):
         with pytest.raises(CertificateError, match=sentence):
-            trust.check_identity(identity(tmp_path), "bank-a")
+            certificates.check_identity(identity(tmp_path), "bank-a")
 
 
 def test_a_revocation_takes_all_certificates_of_a_name_back_and_frees_it_for_a_new_key(authority):
@@ -156,12 +155,12 @@ def test_a_revocation_takes_all_certificates_of_a_name_back_and_frees_it_for_a_n
         certificate_authority.renew(authority, path, 10)
     careful = identity(authority, revoked=authority / "ca.crl")
     with pytest.raises(CertificateError, match="the authority revoked it"):
-        trust.check_identity(careful, "bank-a")
-    trust.check_identity(identity(authority, "bank-b", revoked=authority / "ca.crl"), "bank-b")
+        certificates.check_identity(careful, "bank-a")
+    certificates.check_identity(identity(authority, "bank-b", revoked=authority / "ca.crl"), "bank-b")
     for file in (path, authority / "bank-a.csr", authority / "bank-a.key"):
         file.unlink()
     member(authority, "bank-a")
-    trust.check_identity(careful, "bank-a")
+    certificates.check_identity(careful, "bank-a")
     assert len(certificate_authority.revoke(authority, None, 60)) == 2
     with pytest.raises(CertificateError, match="no certificate for 'bank-c'"):
         certificate_authority.revoke(authority, "bank-c", 30)
@@ -209,9 +208,9 @@ def test_a_list_that_is_not_the_authoritys_or_out_of_date_is_refused(authority, 
     ):
         make()
         with pytest.raises(CertificateError, match=sentence):
-            revocation_list.revoked_serials(careful)
+            certificates.revoked_serials(careful)
     certificate_authority.revoke(authority, None, 1)
-    assert revocation_list.revoked_serials(careful) == frozenset()
+    assert certificates.revoked_serials(careful) == frozenset()
 
 
 def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(authority):
@@ -220,7 +219,7 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
     certificate_authority.revoke(authority, None, 30)
     (authority / "ca.crl").write_bytes(first + (authority / "ca.crl").read_bytes())
     for work in (
-        lambda: revocation_list.revoked_serials(careful),
+        lambda: certificates.revoked_serials(careful),
         lambda: certificate_authority.revoke(authority, None, 30),
     ):
         with pytest.raises(CertificateError, match=r"ca.crl: it holds more than one thing"):
@@ -231,14 +230,14 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
     signed = plain.next_update(datetime.now(UTC) + timedelta(days=9)).sign(key, hashes.SHA256())
     (authority / "ca.crl").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     for work in (
-        lambda: revocation_list.revoked_serials(careful),
+        lambda: certificates.revoked_serials(careful),
         lambda: certificate_authority.revoke(authority, None, 30),
     ):
         with pytest.raises(CertificateError, match=r"without a number; expected one that `parley certs revoke` made"):
             work()
     (authority / "ca.crl").unlink()
     with pytest.raises(CertificateError, match=r"ca.crl: no such file; expected the authority's revocation list"):
-        revocation_list.revoked_serials(careful)
+        certificates.revoked_serials(careful)
 
 
 @pytest.mark.parametrize("other", ["bank-b.crt", "bank-a.key", "foreign"])
@@ -253,7 +252,7 @@ def test_a_file_with_more_than_one_certificate_is_refused(authority, tmp_path_fa
     (authority / "foreign").write_bytes(foreign)
     (authority / "all.crt").write_bytes((authority / "ca.crt").read_bytes() + (authority / other).read_bytes())
     with pytest.raises(CertificateError, match=r"all.crt: it holds more than one thing; expected a certificate alone"):
-        trust.check_identity(identity(authority, authority=authority / "all.crt"), "bank-a")
+        certificates.check_identity(identity(authority, authority=authority / "all.crt"), "bank-a")
 
 
 def test_an_authority_is_not_renewed_and_signs_nothing_after_its_end(authority, tmp_path_factory):

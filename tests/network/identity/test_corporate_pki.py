@@ -12,8 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from parley.errors import CertificateError
 from parley.network.exchange.remote import RemoteOwner
-from parley.network.identity.certificates import read_certificate
-from parley.network.identity.trust import check_identity
+from parley.network.identity.certificates import check_identity, read_certificate
 
 NOW = datetime.now(UTC)
 PEM = serialization.Encoding.PEM

@@ -8,7 +8,7 @@ import pytest
 from consortium import Consortium
 
 from parley.errors import CertificateError
-from parley.network.identity.trust import check_identity
+from parley.network.identity.certificates import check_identity
 
 SCRIPT = Path(__file__).parents[3] / "deploy" / "openssl-ca.sh"
 REVOKE = "openssl ca -config ca.cnf -cert ca.crt -keyfile ca.key"

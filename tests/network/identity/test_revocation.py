@@ -3,8 +3,8 @@
 import pytest
 
 from parley.errors import CertificateError
-from parley.network.identity import certificate_authority, certificates, revocation_list
-from parley.network.identity.revocation_list import Revocations
+from parley.network.identity import certificate_authority, certificates
+from parley.network.identity.certificates import Revocations
 from parley.network.identity.settings import Identity
 
 
@@ -52,7 +52,7 @@ def test_an_older_list_takes_nothing_back_and_a_later_one_does(folder):
     # an authority that lost its list: the first number again, and then the second
     certificate_authority.revoke(folder, None, 30)
     certificate_authority.revoke(folder, None, 30)
-    assert revocation_list.list_number(revocation_list.read_revocations(folder / "ca.crl", revocations._authority)) == 2
+    assert certificates.list_number(certificates.read_revocations(folder / "ca.crl", revocations._authority)) == 2
     assert revocations.revokes(thief)
     assert "not later than the one in force" in warnings.pop()
     put(folder, lists[1])  # the same once more is no news

@@ -14,11 +14,8 @@ from parley.network.exchange import peer_messages as messages
 from parley.network.exchange.peer_messages import Run
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
-from parley.network.peering.board import Board
-from parley.network.peering.connections import RemoteNeighbour, neighbour_connections, own_daemon
-from parley.network.peering.graph import Graph
-from parley.network.peering.neighbourhood import Neighbourhood
-from parley.network.peering.service import PeerService, listening
+from parley.network.peering.neighbourhood import Board, Graph, Neighbourhood
+from parley.network.peering.service import PeerService, RemoteNeighbour, listening, neighbour_connections, own_daemon
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.log import Log

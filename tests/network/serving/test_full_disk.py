@@ -29,8 +29,7 @@ from parley.network.serving.acceptance import PENDING, Acceptances, require_both
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.health import room_problems
 from parley.network.serving.offer import consider
-from parley.network.serving.opening import open_ledger
-from parley.network.serving.statement import ledger_statement
+from parley.network.serving.opening import ledger_statement, open_ledger
 from parley.owner.ledger import connections
 from parley.owner.ledger.account import Reservation
 from parley.owner.ledger.backup import back_up, restore

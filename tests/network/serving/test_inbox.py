@@ -16,7 +16,7 @@ from proposals import LEARNER, hashed, proposal_service, proposed, terms_of, tol
 import parley
 from parley.errors import ContradictionError, Malformed, Refusal, SettingError, TermsError, UnknownTerms
 from parley.network.exchange import messages
-from parley.network.exchange.proposal_messages import (
+from parley.network.exchange.messages import (
     LARGEST_TEXT,
     ProposalState,
     read_proposal,
@@ -26,10 +26,9 @@ from parley.network.exchange.proposal_messages import (
 )
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.network.serving.inbox import OF_LEARNER, Inbox
+from parley.network.serving.inbox import OF_LEARNER, PARTS, Inbox, Proposal, parties
 from parley.network.serving.log import Log
-from parley.network.serving.proposal import PARTS, Proposal, parties
-from parley.network.serving.proposal_service import EVERY, MANY, Patience, ProposalService
+from parley.network.serving.service import EVERY, MANY, Patience, ProposalService
 from parley.terms.error_sentences import explain
 
 
@@ -177,7 +176,7 @@ def test_a_long_text_of_few_parts_is_read_and_one_of_many_is_not(service):
 
 def test_who_is_refused_often_waits_and_nobody_else(service, monkeypatch):
     clock, read = [100.0], []
-    monkeypatch.setattr("parley.network.serving.proposal_service.parties", lambda text: read.append(text) or ("?", ()))
+    monkeypatch.setattr("parley.network.serving.service.parties", lambda text: read.append(text) or ("?", ()))
     service._patience = Patience(lambda: clock[0])
 
     def refusal(caller=LEARNER):
@@ -199,7 +198,7 @@ def test_nothing_is_read_of_a_learner_without_a_place_nor_of_what_is_known(servi
     many = [terms_of(epsilon=k) for k in range(1, OF_LEARNER + 1)]
     for terms in many:
         proposed(service, terms)
-    monkeypatch.setattr("parley.network.serving.proposal_service.parties", None)
+    monkeypatch.setattr("parley.network.serving.service.parties", None)
     assert proposed(service, many[0]) == ProposalState("open")
     for _ in range(2 * MANY):
         with pytest.raises(Refusal, match="of this learner wait"):

@@ -9,10 +9,9 @@ import pytest
 from proposals import LEARNER, hashed, proposal_service, proposed, terms_of, told
 
 from parley.errors import SettingError, TermsError, Unavailable
-from parley.network.exchange.proposal_messages import ProposalState, read_state, write_proposal
+from parley.network.exchange.messages import ProposalState, read_state, write_proposal
 from parley.network.serving.acceptance import Acceptance, Acceptances
-from parley.network.serving.inbox import Inbox
-from parley.network.serving.proposal import Proposal
+from parley.network.serving.inbox import Inbox, Proposal
 
 
 @pytest.fixture
@@ -105,7 +104,7 @@ from pathlib import Path
 from parley import durable
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.inbox import Inbox, now
-from parley.network.serving.proposal import Proposal
+from parley.network.serving.inbox import Proposal
 
 folder, verb = Path(sys.argv[1]), sys.argv[2]
 text = "text" * 9000

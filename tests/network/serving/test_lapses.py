@@ -12,14 +12,13 @@ import pytest
 from proposals import LEARNER, hashed, proposal_service, proposed, terms_of, told, withdrawn
 
 from parley.errors import DiskError, Refusal, SettingError, TermsError, UnknownTerms
-from parley.network.exchange.proposal_messages import ProposalState
+from parley.network.exchange.messages import ProposalState
 from parley.network.identity.settings import load_owner
 from parley.network.serving import inbox as inbox_module
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.network.serving.inbox import LINES, OF_LEARNER, Inbox
+from parley.network.serving.inbox import LINES, OF_LEARNER, Inbox, Proposal
 from parley.network.serving.locks import locked
-from parley.network.serving.proposal import Proposal
-from parley.network.serving.proposal_service import EVERY, MANY, Patience
+from parley.network.serving.service import EVERY, MANY, Patience
 
 START = datetime(2026, 3, 2, 9, 14, tzinfo=UTC)
 OTHER = Caller(("learner",), "other key")
@@ -49,7 +48,7 @@ def calendar():
 def service(tmp_path, calendar, monkeypatch):
     """The proposals' side of an owner's daemon, in process, which looks whenever it is told to."""
     monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
-    monkeypatch.setattr("parley.network.serving.proposal_service.LOOK", 0.0)
+    monkeypatch.setattr("parley.network.serving.service.LOOK", 0.0)
     with proposal_service(tmp_path, clock=calendar) as made:
         yield made
 

@@ -12,9 +12,8 @@ import pytest
 from consortium import free_port
 
 from parley.network.exchange.remote import RemoteOwner
-from parley.network.serving import page as serving_page
-from parley.network.serving.metrics import Metrics, MetricSources
-from parley.network.serving.page import HELD, READERS, Page
+from parley.network.serving import metrics as serving_page
+from parley.network.serving.metrics import HELD, READERS, Metrics, MetricSources, Page
 
 
 def begin(port, content=b"GET /metrics HTTP/1.1\r\nHost: "):

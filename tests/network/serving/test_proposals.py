@@ -17,9 +17,8 @@ import parley
 from parley.cli.app import app
 from parley.errors import Malformed, NotOffered, Refusal, SettingError, Unavailable, UnknownTerms
 from parley.network.exchange import messages
-from parley.network.exchange.proposal_messages import LARGEST_TEXT, ProposalState
-from parley.network.exchange.proposing import NOT_OFFERED, Proposed, propose
-from parley.network.exchange.remote import RemoteOwner, channel_credentials
+from parley.network.exchange.messages import LARGEST_TEXT, ProposalState
+from parley.network.exchange.remote import NOT_OFFERED, Proposed, RemoteOwner, channel_credentials, propose
 from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import load_owner
@@ -27,8 +26,7 @@ from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.call_slots import OF_PARTY, TURN
 from parley.network.serving.connections import FLOOD
 from parley.network.serving.daemon import CALLS_EACH
-from parley.network.serving.inbox import OF_LEARNER, open_inbox
-from parley.network.serving.proposal import Proposal
+from parley.network.serving.inbox import OF_LEARNER, Proposal, open_inbox
 
 OLD = terms_of(epsilon=0.03125)
 

@@ -14,9 +14,9 @@ from parley.cli.app import app
 from parley.errors import CertificateError
 from parley.network.identity import certificate_authority
 from parley.network.identity.settings import load_owner
-from parley.network.serving import daemon, maintenance
+from parley.network.serving import daemon, network
 from parley.network.serving.log import Log
-from parley.network.serving.reminders import identity_reminders
+from parley.network.serving.network import identity_reminders
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_who_is_not_who_the_settings_say_neither_listens_nor_asks(bank):
 @pytest.mark.parametrize("days", [9, 365])
 def test_a_daemon_that_runs_says_every_day_what_ends_soon(bank, monkeypatch, days):
     """A day is short here. Of the certificate that it shows: once a renewed one is, no more of the old one."""
-    monkeypatch.setattr(maintenance, "DAY", 0.1)
-    monkeypatch.setattr(maintenance, "LOOK", 0.1)
+    monkeypatch.setattr(network, "DAY", 0.1)
+    monkeypatch.setattr(network, "LOOK", 0.1)
     certificate_authority.renew(bank.folder, bank.folder / "a.crt", days)
     (bank.folder / "a.ledger").chmod(0o600)
     stop, stream = threading.Event(), StringIO()

@@ -154,7 +154,7 @@ def test_a_restore_is_the_one_copy_that_goes_on(tmp_path, own_state):
 KILLED = """
 import os, sys
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.noted_end import Memory
+from parley.owner.ledger.chain import Memory
 sys.path.insert(0, {support!r})
 from bookkeeping import each, query, value
 def killed(*arguments):

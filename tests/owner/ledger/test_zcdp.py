@@ -16,10 +16,9 @@ import parley.owner.ledger.transactions
 import parley.owner.ledger.verification
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.account import RHO_TOLERANCE, Reservation
+from parley.owner.ledger.account import RHO_TOLERANCE, Reservation, epsilon_of, holds, largest_rho
 from parley.owner.ledger.backup import back_up, restore
 from parley.owner.ledger.chain import COLUMNS, START, row_hash
-from parley.owner.ledger.zcdp import epsilon_of, holds, largest_rho
 from parley.owner.owner import reservation
 from parley.privacy.accounting.series import SERIES, Series, series_rho
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon

@@ -102,8 +102,7 @@ def test_more_rounds_never_cost_less_and_no_rule_undercuts_the_exact_one(multipl
 def test_no_rule_goes_below_the_exact_composition_of_scalar_laplace_noise():
     from noise_laws import LAPLACE
 
-    from parley.privacy.accounting.loss import from_curve
-    from parley.privacy.accounting.pairs import Pair
+    from parley.privacy.accounting.pairs import Pair, from_curve
 
     scalar = from_curve(*Pair(LAPLACE, 0.5 / 20).curve(), 1e-4).self_compose(100).get_epsilon_for_delta(1e-5)
     for method in METHODS:

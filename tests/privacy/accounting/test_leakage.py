@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from parley.privacy.accounting.leakage import (
+from parley.privacy.accounting.meaning import (
     BIT,
     gaussian_bits,
     pure_leakage,

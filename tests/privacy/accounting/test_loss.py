@@ -16,8 +16,7 @@ from noise_laws import LAPLACE
 from scipy import stats
 
 from parley.errors import SettingError
-from parley.privacy.accounting.loss import delta_at, epsilon_at, from_curve
-from parley.privacy.accounting.pairs import Pair, stable_law
+from parley.privacy.accounting.pairs import Pair, delta_at, epsilon_at, from_curve, stable_law
 from parley.privacy.accounting.releases import amplified, loss_distribution
 from parley.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
 from parley.privacy.mechanisms.gaussian import gaussian_delta

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.privacy.accounting.divergences import (
+from parley.privacy.accounting.compose import REAL_ORDERS, WHOLE_ORDERS, sampled_divergence
+from parley.privacy.accounting.releases import (
     fisher_information,
     pure_divergence,
+    renyi_divergence,
     shift_divergence,
     stable_divergence,
 )
-from parley.privacy.accounting.releases import renyi_divergence
-from parley.privacy.accounting.renyi import REAL_ORDERS, WHOLE_ORDERS, sampled_divergence
 from parley.privacy.events import GaussianEvent, StableEvent
 from parley.privacy.mechanisms.stable_law import log_pdf
 

@@ -16,9 +16,8 @@ from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDp
 from dp_accounting.pld import PLDAccountant
 
 from parley.errors import SettingError
-from parley.privacy.accounting.compose import compose
-from parley.privacy.accounting.loss import from_curve
-from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.accounting.compose import compose, renyi_epsilon
+from parley.privacy.accounting.pairs import from_curve
 from parley.privacy.accounting.sampled import base_epsilon, sampled_ratio
 from parley.privacy.accounting.series import in_pieces, make_series
 from parley.privacy.events import GaussianEvent

@@ -5,9 +5,8 @@ import pytest
 
 from parley.errors import SettingError
 from parley.privacy.accounting import stable_epsilon
-from parley.privacy.accounting.curve_panels import delta_curve, epsilon_curve
-from parley.privacy.accounting.loss import from_curve
-from parley.privacy.accounting.pairs import Pair, stable_law
+from parley.privacy.accounting.pairs import Pair, from_curve, stable_law
+from parley.privacy.accounting.stable_bounds import delta_curve, epsilon_curve
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,11 @@ from scipy.optimize import minimize
 
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting import make_series, stable_epsilon
-from parley.privacy.accounting.loss import delta_at, from_curve
-from parley.privacy.accounting.pairs import Pair, stable_law
-from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.accounting.compose import renyi_epsilon
+from parley.privacy.accounting.pairs import Pair, delta_at, from_curve, stable_law
 from parley.privacy.accounting.series import SERIES, StableSeries
 from parley.privacy.accounting.stable_bounds import stable_ratio
-from parley.privacy.adjacency import Adjacency
-from parley.privacy.events import StableEvent
+from parley.privacy.events import Adjacency, StableEvent
 from parley.privacy.mechanisms import Bounded, FastNoise, SafeNoise
 from parley.privacy.mechanisms.stable import StableOnSums
 from parley.privacy.mechanisms.stable_law import cdf

@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms import SafeNoise, exact_gaussian
-from parley.privacy.mechanisms.exact_gaussian import (
+from parley.privacy.mechanisms import SafeNoise, exact_samplers
+from parley.privacy.mechanisms.exact_samplers import (
     _RATIO,
     _STRIP_OF,
     _WEIGHTS,
     BITS,
     HEIGHT,
     STRIPS,
+    SeededWords,
     _filter,
     _settle,
     add_gaussian,
@@ -30,7 +31,6 @@ from parley.privacy.mechanisms.exact_gaussian import (
     near_normal,
     rounded_normal,
 )
-from parley.privacy.mechanisms.random_words import SeededWords
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def seeded(monkeypatch):
     def start(seed):
         rng = np.random.default_rng(seed)
         monkeypatch.setattr(
-            exact_gaussian,
+            exact_samplers,
             "random_words",
             lambda size: rng.integers(0, 2**64 - 1, size, dtype=np.uint64, endpoint=True),
         )
@@ -90,7 +90,7 @@ def test_fine_grids_tails_and_independence(seeded):
         for beyond in (3, 4, 4.5, 5):
             assert stats.binomtest(int((tail > beyond).sum()), n, stats.norm.sf(beyond)).pvalue > 1e-6
     assert stats.binomtest(int((1.05 * z > 3).sum()), n, stats.norm.sf(3)).pvalue < 1e-12
-    for lag in (1, 2, exact_gaussian.BLOCK):
+    for lag in (1, 2, exact_samplers.BLOCK):
         assert abs(z[:-lag] @ z[lag:]) < 5 * math.sqrt(n)
         assert abs((z[:-lag] ** 2 - 1) @ (z[lag:] ** 2 - 1)) < 5 * 2 * math.sqrt(n)
     units = np.rint(noisy * 2.0 ** (BITS - 2)).astype(np.int64)
@@ -102,7 +102,7 @@ def test_a_sampler_without_its_rejection_is_found_out(seeded, monkeypatch):
         nearest, kept, doubtful = _filter(*arguments)
         return nearest, np.ones_like(kept), np.zeros_like(doubtful)
 
-    monkeypatch.setattr(exact_gaussian, "_filter", keeps_all)
+    monkeypatch.setattr(exact_samplers, "_filter", keeps_all)
     assert fit(draws(3.3, 0.0), 3.3, 0.0) < 1e-12
 
 
@@ -169,7 +169,7 @@ def test_what_the_first_digits_leave_open_is_decided_by_further_ones(monkeypatch
     acceptance."""
     words = iter(())
     monkeypatch.setattr(
-        exact_gaussian, "random_words", lambda size: np.array([next(words) for _ in range(size)], dtype=np.uint64)
+        exact_samplers, "random_words", lambda size: np.array([next(words) for _ in range(size)], dtype=np.uint64)
     )
     half = 2**63  # x = 1/2 in strip 0: z = 1/16, and 8 steps make it 1/2
     words = iter([0, 0])  # digits of u, of x
@@ -269,7 +269,7 @@ def test_released_noise_of_every_length_is_this_one(size):
 
 def test_exact_arithmetic_is_rarely_needed(seeded, monkeypatch):
     calls = []
-    monkeypatch.setattr(exact_gaussian, "_settle", lambda *arguments: calls.append(1) or _settle(*arguments))
+    monkeypatch.setattr(exact_samplers, "_settle", lambda *arguments: calls.append(1) or _settle(*arguments))
     draws(2.0**32 - 1, 0.2, 200_000)
     assert 0 < len(calls) < 40
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms import Bounded, Laplace, SafeNoise, exact_laplace
-from parley.privacy.mechanisms.exact_laplace import _below, _bernoulli_exp, _geometric, add_laplace, discrete_laplace
+from parley.privacy.mechanisms import Bounded, Laplace, SafeNoise, exact_samplers
+from parley.privacy.mechanisms.exact_samplers import _below, _bernoulli_exp, _geometric, add_laplace, discrete_laplace
 
 
 @pytest.mark.parametrize("scale", [1, 3, 20])
@@ -82,7 +82,7 @@ def test_the_parts_are_exact():
 def test_rounding_to_the_grid_is_paid_for(sensitivity, epsilon, size):
     """In grid units: (sensitivity + size)/steps <= epsilon, exactly."""
     scale = Laplace.calibrate(Fraction(epsilon), sensitivity).scale
-    exponent = int(np.frexp(scale)[1]) - exact_laplace.BITS
+    exponent = int(np.frexp(scale)[1]) - exact_samplers.LAPLACE_BITS
     grid = Fraction(2) ** exponent
     steps = -(-Fraction(scale) * (1 + size * grid / Fraction(sensitivity)) // grid)
     assert (Fraction(sensitivity) / grid + size) / steps <= Fraction(epsilon)
@@ -94,7 +94,7 @@ def test_results_lie_on_the_grid_and_around_the_value():
     noisy = add_laplace(value, 0.5, 1.0)
     assert noisy.shape == value.shape
     assert stats.kstest((noisy - value).ravel(), stats.laplace(scale=0.5).cdf).pvalue > 1e-6
-    units = noisy / 2.0 ** (np.frexp(0.5)[1] - exact_laplace.BITS)
+    units = noisy / 2.0 ** (np.frexp(0.5)[1] - exact_samplers.LAPLACE_BITS)
     assert (units == np.rint(units)).all()
     huge = add_laplace(np.full(300, 1e20), 1.0, 1.0)
     assert np.isfinite(huge).all()
@@ -102,8 +102,8 @@ def test_results_lie_on_the_grid_and_around_the_value():
 
 def test_draws_beyond_the_exact_floats_are_added_as_integers(monkeypatch):
     far = 2**54 + 1
-    monkeypatch.setattr(exact_laplace, "discrete_laplace", lambda steps, size: np.full(size, far))
-    grid = 2.0 ** (np.frexp(1.0)[1] - exact_laplace.BITS)
+    monkeypatch.setattr(exact_samplers, "discrete_laplace", lambda steps, size: np.full(size, far))
+    grid = 2.0 ** (np.frexp(1.0)[1] - exact_samplers.LAPLACE_BITS)
     np.testing.assert_array_equal(add_laplace(np.zeros(2), 1.0, 1.0), float(Fraction(far) * Fraction(grid)))
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import Extent, FastNoise, Gaussian, Laplace, SafeNoise
-from parley.privacy.mechanisms.exact_laplace import widened
+from parley.privacy.mechanisms.exact_samplers import widened
 
 NOISES = [Laplace(2.0, 0.5), Gaussian(3.0, 0.5)]
 

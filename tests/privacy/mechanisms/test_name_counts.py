@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from parley.data.name_codes import LONGEST_NAME, decode, encode
 from parley.privacy.mechanisms import FastNoise, Gaussian, Laplace, SafeNoise
-from parley.privacy.mechanisms.exact_laplace import widened
-from parley.privacy.mechanisms.name_counts import MOST_NAMES, PLACE, NamedCounts, Stability
+from parley.privacy.mechanisms.exact_samplers import widened
+from parley.privacy.mechanisms.name_counts import (
+    LONGEST_NAME,
+    MOST_NAMES,
+    PLACE,
+    NamedCounts,
+    Stability,
+    decode,
+    encode,
+)
 
 WIDTH = 2 + MOST_NAMES * PLACE
 RECORDS, PERSON, COLUMNS, EPSILON, DELTA = 2000, 3, 4, Fraction(1, 2), Fraction(1, 10**6)

@@ -10,7 +10,7 @@ from scipy import stats
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting.releases import pure_epsilon
 from parley.privacy.mechanisms import Bounded, FastNoise, SafeNoise
-from parley.privacy.mechanisms.random_words import SeededWords
+from parley.privacy.mechanisms.exact_samplers import SeededWords
 from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse, uniform
 
 COUNTS = np.array([70, 20, 10])

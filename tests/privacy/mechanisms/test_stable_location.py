@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from parley.privacy.mechanisms.stable_law import cdf, sample
-from parley.privacy.mechanisms.stable_location import located, reach
+from parley.privacy.mechanisms.stable_law import cdf, located, reach, sample
 
 
 @pytest.mark.parametrize(("alpha", "many"), [(1.0, 5), (1.5, 4)])

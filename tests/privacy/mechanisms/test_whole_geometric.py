@@ -10,7 +10,7 @@ from scipy import stats
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.accounting.releases import pure_epsilon
 from parley.privacy.mechanisms import Bounded, FastNoise, SafeNoise
-from parley.privacy.mechanisms.whole_geometric import LARGEST, WholeGeometric, whole_counts
+from parley.privacy.mechanisms.geometric import LARGEST, WholeGeometric, whole_counts
 
 
 @pytest.mark.parametrize("records", [1, 3, 49, 10**6 + 3, 2**46 - 1])

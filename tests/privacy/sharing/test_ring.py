@@ -11,11 +11,19 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from three_hosts import make_keys, parties
 
 from parley.errors import ExchangeError, GuaranteeError, SettingError, Unavailable
-from parley.privacy.mechanisms.recipe import make_recipe
+from parley.privacy.mechanisms.shared_noise import make_recipe
 from parley.privacy.sharing import ring
-from parley.privacy.sharing.channel import Counted, together, wires
-from parley.privacy.sharing.opening import LyingHostError, Opening, open_words, opening_of
-from parley.privacy.sharing.party import Party, agree_keys
+from parley.privacy.sharing.party import (
+    Counted,
+    LyingHostError,
+    Opening,
+    Party,
+    agree_keys,
+    open_words,
+    opening_of,
+    together,
+    wires,
+)
 from parley.privacy.sharing.ring import Keystream, Replicated, digest, expand, last_share
 from parley.privacy.sharing.secret_noise import draw
 

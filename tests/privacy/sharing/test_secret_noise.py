@@ -10,10 +10,9 @@ from scipy.stats import chi2
 from three_hosts import all_three, joined, make_keys, parties, with_all_keys
 
 from parley.errors import ExchangeError, SettingError
-from parley.privacy.mechanisms.recipe import Recipe, make_recipe
+from parley.privacy.mechanisms.shared_noise import Recipe, make_recipe
 from parley.privacy.sharing import secret_noise
-from parley.privacy.sharing.channel import together
-from parley.privacy.sharing.party import Party
+from parley.privacy.sharing.party import Party, together
 from parley.privacy.sharing.ring import Replicated
 from parley.privacy.sharing.secret_noise import draw, make_plan
 

@@ -9,8 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import laplace, norm, trim_mean
 
 from parley.privacy.mechanisms import Gaussian, Laplace
-from parley.protocol.aggregation.robust import RULES, noise_price
-from parley.protocol.aggregation.robust_rules import geometric_median, krum, trimmed_mean, weighted_median
+from parley.protocol.aggregation.robust import RULES, geometric_median, krum, noise_price, trimmed_mean, weighted_median
 
 RNG = np.random.default_rng(0)
 OWNERS = st.lists(st.tuples(st.integers(1, 9), st.floats(-1e6, 1e6)), min_size=3, max_size=8)

@@ -16,9 +16,9 @@ from parley.decisions.planning.planner import plan
 from parley.errors import ParleyError, TermsError
 from parley.learning.outcome.guarantee import guarantee
 from parley.owner.acceptance_summary import acceptance_summary
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.queries import GradientQuery, StatisticsQuery, UpdateQuery
-from parley.protocol.queries.answer_clip import AnswerClip
+from parley.protocol.queries.question import AnswerClip
 from parley.protocol.setup import resolve
 from parley.report.words.forecast import owner_title
 

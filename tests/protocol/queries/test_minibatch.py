@@ -10,7 +10,7 @@ import pytest
 
 import parley
 from parley.data import Design
-from parley.data.batches import batch, drawn, largest_batch, shuffled
+from parley.data.split import batch, drawn, largest_batch, shuffled
 from parley.errors import GuaranteeError, Malformed, OutsideBox
 from parley.losses import RecordBound
 from parley.protocol.queries import GradientQuery, MinibatchQuery, Tables

@@ -10,8 +10,16 @@ import pytest
 
 import parley
 from parley.errors import DataError, Malformed
-from parley.tasks.column_statistics.cell_table import CellColumn
-from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ColumnStatisticsQuery
+from parley.tasks.column_statistics.question import (
+    BINS,
+    EDGES,
+    EQUAL,
+    MAGNITUDES,
+    NAMES,
+    WIDTH,
+    CellColumn,
+    ColumnStatisticsQuery,
+)
 
 ROWS, PERSON = 60, 3
 HOSTILE = [

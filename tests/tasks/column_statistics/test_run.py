@@ -11,9 +11,8 @@ import parley
 from parley.errors import LedgerError, Refusal, TermsError
 from parley.privacy.mechanisms.name_counts import MOST_NAMES
 from parley.tasks.column_statistics.agreement import column_statistics_agreement, ready_terms
-from parley.tasks.column_statistics.cell_table import CellColumn
-from parley.tasks.column_statistics.learnable import _frequent
-from parley.tasks.column_statistics.run import ask_column_statistics
+from parley.tasks.column_statistics.question import CellColumn
+from parley.tasks.column_statistics.run import _frequent, ask_column_statistics
 
 ROWS = 6000
 FEATURES = ["age", "income", "job", "year"]

@@ -7,8 +7,8 @@ import pytest
 
 import parley
 from parley.audit import lower_bound, release_of
+from parley.privacy.mechanisms.geometric import WholeGeometric
 from parley.privacy.mechanisms.randomised_response import RandomisedResponse
-from parley.privacy.mechanisms.whole_geometric import WholeGeometric
 from parley.protocol.setup import resolve
 
 RECORDS = 2

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import DataError, SettingError
-from parley.privacy.mechanisms.random_words import SeededWords
+from parley.privacy.mechanisms.exact_samplers import SeededWords
 from parley.tasks.counts.collected import CollectedCounts, Survey
 
 NAMES = ("never", "sometimes", "daily")

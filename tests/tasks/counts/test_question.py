@@ -10,13 +10,12 @@ import parley
 from parley.audit.exact.enumeration import answer_law, largest_log_ratio
 from parley.audit.exact.pair_search import PairSearch
 from parley.errors import DataError, TermsError
+from parley.privacy.mechanisms.geometric import WholeGeometric
 from parley.privacy.mechanisms.randomised_response import RandomisedResponse
-from parley.privacy.mechanisms.whole_geometric import WholeGeometric
 from parley.protocol.queries import Tables
 from parley.protocol.setup import resolve
 from parley.tasks.counts import question as questions
-from parley.tasks.counts.cell_counts import placed
-from parley.tasks.counts.question import CountsQuery
+from parley.tasks.counts.question import CountsQuery, placed
 from parley.tasks.counts.terms import cell_names, step_ends
 
 NAMES = {"categories": {"y": ["1", "2"]}}
@@ -90,7 +89,7 @@ def test_bounds_that_follow_from_the_rows_are_found(monkeypatch):
             share = np.nan_to_num((values - low) / (high - low) * 3)
         return np.clip(share, 0, 3).astype(np.int64)
 
-    monkeypatch.setattr("parley.tasks.counts.cell_counts.placed", follows)
+    monkeypatch.setattr("parley.tasks.counts.question.placed", follows)
     assert not search(terms(model={**STEPS, "bins": 3}), 400).holds
 
 

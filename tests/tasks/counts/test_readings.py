@@ -5,7 +5,7 @@ import pytest
 
 from parley.errors import SettingError
 from parley.privacy.mechanisms import FastNoise
-from parley.tasks.counts.readings import (
+from parley.tasks.counts.run import (
     WIDEST,
     binomial_prior,
     geometric_law,

@@ -13,7 +13,7 @@ from parley.cli.app import app
 from parley.errors import Refusal, SettingError
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.setup import resolve
-from parley.tasks.counts.report import noise_words
+from parley.tasks.counts.commands import noise_words
 from parley.tasks.counts.run import ask_counts, sum_law
 from parley.terms import write_terms
 

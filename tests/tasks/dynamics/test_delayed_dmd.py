@@ -5,7 +5,7 @@ import pytest
 
 from parley.errors import DataError, SettingError
 from parley.tasks.dynamics import DelayedDMD, Plant
-from parley.tasks.dynamics.regression import Layout, Regression, triangular
+from parley.tasks.dynamics.delay import Layout, Regression, triangular
 from parley_lab.papers.zawacki2024.delayed_control import PERIOD, PUBLISHED, ROTOR
 
 

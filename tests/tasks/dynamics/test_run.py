@@ -8,9 +8,8 @@ from parley import Owner, Terms, plan, train
 from parley.errors import DataError, TermsError
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
-from parley.tasks.dynamics.forecast import forecast_plant
-from parley.tasks.dynamics.release import PlantRelease
-from parley.tasks.dynamics.run import identify_together
+from parley.tasks.dynamics.report import forecast_plant
+from parley.tasks.dynamics.run import PlantRelease, identify_together
 
 RUNS = 300
 CLIP = {"clip": 4.0}  # what these trajectories measure; the bounds alone would allow 16

@@ -9,10 +9,10 @@ from rings import rings_content
 import parley
 from parley.errors import GuaranteeError, TermsError
 from parley.protocol.aggregation.mean import pieces
-from parley.protocol.aggregation.shared_laws import SharedLaws
+from parley.protocol.aggregation.one_noise import SharedLaws
 from parley.tasks.networks.terms import NetworkSGDRules
-from parley.terms import algorithm_rules
-from parley.terms.algorithm_rules import register_rules
+from parley.terms import rules as algorithm_rules
+from parley.terms.rules import register_rules
 
 HOSTS = [{"name": f"host-{place}"} for place in range(3)]
 PERSON = {"privacy": {"person": "who", "records_per_person": 2}}

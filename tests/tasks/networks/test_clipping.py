@@ -10,9 +10,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 
 from torch import nn  # noqa: E402
 
-from parley.tasks.networks.architectures import Architecture  # noqa: E402
+from parley.tasks.networks.architectures import (  # noqa: E402
+    Architecture,
+    cross_entropy,
+    squared,
+)
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
-from parley.tasks.networks.objective import cross_entropy, squared  # noqa: E402
 
 torch.set_num_threads(1)
 CLIP = 0.5

@@ -19,14 +19,14 @@ from torch import nn  # noqa: E402
 
 import parley  # noqa: E402
 from parley.errors import GuaranteeError, LedgerError, Malformed, SettingError  # noqa: E402
-from parley.privacy.accounting.joint_series import JointSeries  # noqa: E402
+from parley.privacy.accounting.series import JointSeries  # noqa: E402
 from parley.privacy.mechanisms.banded import Band, best_band  # noqa: E402
 from parley.privacy.mechanisms.gaussian import gaussian_delta  # noqa: E402
 from parley.protocol.queries import Tables  # noqa: E402
+from parley.tasks.networks.architectures import cross_entropy, squared  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
 from parley.tasks.networks.correlated import MixedGradientQuery, MixedGradientQuestion  # noqa: E402
-from parley.tasks.networks.objective import cross_entropy, squared  # noqa: E402
-from parley.tasks.networks.prepared_rows import NetworkRows  # noqa: E402
+from parley.tasks.networks.question import NetworkRows  # noqa: E402
 from parley.tasks.networks.training import NetworkPlan, _agreement_hash, train_network  # noqa: E402
 from parley.tasks.networks.training_checkpoint import FORMAT, TrainingCheckpoint  # noqa: E402
 

@@ -10,7 +10,7 @@ from rings import rings, rings_terms
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
 import parley  # noqa: E402
-from parley.data.batches import batch, shuffled  # noqa: E402
+from parley.data.split import batch, shuffled  # noqa: E402
 from parley.errors import Malformed, SettingError, TermsError  # noqa: E402
 from parley.learning.checkpoint import Checkpoint, load_checkpoint  # noqa: E402
 from parley.learning.deployed import prepare_run  # noqa: E402
@@ -19,7 +19,7 @@ from parley.network.exchange import messages  # noqa: E402
 from parley.owner.acceptance_summary import acceptance_summary  # noqa: E402
 from parley.owner.owner import reservation  # noqa: E402
 from parley.owner.record_leakage import record_leakage  # noqa: E402
-from parley.privacy.accounting.leakage import BIT, gaussian_bits  # noqa: E402
+from parley.privacy.accounting.meaning import BIT, gaussian_bits  # noqa: E402
 from parley.protocol.setup import resolve  # noqa: E402
 from parley.tasks.networks.correlated import MixedGradientQuery, agreed_band  # noqa: E402
 

@@ -17,15 +17,15 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 
 from torch import nn  # noqa: E402
 
-from parley.data.batches import batch, shuffled  # noqa: E402
+from parley.data.split import batch, shuffled  # noqa: E402
 from parley.errors import GuaranteeError, SettingError  # noqa: E402
 from parley.privacy.mechanisms.banded import Band  # noqa: E402
 from parley.tasks.networks import clipping, elementwise, kernels  # noqa: E402
+from parley.tasks.networks.architectures import binary_cross_entropy, cross_entropy, squared  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
 from parley.tasks.networks.correlated import MixedGradientQuestion  # noqa: E402
 from parley.tasks.networks.layers import _LISTED, exact_network  # noqa: E402
-from parley.tasks.networks.objective import binary_cross_entropy, cross_entropy, squared  # noqa: E402
-from parley.tasks.networks.prepared_rows import NetworkRows  # noqa: E402
+from parley.tasks.networks.question import NetworkRows  # noqa: E402
 
 ACTIVATIONS = [
     nn.ReLU(),

@@ -14,10 +14,15 @@ from torch import nn  # noqa: E402
 
 from parley.errors import GuaranteeError, SettingError  # noqa: E402
 from parley.tasks.networks import kernels  # noqa: E402
-from parley.tasks.networks.architectures import _MADE, Architecture  # noqa: E402
+from parley.tasks.networks.architectures import (  # noqa: E402  # noqa: E402
+    _MADE,
+    Architecture,
+    cross_entropy,
+    module_scores,
+    parameters_of,
+    set_parameters,
+)
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
-from parley.tasks.networks.modules import module_scores, parameters_of, set_parameters  # noqa: E402
-from parley.tasks.networks.objective import cross_entropy  # noqa: E402
 from parley.tasks.networks.terms import ARCHITECTURES  # noqa: E402
 
 

@@ -7,10 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'parley-dp[torch]'")
 
-from parley.tasks.networks.architectures import Architecture  # noqa: E402
+from parley.tasks.networks.architectures import Architecture, cross_entropy  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
-from parley.tasks.networks.objective import cross_entropy  # noqa: E402
-from parley.tasks.networks.scattering import CHANNELS, DIRECTIONS, FREQUENCY, Scattering  # noqa: E402
+from parley.tasks.networks.layers import CHANNELS, DIRECTIONS, FREQUENCY, Scattering  # noqa: E402
 
 
 def stripes(direction: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import parley  # noqa: E402
 from parley.errors import GuaranteeError, SettingError  # noqa: E402
 from parley.privacy.accounting import stable_epsilon  # noqa: E402
 from parley.privacy.mechanisms import FastNoise, SafeNoise  # noqa: E402
-from parley.privacy.mechanisms.bounded import Bounded  # noqa: E402
+from parley.privacy.mechanisms.mechanism import Bounded  # noqa: E402
 from parley.privacy.mechanisms.stable_law import cdf  # noqa: E402
 from parley.tasks.networks.stable_plan import StableOnSums, StablePlan  # noqa: E402
 from parley.tasks.networks.training import Speed, train_network  # noqa: E402

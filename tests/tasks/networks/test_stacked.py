@@ -12,9 +12,9 @@ from torch import nn  # noqa: E402
 
 from parley.errors import SettingError  # noqa: E402
 from parley.privacy.mechanisms.stable_law import cdf  # noqa: E402
+from parley.tasks.networks.architectures import cross_entropy  # noqa: E402
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
 from parley.tasks.networks.elementwise import Pooled  # noqa: E402
-from parley.tasks.networks.objective import cross_entropy  # noqa: E402
 from parley_lab.papers.zawacki2024.stacked_networks import (  # noqa: E402
     StackedNetwork,
     StudyNoise,

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'parley-
     [(3, 1, 1, 1), (8, 2, 3, 1), ((2, 3), (2, 1), (0, 2), 1), (3, 1, 2, 2), ((3, 2), 2, 0, (1, 3))],
 )
 def test_windows_are_those_of_pytorch(kernel, stride, padding, dilation):
-    from parley.tasks.networks.windows import windows
+    from parley.tasks.networks.layer_gradients import windows
 
     images = torch.randn(5, 3, 11, 13, generator=torch.Generator().manual_seed(0))
     layer = torch.nn.Conv2d(3, 4, kernel, stride, padding, dilation)

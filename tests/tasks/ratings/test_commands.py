@@ -12,10 +12,8 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.tasks.ratings.algorithm import Items
-from parley.tasks.ratings.ranking import Ranking
 from parley.tasks.ratings.report import gain_line
-from parley.tasks.ratings.result import OwnItems
-from parley.tasks.ratings.run import made_of
+from parley.tasks.ratings.run import OwnItems, Ranking, made_of
 from parley.terms import load_terms, write_terms
 
 SIZES = {"north": 50, "south": 90}

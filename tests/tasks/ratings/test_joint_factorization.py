@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from parley.errors import SettingError
-from parley.tasks.ratings.factorization import Factorization
-from parley.tasks.ratings.joint_factorization import factorize
+from parley.tasks.ratings.factorization import Factorization, factorize
 from parley.tasks.ratings.table import Ratings, divide, hold_out
 
 RULE = Factorization(factors=2, passes=40, step=0.05, box=2.0)

@@ -8,12 +8,11 @@ from raters import rating_content, tastes
 
 import parley
 from parley.errors import Malformed, OutsideBox
-from parley.privacy.mechanisms.bounded import require
+from parley.privacy.mechanisms.mechanism import require
 from parley.protocol.queries import GradientQuery
 from parley.protocol.queries.question import Tables
 from parley.protocol.setup import resolve
-from parley.tasks.ratings.question import ItemFactorsQuery
-from parley.tasks.ratings.user_updates import UserUpdate
+from parley.tasks.ratings.question import ItemFactorsQuery, UserUpdate
 
 USERS, ITEMS = 4, 6
 P = ITEMS * 3

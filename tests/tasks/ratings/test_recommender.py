@@ -6,11 +6,10 @@ from raters import rating_terms, tastes
 
 import parley
 from parley.errors import ModelError, SettingError
-from parley.tasks.ratings.question import ratings_of
-from parley.tasks.ratings.ranking import popularity, ranking
+from parley.tasks.ratings.question import UserUpdate, ratings_of
 from parley.tasks.ratings.recommender import Recommender
-from parley.tasks.ratings.user_ratings import UserRatings, rating_preparation
-from parley.tasks.ratings.user_updates import UserUpdate
+from parley.tasks.ratings.run import popularity, ranking
+from parley.tasks.ratings.table import UserRatings, rating_preparation
 
 USERS = 120
 NAME = "user 0-7"

@@ -12,8 +12,7 @@ import parley
 from parley.errors import BudgetExhausted, GuaranteeError, OutOfOrder, ParleyError, Refusal, TermsError
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms import FastNoise
-from parley.tasks.ratings.measured import measured, worth_to
-from parley.tasks.ratings.own_items import alone, personal
+from parley.tasks.ratings.measured import alone, measured, personal, worth_to
 from parley.tasks.ratings.question import ItemFactorsQuery, ratings_of
 from parley.tasks.ratings.run import ask_items, learned_items
 

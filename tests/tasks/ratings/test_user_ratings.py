@@ -7,7 +7,7 @@ from raters import ITEMS, rating_terms, tastes
 
 import parley
 from parley.errors import DataError
-from parley.tasks.ratings.user_ratings import held_out, rating_preparation
+from parley.tasks.ratings.table import held_out, rating_preparation
 
 
 def prepared(frame, users, **privacy):

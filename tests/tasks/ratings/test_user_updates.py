@@ -10,9 +10,8 @@ import pytest
 from scipy.optimize import differential_evolution
 
 from parley.errors import SettingError
-from parley.tasks.ratings.table import Ratings
-from parley.tasks.ratings.user_ratings import UserRatings, by_user
-from parley.tasks.ratings.user_updates import UserUpdate
+from parley.tasks.ratings.question import UserUpdate
+from parley.tasks.ratings.table import Ratings, UserRatings, by_user
 
 ITEMS = 6
 

@@ -8,8 +8,8 @@ from raters import rating_terms, tastes
 import parley
 from parley.errors import BelowBaselineError
 from parley.tasks.ratings.algorithm import ERROR
-from parley.tasks.ratings.user_updates import UserUpdate
-from parley.tasks.ratings.worth import items_worth, require_items_worth
+from parley.tasks.ratings.measured import items_worth, require_items_worth
+from parley.tasks.ratings.question import UserUpdate
 
 
 def movies(epsilons, sizes=(1208, 4832), noise="each-owner", items=3260, clip=5.0):
@@ -81,8 +81,8 @@ def test_how_many_ratings_measure_the_clip_is_about_what_users_measure():
     """A user's terms before they are clipped, at items that are learned, beside the size that the rule takes for one
     rating."""
     pytest.importorskip("numba", reason="numba is not installed; pip install 'parley-dp[ratings]'")
+    from parley.tasks.ratings.measured import _uncut
     from parley.tasks.ratings.run import learn_items
-    from parley.tasks.ratings.worth import _uncut
 
     terms, table = rating_terms({"a": 300}, 1e6), tastes(300, 0)
     table["stars"] += ERROR * np.random.default_rng(0).standard_normal(len(table))

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from parley.tasks.reservoir.features import GAIN, Features, Nodes, drawn, inverse_root
-from parley.terms.feature_maps import Reservoir
+from parley.tasks.reservoir.recordings import GAIN, Features, Nodes, drawn, inverse_root
+from parley.terms.columns import Reservoir
 
 
 def reservoir(**settings):

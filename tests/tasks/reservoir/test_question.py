@@ -11,8 +11,7 @@ from series import narma, series_terms
 from parley.losses import RecordBound
 from parley.protocol.queries.question import Tables
 from parley.protocol.setup import resolve
-from parley.tasks.reservoir.question import StateMomentsQuery, StateMomentsQuestion
-from parley.tasks.reservoir.recordings import record_design
+from parley.tasks.reservoir.recordings import StateMomentsQuery, StateMomentsQuestion, record_design
 
 RUNS, SAMPLES = 3, 10
 SMALL = {"samples": SAMPLES, "washout": 2, "nodes": 3, "input_scale": 3.0}

@@ -16,9 +16,9 @@ from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.protocol.queries.question import Tables
 from parley.protocol.setup import resolve
-from parley.tasks.reservoir import features
-from parley.tasks.reservoir.measured import compared
-from parley.tasks.reservoir.question import StateMomentsQuery
+from parley.tasks.reservoir import recordings as features
+from parley.tasks.reservoir.model import compared
+from parley.tasks.reservoir.recordings import StateMomentsQuery
 
 RUNS, SAMPLES = 40, 10
 SMALL = {"samples": SAMPLES, "washout": 2, "nodes": 3, "input_scale": 3.0}

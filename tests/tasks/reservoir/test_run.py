@@ -13,7 +13,7 @@ from parley.errors import DataError, ModelError, TermsError
 from parley.learning.outcome import load_model
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
-from parley.tasks.reservoir.measured import best_read_out, compared, pooled_moments
+from parley.tasks.reservoir.model import best_read_out, compared, pooled_moments
 from parley.terms import write_terms
 
 RUNS = 150

@@ -9,9 +9,8 @@ from scipy.optimize import differential_evolution
 from scipy.special import expit
 
 from parley.protocol.setup import resolve
-from parley.tasks.trees import leaf_sums
-from parley.tasks.trees.leaf_sums import RecordShare, leaf_means
-from parley.tasks.trees.placed_rows import PlacedRows
+from parley.tasks.trees import question
+from parley.tasks.trees.question import PlacedRows, RecordShare, leaf_means
 from parley.tasks.trees.structure import make_structure
 
 STRUCTURE = make_structure(resolve(grove_terms({"a": 3})).preparation)
@@ -86,7 +85,7 @@ def test_larger_curvatures_would_be_found_out(classes, norm, scale, monkeypatch)
 
 
 def test_errors_without_a_limit_would_be_found_out(monkeypatch):
-    monkeypatch.setattr(leaf_sums.np, "clip", lambda x, low, high: x)
+    monkeypatch.setattr(question.np, "clip", lambda x, low, high: x)
     share = RecordShare(False, 2.0, "l2")
     more = 2 * share.sensitivity(2) * 1.5
     assert searched(share, enough=more) > more
@@ -127,5 +126,5 @@ def test_sums_do_not_hang_on_the_order_of_records(monkeypatch):
     found = leaf_means(rows, STRUCTURE, LEAVES, theta, share)
     order = rng.permutation(999)
     mixed = replace(rows, X=rows.X[order], y=rows.y[order])
-    monkeypatch.setattr(leaf_sums, "BLOCK", 7)
+    monkeypatch.setattr(question, "BLOCK", 7)
     assert np.array_equal(found, leaf_means(mixed, STRUCTURE, LEAVES, theta, share))

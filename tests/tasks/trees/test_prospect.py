@@ -9,7 +9,7 @@ from parley.decisions.from_files.column_choice import ColumnWay, Tried, judged_t
 from parley.decisions.planning.planner import Proposal
 from parley.errors import DataError
 from parley.report.words.terms_comments import columns_line
-from parley.tasks.trees import prospect
+from parley.tasks.trees import model as fitted
 
 PUBLIC, OWNED, NEW = 900, 6000, 8000
 
@@ -52,17 +52,17 @@ def trained_cost(agreed):
 def test_public_rows_tell_what_training_costs(kind, epsilon, owners):
     """Within a tenth: 900 rows, whose own mean loss is off by 4 %; without the noise it would be off by more."""
     agreed = terms(kind, epsilon, owners)
-    expected, cost = prospect.expected_cost(agreed, table(PUBLIC, 0)), trained_cost(agreed)
+    expected, cost = fitted.expected_cost(agreed, table(PUBLIC, 0)), trained_cost(agreed)
     assert abs(expected / cost - 1) < 0.1
     if epsilon < 1:
         silent = agreed.changed(owners={owner.name: {"epsilon": 1000.0} for owner in agreed.owners})
-        assert prospect.expected_cost(silent, table(PUBLIC, 0)) < 0.85 * cost
+        assert fitted.expected_cost(silent, table(PUBLIC, 0)) < 0.85 * cost
 
 
 def test_init_shows_them_and_names_the_option_where_they_are_better():
     tried = judged_trees(terms("boosted-regression"), table(PUBLIC, 0))
     assert tried.proposal is None
-    assert tried.cost == tried.compared == prospect.expected_cost(terms("boosted-regression"), table(PUBLIC, 0))
+    assert tried.cost == tried.compared == fitted.expected_cost(terms("boosted-regression"), table(PUBLIC, 0))
     for cost, said in ((2 * tried.cost, True), (tried.cost / 2, False)):
         plan = Proposal((), None, 1.0, terms("boosted-regression"), cost, None, 2 * cost)
         line = columns_line([Tried(ColumnWay("straight lines", "lines"), plan), tried])
@@ -80,4 +80,4 @@ def test_a_law_that_more_rows_would_tell_exactly_is_not_judged():
     """Beyond the sample there would be a cost below 0."""
     rows = table(PUBLIC, 0).assign(y=lambda t: 30.0 + 20 * (t["a"] > 0.5))
     with pytest.raises(DataError, match="too few rows"):
-        prospect.expected_cost(terms("boosted-regression", 1000.0), rows)
+        fitted.expected_cost(terms("boosted-regression", 1000.0), rows)

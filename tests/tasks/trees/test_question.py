@@ -6,7 +6,7 @@ import pytest
 from grove import COLOURS, grove, grove_terms
 
 from parley.errors import Malformed
-from parley.privacy.mechanisms.bounded import require
+from parley.privacy.mechanisms.mechanism import require
 from parley.protocol.queries import GradientQuery, Tables
 from parley.protocol.setup import resolve
 from parley.tasks.trees.question import LeafSumsQuery
@@ -80,7 +80,7 @@ def test_a_record_in_two_leaves_would_be_found_out(monkeypatch):
     """The mutant: a tree whose leaves overlap, so that a record adds its share twice."""
     whole = np.bincount
     monkeypatch.setattr(
-        "parley.tasks.trees.leaf_sums.np.bincount",
+        "parley.tasks.trees.question.np.bincount",
         lambda leaf, weights, minlength: whole(leaf, weights, minlength) + whole(leaf // 2, weights, minlength),
     )
     with pytest.raises(AssertionError):

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data import Design, Summable
-from parley.data.parts import counted_rows
+from parley.data.holdout import counted_rows
 from parley.data.sources import open_table
 from parley.data.targets import has_target
 from parley.errors import SettingError

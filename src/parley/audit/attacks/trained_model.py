@@ -13,12 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from parley.audit.attacks.blind import blind_area
-from parley.audit.attacks.lira import METHODS, Method
-from parley.audit.attacks.membership import Game, Membership, judged
+from parley.audit.attacks.membership import METHODS, Game, Membership, Method, blind_area, judged
 from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
-from parley.audit.audited_unit import require_audited_unit
-from parley.data.parts import counted_rows, held_out_people
+from parley.audit.canary import require_audited_unit
+from parley.data.holdout import counted_rows, held_out_people
 from parley.data.preparation import require_records
 from parley.data.sources import Table, open_table
 from parley.errors import DataError, ModelError

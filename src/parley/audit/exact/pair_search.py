@@ -1,4 +1,5 @@
-"""The search for two neighbouring tables, and a question about them, that an answer tells apart better than is claimed.
+"""The search for two neighbouring tables, and a question about them, that an answer tells apart better than is
+claimed.
 
 Hill climbing over values, types and gaps of cells, forms in which tables are written, what is asked at up to the
 largest that the terms allow, numbers of rows and of batches, and all secret draws. Tables are read and prepared as an
@@ -7,34 +8,172 @@ owner's are; no noise is drawn, for its law is known.
 
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
 
 from parley.audit.canary import BEYOND
-from parley.audit.exact.cell_pool import CellPool
-from parley.audit.exact.claim_share import MOST_ROWS, answered_share, density_share, drawn_share
-from parley.audit.exact.extreme_pairs import extreme_trial
-from parley.audit.exact.hill_climbing import climbing
-from parley.audit.exact.stage_questions import Asked, StageQuestions
-from parley.audit.exact.trial import CANARY, Moves, Shape, Trial, Unit
-from parley.audit.exact.written_tables import FRAME, UNWRITABLE
+from parley.audit.exact.cell_pool import FRAME, UNWRITABLE, CellPool
+from parley.audit.exact.enumeration import MOST_ROWS, answered_share, density_share, drawn_share, sizes
+from parley.audit.exact.trial import CANARY, Asked, Moves, Shape, StageQuestions, Trial, Unit
 from parley.data import Design
+from parley.data.cells import Schema
 from parley.data.holdout import name_on_side
-from parley.data.schema import Schema
 from parley.data.sources import open_table
 from parley.errors import DataError, Refusal, TermsError
 from parley.learning.algorithms.algorithm import Progress
+from parley.privacy.mechanisms import Norm
 from parley.protocol.queries import Query, Tables
 from parley.protocol.setup import Setup
 from parley.terms.sections import OWNER
 from parley.validate import Floats
+
+EXTREMES = 16  # canaries that are tried
+TURNED = 50  # questions about each of them
+
+
+def extreme_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
+    """The pair of canaries whose answers lie farthest apart, asked where the algorithm begins, or at numbers at ends of
+    their box, of which one after the other is turned as long as answers move apart."""
+    base = plain_trial(search, rng)
+    try:
+        asked = search.questions.of_size(search.records(base), base.batches)
+    except TermsError:
+        return base
+    units, tables = answerable(search, base, asked, rng)
+    if asked.question.own_noise is not None or len(units) < 2:
+        return base
+    numbers, (_, a, b) = _turned(search, base, asked, tables, rng)
+    return replace(base, a=units[a], b=units[b], numbers=numbers)
+
+
+def _turned(
+    search: "PairSearch", base: Trial, asked: Asked, tables: Sequence[Tables], rng: np.random.Generator
+) -> tuple[Mapping[str, Floats], tuple[float, int, int]]:
+    """(the numbers that are asked at, how far apart which two tables lie): coordinate by coordinate, until the claim
+    is used up or so many questions were asked."""
+    moves, question, steps = search.moves, asked.question, TURNED
+    enough = 0.999 * (question.reach if question.together > 1 else question.sensitivity)
+
+    def apart(numbers: Mapping[str, Floats]) -> tuple[float, int, int]:
+        nonlocal steps
+        try:
+            queries = list(search.questions.queries(asked, numbers, 0))
+        except Refusal:
+            return 0.0, 0, 1
+        steps -= len(queries)
+        return farthest([exact_answer(asked, queries, each) for each in tables], question.norm)
+
+    best, found = base.numbers, apart(base.numbers)
+    ends = ({name: np.full_like(v, sign * moves.largest[name]) for name, v in base.numbers.items()} for sign in (1, -1))
+    places = [(name, place, end) for name, v in base.numbers.items() for place in range(v.size) for end in (-1, 0, 1)]
+    order = (places[int(place)] for _ in range(TURNED) for place in rng.permutation(len(places))[:TURNED])
+    while found[0] < enough and steps > 0 and any(moves.largest.values()):
+        tried = next(ends, None)
+        if tried is None:
+            name, place, end = next(order)
+            turned = best[name].copy()
+            turned.flat[place] = end * moves.largest[name]
+            tried = {**best, name: turned}
+        if (now := apart(tried)) > found:
+            best, found = tried, now
+    return best, found
+
+
+def plain_trial(search: "PairSearch", rng: np.random.Generator) -> Trial:
+    """A table of a few usual rows, in a declared frame."""
+    moves, shape = search.moves, search.shape
+    rows = shape.rows + shape.beyond
+    unit = moves.unit(rng, moves.plain_kinds, rows)
+    others = (unit if shape.several else unit[:1],) * min(2, moves.most - 1)
+    batches = moves.batches[0] if moves.batches else None
+    return Trial(FRAME, moves.plain_kinds, others, unit, unit, 0, moves.asked, 0, batches)
+
+
+def answerable(
+    search: "PairSearch", base: Trial, asked: Asked, rng: np.random.Generator, times: int = 1
+) -> tuple[list[Unit], list[Tables]]:
+    """Canaries whose tables are taken, and those tables."""
+    moves, rows = search.moves, search.shape.rows + search.shape.beyond
+    units = [base.a, *(moves.unit(rng, base.kinds, rows) for _ in range(times * EXTREMES - 1))]
+    read = [(unit, search.prepared(base, asked, unit, "a").tables) for unit in units]
+    taken = [(unit, tables) for unit, tables in read if tables is not None]
+    return [unit for unit, _ in taken], [tables for _, tables in taken]
+
+
+def exact_answer(asked: Asked, queries: Sequence[Query], tables: Tables) -> Floats:
+    """All answers before any noise, if every row is drawn where rows are."""
+    question = asked.question
+    if question.draws:
+        return np.concatenate([question.about(query, tables, np.arange(len(tables.train))) for query in queries])
+    return np.concatenate([question.bounded(query, tables).value for query in queries])
+
+
+def farthest(answers: Sequence[Floats], norm: Norm) -> tuple[float, int, int]:
+    """(how far the two of these answers lie apart that are farthest, and which they are)."""
+    values, best = np.array(answers), (0.0, 0, 0)
+    for place in range(1, len(values)):
+        apart = sizes(values[:place] - values[place], norm)
+        best = max(best, (float(apart.max()), int(np.argmax(apart)), place))
+    return best
+
+
+T = TypeVar("T")
+
+LONGEST, SHORTEST = 3.0, 1e-3  # of steps
+
+
+def hill_climbs(
+    values: Callable[[list[T]], Sequence[float]],
+    begin: Callable[[np.random.Generator], T],
+    move: Callable[[np.random.Generator, T, float], T],
+    seeds: Iterable[object],
+    tries: int,
+    enough: float = math.inf,
+) -> float:
+    """The largest value that is found from any seed in so many steps, or by the first one that finds more than
+    `enough`."""
+    found = -math.inf
+    for found, _ in islice(climbing(values, begin, move, seeds), tries + 1):
+        if found > enough:
+            break
+    return found
+
+
+def climbing(
+    values: Callable[[list[T]], Sequence[float]],
+    begin: Callable[[np.random.Generator], T],
+    move: Callable[[np.random.Generator, T, float], T],
+    seeds: Iterable[object],
+) -> Iterator[tuple[float, T]]:
+    """(the largest value so far, its candidate), at the start and after every step, without end.
+
+    `values` judges one candidate of each climb. Steps grow while they lead up; those that lead nowhere are taken, too,
+    so that a climb wanders over flat ground.
+    """
+    draws = [np.random.default_rng(seed) for seed in seeds]  # type: ignore[arg-type]
+    here, lengths = [begin(rng) for rng in draws], [1.0] * len(draws)
+    there = [float(value) for value in values(here)]
+    best = max(range(len(there)), key=there.__getitem__)
+    found = there[best], here[best]
+    while True:
+        yield found
+        moved = [move(*each) for each in zip(draws, here, lengths, strict=True)]
+        for place, value in enumerate(map(float, values(moved))):
+            longer = value > there[place]
+            if value >= there[place]:
+                here[place], there[place] = moved[place], value
+            lengths[place] = min(LONGEST, 1.5 * lengths[place]) if longer else max(SHORTEST, 0.97 * lengths[place])
+            if value > found[0]:
+                found = value, moved[place]
+
 
 MOST_UNITS = 8  # in a table
 MOST_ROWS_OF_ONE = 2000  # that a record has which is made of several

@@ -9,13 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.audit.black_box import check_confidence
-from parley.audit.one_run import Coins, Guesses
-from parley.audit.planted_runs import plant
-from parley.audit.served.daemon import HERE, PROGRAM, daemon
-from parley.audit.served.noise_law import RepeatVerdict, find_repeats, judge_noise
-from parley.audit.served.table import ServedTable, make_table, open_table
-from parley.audit.served.verdict import ServedVerdict
+from parley.audit.distinguishing import check_confidence
+from parley.audit.planted import Coins, Guesses, plant
+from parley.audit.served.noise_law import RepeatVerdict, ServedVerdict, find_repeats, judge_noise
+from parley.audit.served.table import HERE, PROGRAM, ServedTable, daemon, make_table, open_table
 from parley.errors import ContradictionError, ExchangeError, SettingError, Unavailable
 from parley.learning.algorithms.algorithm import Progress
 from parley.network.exchange.answer_checks import Scrutiny

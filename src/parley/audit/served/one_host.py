@@ -16,19 +16,15 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
-from parley.audit.black_box import check_confidence
-from parley.audit.distinguishing import best_event
+from parley.audit.distinguishing import best_event, check_confidence
 from parley.errors import TermsError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
 from parley.network.hosting.proposal import Record
 from parley.network.hosting.share_layouts import AdditiveShares
-from parley.privacy.adjacency import Adjacency
-from parley.privacy.mechanisms.random_words import Draw, SeededWords, Words
-from parley.privacy.mechanisms.recipe import Recipe
-from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.privacy.sharing.channel import HOSTS, Channel, together, wires
-from parley.privacy.sharing.opening import Opening, open_words, opening_of
-from parley.privacy.sharing.party import Party
+from parley.privacy.events import Adjacency
+from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, Words
+from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
+from parley.privacy.sharing.party import HOSTS, Channel, Opening, Party, open_words, opening_of, together, wires
 from parley.privacy.sharing.ring import KEY, Replicated, expand, last_share, to_bytes
 from parley.privacy.sharing.secret_noise import BATCH, draw
 from parley.protocol.setup import resolve

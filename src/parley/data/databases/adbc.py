@@ -8,9 +8,18 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from parley.data.databases.database import UNREAD, Column, Database, Plan, Request, discreet, ordered, quoted
-from parley.data.databases.plain_types import plain_type
-from parley.data.databases.uri import Address
+from parley.data.databases.database import (
+    UNREAD,
+    Address,
+    Column,
+    Database,
+    Plan,
+    Request,
+    discreet,
+    ordered,
+    plain_type,
+    quoted,
+)
 from parley.errors import SettingError
 
 # By the beginning of a URI.

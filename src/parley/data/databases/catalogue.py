@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from parley.data.databases.adbc import DRIVERS, Untried
-from parley.data.databases.database import Database
+from parley.data.databases.database import Address, Database, parse_uri
 from parley.data.databases.duckdb_file import DuckDb
 from parley.data.databases.postgres import Postgres
 from parley.data.databases.sqlite_file import Sqlite
-from parley.data.databases.uri import Address, parse_uri
 from parley.errors import SettingError
 
 # By the beginning of a URI.

@@ -2,19 +2,119 @@
 
 Formal guarantee: the type of a column is what the database declares, or what a cast in the query says, never what rows
 hold. No message quotes a cell: what a driver says is not passed on, only its code (`discreet`).
+
+From what drivers hand out to what Parquet declares: plain Arrow types, each cell by itself.
+
+Formal guarantee: a cell of a snapshot is a function of that cell in the database and of its column's declared type; one
+that is not of that type ends the snapshot.
 """
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from parley.data.cells import decoded
 from parley.data.sources.manifest import statement, without_literals
-from parley.errors import DatabaseError, ParleyError
+from parley.errors import DatabaseError, DataError, ParleyError, SettingError
+
+_SECRET = re.compile("password|passwd|passcode|secret|token|credential|private_?key|api_?key|authori[sz]ation")
+_POSTGRES = """host hostaddr port dbname user passfile service servicefile options application_name
+    fallback_application_name client_encoding connect_timeout tcp_user_timeout keepalives keepalives_idle
+    keepalives_interval keepalives_count sslmode sslnegotiation sslcert sslkey sslrootcert sslcrl sslcrldir sslsni
+    sslcertmode sslcompression ssl_min_protocol_version ssl_max_protocol_version min_protocol_version
+    max_protocol_version requiressl requirepeer require_auth channel_binding gssencmode krbsrvname gsslib
+    gssdelegation target_session_attrs load_balance_hosts replication"""
+_ELSEWHERE = "account database schema warehouse role region protocol host port user authenticator datasetid"
+# What may stand behind ? in a URI, by its beginning; a file has no such things.
+PARAMETERS = {
+    **dict.fromkeys(("postgresql", "postgres"), frozenset(_POSTGRES.split())),
+    **dict.fromkeys(("snowflake", "bigquery", "grpc", "grpc+tls"), frozenset(_ELSEWHERE.split())),
+}
+_PORT = re.compile(r":\d+$")
+_HOST = r"(\[[0-9a-fA-F:.]+\]|[^:/@,]*)(:\d+)?"
+_HOSTS = re.compile(f"{_HOST}(,{_HOST})*")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A URI without a password: the kind of database, and where it is; `beside`: what rows may lie beside while they
+    are sorted, left out, the database's own file."""
+
+    uri: str
+    scheme: str
+    beside: Path | None = None
+
+    @property
+    def host(self) -> str:
+        """The machine, by name and port, or the folder of a socket there."""
+        parts = urlsplit(self.uri)
+        given = dict(parse_qsl(parts.query))
+        host = given.get("host") or parts.netloc.rpartition("@")[2] or given.get("service")
+        host = host or os.environ.get("PGHOST") or os.environ.get("PGSERVICE") or "localhost"
+        port = given.get("port") or os.environ.get("PGPORT") or "5432"
+        return host if _PORT.search(host) else f"{host}:{port}"
+
+    @property
+    def file(self) -> Path:
+        """The file of a database that is one: sqlite:loans.db, sqlite:/data/loans.db, sqlite:///data/loans.db."""
+        path = Path(self.uri.partition(":")[2].removeprefix("//"))
+        if not path.is_file():
+            raise SettingError(f"{path}: no such file; expected a database")
+        return path.resolve()
+
+
+def parse_uri(uri: str, beside: Path | None = None) -> Address:
+    """A URI, if it holds no password."""
+    require_no_password(uri)
+    scheme, _, rest = uri.partition(":")
+    try:
+        host = urlsplit(uri).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ":"
+    if not (rest and re.fullmatch("[a-zA-Z][a-zA-Z0-9+.-]*", scheme) and _HOSTS.fullmatch(host)):
+        raise SettingError("--uri: expected such as postgresql://user@host:5432/database, sqlite:FILE or duckdb:FILE")
+    return Address(uri, scheme.lower(), beside)
+
+
+def require_no_password(uri: str) -> None:
+    """Refuse a URI that holds a password, wherever, or what may be one: command lines are seen by all accounts, and
+    kept by shells."""
+    place, _, behind = uri.partition("?")
+    before, at, _ = place.partition("://")[2].rpartition("@")
+    names = [name.casefold() for name, _ in parse_qsl(behind, keep_blank_values=True)]  # decoded, as drivers do it
+    named = any(map(_SECRET.search, names)) or re.search(r"\bpass(word|wd)?\s*=", uri, re.IGNORECASE)
+    if (at and ":" in before) or named:
+        raise SettingError(
+            "--uri: holds a password, which everybody on this machine could see in the list of processes; leave it "
+            "out (and change it): it comes from PGPASSFILE, PGPASSWORD or, with --ask-password, the prompt"
+        )
+    allowed = PARAMETERS.get(place.partition(":")[0].lower())
+    if allowed is not None and not allowed.issuperset(names):
+        raise SettingError(
+            f"--uri: what stands behind its ? is not known here and might be a password; expected of "
+            f"{', '.join(sorted(allowed))}"
+        )
+
+
+def with_password(uri: str, password: str | None) -> str:
+    """The URI as a driver is handed it, in memory.
+
+    >>> with_password("postgresql://anna@db/loans?sslmode=require", "x y")
+    'postgresql://anna@db/loans?sslmode=require&password=x%20y'
+    """
+    if password is None:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}password={quote(password, safe='')}"
+
 
 # What a person has to know of an error, by the first characters of an SQLSTATE; the longest that fits.
 _STATES = {
@@ -147,3 +247,78 @@ def ordered(
     named = {column.name: column for column in columns}
     order = ", ".join(key(named[name]) for name in request.keys)
     return f"SELECT {', '.join(map(selected, columns))} FROM {request.source} AS source ORDER BY {order}"
+
+
+MOST_DIGITS = 76  # of decimals that Arrow and Parquet hold
+FIRST_DAY, LAST_DAY = -719162, 2932896  # of the years 1 to 9999, counted from 1970
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the cells themselves: without a driver's extension, without a dictionary."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def decimal_type(digits: int, scale: int) -> pa.DataType:
+    """The type of numbers with so many digits in all and behind the point; text where none holds as many.
+
+    >>> decimal_type(12, 2), decimal_type(50, 0), decimal_type(80, 2)
+    (Decimal128Type(decimal128(12, 2)), Decimal256Type(decimal256(50, 0)), DataType(string))
+    """
+    if not 0 <= scale <= digits or not 1 <= digits <= MOST_DIGITS:
+        return pa.string()
+    return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
+
+
+def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) -> pa.RecordBatch:
+    """The same rows, each column of its declared type."""
+    cells = []
+    for place, column in enumerate(columns):
+        try:
+            cells.append(_plain_cells(batch.column(place), column.kind))
+        except (pa.ArrowException, UnicodeError, OverflowError):  # what they say quotes cells
+            raise not_as_declared(column, where) from None
+        if not _in_calendar(cells[-1]):
+            raise DataError(
+                f"{where}: column {column.name!r} holds a day or time in no calendar, such as infinity; say in the "
+                "query what stands in its place"
+            )
+    return pa.record_batch(cells, plain_schema(columns))
+
+
+def not_as_declared(column: Column, where: str) -> DataError:
+    """What is said of a cell that is not what its column is declared as."""
+    declared = f"column {column.name!r}, declared as {column.declared}, holds a cell that is not"
+    return DataError(f"{where}: {declared}; cast it in the query as it is meant")
+
+
+def plain_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The columns as Parquet files declare them."""
+    return pa.schema([pa.field(column.name, column.kind) for column in columns])
+
+
+def _plain_cells(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+    cells = decoded(cells.storage if isinstance(cells, pa.ExtensionArray) else cells)
+    if pa.types.is_decimal(kind) and pa.types.is_string(cells.type):  # numbers as digits; one that is none is a gap
+        cells = pc.if_else(pc.equal(cells, "nan"), pa.scalar(None, cells.type), cells)
+    cells = cells.cast(kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        cells.validate(full=True)
+    return cells
+
+
+def _in_calendar(cells: pa.Array) -> bool:
+    """Whether all days and times lie in the years 1 to 9999, and all times of a day before its end."""
+    if pa.types.is_date32(cells.type):
+        first, last = FIRST_DAY, LAST_DAY
+    elif pa.types.is_timestamp(cells.type):
+        day = 86400 * _TICKS[cells.type.unit]
+        first, last = FIRST_DAY * day, (LAST_DAY + 1) * day - 1
+    elif pa.types.is_time(cells.type):
+        first, last = 0, 86400 * _TICKS[cells.type.unit] - 1
+    else:
+        return True
+    ends = pc.min_max(cells.view(pa.int32() if cells.type.bit_width == 32 else pa.int64())).as_py()
+    return ends["min"] is None or (first <= ends["min"] and ends["max"] <= last)

@@ -9,10 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from parley.data.databases.adbc import AdbcDatabase
-from parley.data.databases.database import Column, OutOfMemoryError, Plan, Request, discreet, quoted
-from parley.data.databases.plain_types import plain_type
+from parley.data.databases.database import (
+    Address,
+    Column,
+    OutOfMemoryError,
+    Plan,
+    Request,
+    discreet,
+    plain_type,
+    quoted,
+)
 from parley.data.databases.unfinished import sorting_folder
-from parley.data.databases.uri import Address
 from parley.errors import DatabaseError, DataError
 
 SETTINGS = {

@@ -6,9 +6,17 @@ from typing import Any
 import pyarrow as pa
 
 from parley.data.databases.adbc import AdbcDatabase
-from parley.data.databases.database import Column, Plan, Request, discreet, quoted
-from parley.data.databases.plain_types import decimal_type, plain_type
-from parley.data.databases.uri import Address, with_password
+from parley.data.databases.database import (
+    Address,
+    Column,
+    Plan,
+    Request,
+    decimal_type,
+    discreet,
+    plain_type,
+    quoted,
+    with_password,
+)
 from parley.errors import DatabaseError, SettingError
 
 COPY = {"adbc.postgresql.use_copy": "false"}  # for statements that COPY does not know

@@ -22,13 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from parley.data.arrow_cells import READABLE, readable
-from parley.data.databases.database import Column, Database, Request
-from parley.data.databases.plain_types import plain_batch, plain_schema
+from parley.data.cells import READABLE, readable
+from parley.data.databases.database import Column, Database, Request, plain_batch, plain_schema
 from parley.data.databases.unfinished import unfinished_folder
 from parley.data.sources.files import file_digest
 from parley.data.sources.manifest import MANIFEST, Manifest
-from parley.data.sources.parquet_folder import ParquetFolder
+from parley.data.sources.parquet import ParquetFolder
 from parley.durable import PRIVATE, create, explained, sync_folder
 from parley.errors import DataError, SettingError
 

@@ -14,10 +14,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.data.databases.database import UNREAD, Column, Database, Plan, Request, discreet, ordered, quoted
-from parley.data.databases.plain_types import not_as_declared
+from parley.data.databases.database import (
+    UNREAD,
+    Address,
+    Column,
+    Database,
+    Plan,
+    Request,
+    discreet,
+    not_as_declared,
+    ordered,
+    quoted,
+)
 from parley.data.databases.unfinished import sorting_folder
-from parley.data.databases.uri import Address
 from parley.errors import DatabaseError, DataError
 
 SORTS_IN = "PRAGMA temp_store_directory = '{}'"  # for all of this process, until it is empty again

@@ -1,8 +1,7 @@
 """Where tables lie. Everybody else knows a `TableSource`, and asks none of which kind it is."""
 
 from parley.data.sources.catalogue import SOURCES, Table, find_source, held_table, open_table, read_table
-from parley.data.sources.rows import Rows
-from parley.data.sources.source import Chunk, Origin, TableSource, same_table
+from parley.data.sources.source import Chunk, Origin, Rows, TableSource, same_table
 
 __all__ = [
     "SOURCES",

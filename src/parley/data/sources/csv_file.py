@@ -10,8 +10,7 @@ from typing import ClassVar
 import pandas as pd
 import pyarrow as pa
 
-from parley.data.sources.csv_rows import FORM, CsvRows
-from parley.data.sources.csv_text import AS_WRITTEN, PACKED, CsvWays
+from parley.data.sources.csv_rows import AS_WRITTEN, FORM, PACKED, CsvRows, CsvWays
 from parley.data.sources.files import DataFile, LocalFile
 from parley.data.sources.source import TableSource
 from parley.data.sources.text_file import TextFile

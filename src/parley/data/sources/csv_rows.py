@@ -2,9 +2,19 @@
 
 Cells reach whoever reads them as they are written, quotes apart; words for a missing cell come as gaps, as they always
 did. Rows come so many at a time whatever they hold, so no cell changes which rows are prepared together.
+
+The text of a CSV file: its line of names, and the rows below it as UTF-8, packed or not.
+
+Formal guarantee: how rows are read follows from the file's name, its first bytes and its line of names, which are
+public, or from what was asked for by name: no record has a say in separator or encoding. Whether a separator also ends
+every row is seen in the first one, and where others are not like it the file is refused.
 """
 
-from collections.abc import Iterator, Sequence
+import codecs
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,10 +24,167 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from parley.data.cells import MISSING_WORDS
-from parley.data.sources.csv_text import AS_WRITTEN, END, CsvBody, CsvHead, CsvWays, read_head, unpacked
-from parley.data.sources.files import DataFile, discreet
+from parley.data.sources.files import PIECE, DataFile, discreet
 from parley.data.sources.source import AT_ONCE
 from parley.errors import DataError
+
+START = 4 << 20  # bytes in which the line of names ends
+PACKED = {".gz": "gzip", ".zst": "zstd"}
+SEPARATORS = (",", ";", "\t", "|")
+MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+# In every cell of a last line that is no row: text that ends inside of quotes hides it. No separator is among these.
+END = "\x1e\x04"
+
+
+@dataclass(frozen=True)
+class CsvWays:
+    """How a CSV file is read where its line of names should not decide: None, it does."""
+
+    separator: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.separator is not None and not re.fullmatch(r"[\t !#-~]", self.separator):
+            raise DataError("separator: expected one character, such as ';' or a tab")
+        try:
+            codecs.lookup(self.encoding or "utf-8")
+        except LookupError:
+            raise DataError(f"encoding: nobody knows {self.encoding!r}; expected a name such as latin-1") from None
+
+
+AS_WRITTEN = CsvWays()
+
+
+@dataclass(frozen=True)
+class CsvHead:
+    """What stands above the rows: `written` are the names as they are; `example` has no rows, and one name for each
+    column; `size` in bytes; `closed`: a separator also ends every row."""
+
+    text: str
+    written: tuple[str, ...]
+    example: pd.DataFrame
+    size: int
+    separator: str
+    encoding: str
+    closed: bool
+
+    @property
+    def names(self) -> list[str]:
+        return [str(name) for name in self.example.columns]
+
+
+def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
+    """The line of names of a CSV file; what cannot be one is refused in a sentence."""
+    with unpacked(file) as stream:
+        start = stream.read(START)
+    encoding, mark = _encoding(start, ways.encoding)
+    text = start[len(mark) :].decode(encoding, errors="replace")
+    separator = ways.separator or found_separator(text)
+    lines = _Lines(text)
+    above, names = lines.record(separator)
+    if not names:
+        raise DataError(f"{file.where}: is empty, or its first line is; expected the names of the columns there")
+    size = len(mark) + len(above.encode(encoding))
+    if start[len(mark) : size].decode(encoding, errors="ignore") != above or "\0" in above:
+        raise DataError(f"{file.where}: its line of names is not {encoding.upper()}; say by name which encoding it has")
+    first = lines.record(separator)[1]
+    closed = len(first) == len(names) + 1 and first[-1] in MISSING_WORDS
+    try:
+        example = pd.read_csv(io.StringIO(above), dtype=str, index_col=False, sep=separator)
+    except ValueError as error:  # its text may quote what was taken for names
+        raise DataError(f"{file.where}: its line of names cannot be read ({type(error).__name__})") from None
+    return CsvHead(above, tuple(names), example, size, separator, encoding, closed)
+
+
+def _encoding(start: bytes, asked: str | None) -> tuple[str, bytes]:
+    """(the encoding that was asked for, that the first bytes are a mark of, or UTF-8; the mark)."""
+    mark = next((mark for mark in MARKS if start.startswith(mark)), b"")
+    name = "utf-8" if asked is None else codecs.lookup(asked).name
+    if mark and name.startswith("utf"):
+        return MARKS[mark], mark
+    return {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(name, name), b""
+
+
+def found_separator(text: str) -> str:
+    """Whichever the line of names has most of, the comma first: names are public, so no record decides how others are
+    read.
+
+    >>> found_separator("a;b;c,d\\n"), found_separator('"a;b;c",d\\n'), found_separator("a\\tb\\n")
+    (';', ',', '\\t')
+    """
+    head = re.sub('"[^"]*"', "", next(iter(io.StringIO(text, newline=None)), ""))  # what is quoted separates nothing
+    common = max(SEPARATORS[:2], key=head.count)
+    return common if common in head else max(SEPARATORS, key=head.count)
+
+
+class _Lines:
+    """Records one after the other, each with the text that it was read from."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = io.StringIO(text, newline="")
+        self._read: list[str] = []
+
+    def record(self, separator: str) -> tuple[str, list[str]]:
+        """The next record that is not blank, and all text up to its end; no cells where there is none, or none that
+        Python can read."""
+        try:
+            for cells in csv.reader(self._kept(), delimiter=separator):
+                if any(cell.strip(" \t") for cell in cells) or len(cells) > 1:
+                    return "".join(self._read), cells
+        except csv.Error:
+            pass
+        return "".join(self._read), []
+
+    def _kept(self) -> Iterator[str]:
+        for line in self._lines:
+            self._read.append(line)
+            yield line
+
+
+def unpacked(file: DataFile) -> pa.NativeFile:
+    """The bytes of a file, without the packing that its name speaks of."""
+    packing = next((kind for ending, kind in PACKED.items() if file.name.lower().endswith(ending)), None)
+    stream = file.opened()
+    return stream if packing is None else pa.CompressedInputStream(stream, packing)
+
+
+class CsvBody(io.RawIOBase):
+    """The text below the line of names as UTF-8, and a last line of `END`s."""
+
+    def __init__(self, stream: pa.NativeFile, head: CsvHead) -> None:
+        super().__init__()
+        self._stream, self._waiting, self._ended = stream, b"", False
+        stream.read(head.size)
+        end = head.separator.join([END] * len(head.names)) + head.separator * head.closed
+        self._end = f"\n{end}\n".encode()
+        self._utf8 = _to_utf8(head.encoding)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        pieces, held = [self._waiting], len(self._waiting)
+        while not self._ended and not 0 <= size <= held:
+            piece = self._stream.read(PIECE)
+            self._ended = not piece
+            pieces.append(self._utf8(piece, self._ended) + self._end * self._ended)
+            held += len(pieces[-1])
+        whole = b"".join(pieces)
+        size = held if size < 0 else size
+        self._waiting = whole[size:]
+        return whole[:size]
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _to_utf8(encoding: str) -> Callable[[bytes, bool], bytes]:
+    if codecs.lookup(encoding).name == "utf-8":  # whoever reads the cells looks whether it is
+        return lambda piece, final: piece
+    decoder = codecs.getincrementaldecoder(encoding)()
+    return lambda piece, final: decoder.decode(piece, final).encode()
+
 
 BLOCK = 2 << 20  # bytes of text that are parsed at a time: no row may be longer
 FORM = "csv"

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from parley.decisions.expectation.error_moments import end_moments
-from parley.learning.algorithms.algorithm import Descent
+from parley.learning.algorithms.algorithm import Average, Descent
 from parley.learning.algorithms.averaged_subgradient import AveragedSubgradient
 from parley.learning.algorithms.gradient_descent import GradientDescent
-from parley.learning.algorithms.iterates import Average
 from parley.losses import LinearRegression
 from parley.validate import Floats
 

@@ -24,7 +24,7 @@ from parley.decisions.games.wishes import Wish, wishes
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.decisions.knowledge.privacy_cost import PrivacyCosts, stated_cost
 from parley.errors import SettingError, TermsError
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.aggregation import Members
 from parley.terms import Terms
 from parley.validate import Floats

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from parley.data import Design, Preparation
-from parley.data.counts import weight_ends
+from parley.data.targets import weight_ends
 from parley.decisions.knowledge.sources import Landscape, Sample, Source
 from parley.errors import DataError
 from parley.losses import EmpiricalRisk

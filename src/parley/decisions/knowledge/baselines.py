@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from parley.data import Design
-from parley.data.remembered import Remembered, named_by
+from parley.data.blocks import Remembered, named_by
 from parley.decisions.knowledge.learning_curve import LearningCurve
 from parley.decisions.knowledge.pilot import Pilot
 from parley.errors import DataError, SettingError, TermsError

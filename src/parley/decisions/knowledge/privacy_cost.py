@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import TermsError
-from parley.privacy.accounting.leakage import BIT, pure_nats, pure_nats_slope
+from parley.privacy.accounting.meaning import BIT, pure_nats, pure_nats_slope
 from parley.terms import OwnerTerms, PrivacyCost, Terms
 from parley.validate import Floats, Integers
 
@@ -48,7 +48,7 @@ class PrivacyCosts:
     who gave a fact even odds can believe in it afterwards, e^eps/(1 + e^eps) (`accounting.meaning.posterior_bounds`);
     its weight is the price of certainty. min-entropy: bits by which a yes-or-no fact can become easier to guess,
     log2(2 e^eps/(1 + e^eps)) (T eq. 2.2); mutual-information: bits that become known of a record on average
-    (`accounting.leakage`); the weight is the price of a bit, and with it the game is T's of section 4.2, V = wf U - L.
+    (`accounting.meaning`); the weight is the price of a bit, and with it the game is T's of section 4.2, V = wf U - L.
     The curves go by an owner's own eps. Bits bound what leaves where delta = 0 alone, so they are no price beside one
     (`stated_cost`); posterior is P of eps whatever delta, which single releases may exceed then. The first two and the
     last are convex; posterior and min-entropy level off, so an owner that pays them may have two locally best budgets.

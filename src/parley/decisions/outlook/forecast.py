@@ -27,7 +27,7 @@ from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.metrics import Metrics, task_metrics
 from parley.owner.warnings import budget_warning, noise_choice
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.aggregation import CoalitionNoise
 from parley.terms import Terms
 from parley.terms.sections import OWNER

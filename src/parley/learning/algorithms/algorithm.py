@@ -1,14 +1,18 @@
-"""An algorithm is four pure functions on a state; the loop around them is written once."""
+"""An algorithm is four pure functions on a state; the loop around them is written once.
+
+Which iterates make the model: the last, the average of the last half of the rounds, or of all.
+
+What the learner makes of noisy answers is post-processing: it costs no privacy.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from parley.errors import AbortedRound, SettingError
-from parley.learning.algorithms.step import step_size
+from parley.errors import AbortedRound, SettingError, TermsError
 from parley.learning.outcome.posterior import Posterior
 from parley.losses import Objective
 from parley.network.exchange import Exchange
@@ -18,6 +22,54 @@ from parley.protocol.schedule import Schedule
 from parley.protocol.setup import Setup
 from parley.terms import Learning
 from parley.validate import LARGEST, Floats
+
+
+def step_size(setup: Setup) -> float:
+    """The terms' step, or for "auto" the first of these that the terms allow:
+
+    1. with a public sample: 1/lambda, lambda the curvature of the cost on that sample;
+    2. with bounds of every feature: 1/lambda, lambda the largest curvature such records can have (cautious);
+    3. with a box and a clip: radius/clip, the classical distance over gradient bound of subgradient methods.
+
+    Algorithm 1 divides its rho by T^2 unless the terms set a `decay`, so there the result is multiplied by T^2 and the
+    first step is as long.
+    """
+    learning, limits = setup.terms.learning, setup.limits
+    if not isinstance(learning.step, str):
+        return learning.step
+    largest = setup.risk.largest_curvature(setup.preparation)
+    if setup.public is not None:
+        length = 1 / setup.risk.curvature(setup.public)
+    elif largest is not None:
+        length = 1 / largest
+    elif limits.radius is not None and limits.clip is not None:
+        length = limits.radius / limits.clip
+    else:
+        raise TermsError(
+            'learning.step = "auto": expected a public sample, bounds of every feature, or radius and clip to derive '
+            "it from; "
+            "or give a number"
+        )
+    # Six digits: readable, and the same on machines whose linear algebra differs in the last bits.
+    return float(f"{length:.6g}") * learning.rules.step_unit(learning, learning.horizon)
+
+
+Average = Literal["last", "tail", "all"]
+
+
+def averaged(average: Floats, theta: Floats, number: int, horizon: int, which: Average) -> Floats:
+    """The average after round `number` moved to `theta`: the mean of the iterates so far that count, or `theta` where
+    none did yet.
+
+    >>> mean = np.zeros(1)
+    >>> for number in range(1, 5):
+    ...     mean = averaged(mean, np.array([float(number)]), number, 4, "tail")
+    >>> mean
+    array([3.5])
+    """
+    counted = number - (horizon // 2 if which == "tail" else 0)
+    return theta if which == "last" or counted <= 1 else np.asarray(average + (theta - average) / counted)
+
 
 FIRST_HORIZONS = (8, 32, 100)  # few rounds and many: where a plan begins to look
 

@@ -13,10 +13,8 @@ from typing import Self
 import numpy as np
 
 from parley.errors import ExchangeError, SettingError
-from parley.learning.algorithms.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithms.algorithm import Algorithm, Asker, Average, State, averaged, run, step_size
 from parley.learning.algorithms.federated import mean
-from parley.learning.algorithms.iterates import Average, averaged
-from parley.learning.algorithms.step import step_size
 from parley.network.exchange import Exchange
 from parley.network.exchange.in_process import AsynchronousExchange, VirtualClock, read_speeds, require_speeds
 from parley.protocol.aggregation import Aggregation
@@ -152,9 +150,8 @@ class AsynchronousDescent(Algorithm):
 
 
 def _follow(setup: Setup, step: float) -> Floats | None:
-    """F by the public sample; None without one, or where the cost has corners or parameters of several kinds. A
-    ridge as large as chance in a small sample keeps M from vanishing in a direction that only the owners' rows
-    have."""
+    """F by the public sample; None without one, or where the cost has corners or parameters of several kinds. A ridge
+    as large as chance in a small sample keeps M from vanishing in a direction that only the owners' rows have."""
     if setup.public is None or not setup.terms.model.smooth or not setup.risk.alike:
         return None
     each, (size, directions) = setup.risk.loss.largest_curvature, np.linalg.eigh(setup.public.statistics[0])

@@ -6,9 +6,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from parley.learning.algorithms.algorithm import Descent, State
-from parley.learning.algorithms.iterates import Average, averaged
-from parley.learning.algorithms.step import step_size
+from parley.learning.algorithms.algorithm import Average, Descent, State, averaged, step_size
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.validate import Floats

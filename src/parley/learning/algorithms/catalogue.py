@@ -17,7 +17,7 @@ from parley.learning.algorithms.scaffold import Scaffold
 from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
 from parley.protocol.setup import Setup
 from parley.terms import Learning
-from parley.terms.algorithm_rules import AlgorithmRules, register_rules
+from parley.terms.rules import AlgorithmRules, register_rules
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "averaged-subgradient": AveragedSubgradient,

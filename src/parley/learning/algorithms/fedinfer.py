@@ -17,8 +17,7 @@ from typing import Self
 import numpy as np
 
 from parley.learning.algorithms.algorithm import State
-from parley.learning.algorithms.moment_noise import moment_noise
-from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
+from parley.learning.algorithms.sufficient_statistics import SufficientStatistics, moment_noise
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.validate import Floats
@@ -32,7 +31,7 @@ class FedInfer(SufficientStatistics):
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()  # n_l
-    variances: tuple[float, ...] = ()  # of one number of one answer (`moment_noise.MomentNoise`)
+    variances: tuple[float, ...] = ()  # of one number of one answer (`MomentNoise`)
 
     @classmethod
     def make(cls, setup: Setup) -> Self:

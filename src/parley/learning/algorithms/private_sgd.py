@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.learning.algorithms.algorithm import Algorithm, Asker, State
-from parley.learning.algorithms.step import step_size
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State, step_size
 from parley.losses.objective import SplitBatches
 from parley.protocol.queries import Answer, MinibatchQuery, Query
 from parley.protocol.setup import Setup

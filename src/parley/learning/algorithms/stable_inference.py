@@ -2,7 +2,7 @@
 
 For studies: no sampler of that law is safe to release with, so terms cannot name it (`mechanisms.stable`). What is
 inferred here is what an honest owner's answers would say. Each owner's moments are located by the law
-(`mechanisms.stable_location`), never averaged; owners are weighed by their records; the model is solved from that as
+(`mechanisms.stable_law`), never averaged; owners are weighed by their records; the model is solved from that as
 `fedinfer` solves it; and a coefficient's error, a known sum of the answers' errors, is the sum of a stable and a normal
 number: of single answers exactly stable, of several answers of an owner as good as normal.
 """
@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import SettingError
-from parley.losses.inference import Solved, solve
-from parley.losses.moments import unpack_moments
-from parley.privacy.mechanisms.stable_law import check_alpha
-from parley.privacy.mechanisms.stable_location import located, reach
+from parley.losses.moments import Solved, solve, unpack_moments
+from parley.privacy.mechanisms.stable_law import check_alpha, located, reach
 from parley.validate import Floats, positive
 
 
@@ -130,7 +128,7 @@ def infer_stable(
 def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records: float) -> tuple[Floats, Floats]:
     """(how a coefficient moves with the error of each packed number [p, d], its covariance from all else [p, p]).
 
-    theta - theta* = G (e_b - E theta* + mean of x residual) as in `losses.inference`; the draw of the records and what
+    theta - theta* = G (e_b - E theta* + mean of x residual) as in `losses.moments`; the draw of the records and what
     a lift may have drawn towards 0 count as there.
     """
     width, size = len(theta), len(moments)

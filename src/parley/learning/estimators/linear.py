@@ -21,7 +21,7 @@ from parley.learning.outcome.model import (
     discreet,
 )
 from parley.terms import Terms
-from parley.terms.algorithm_rules import named_algorithm
+from parley.terms.rules import named_algorithm
 from parley.validate import LARGEST, Floats, positive
 
 

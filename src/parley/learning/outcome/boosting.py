@@ -3,9 +3,8 @@
 Trees take columns as they are coded, before any rotation or basis: names as columns or places, gaps filled and marked.
 They are judged by the loss of the terms, so that they compare with linear models whatever is minimised: probabilities
 become the raw predictions of least expected loss (`Loss.raw_at`), and a hinge judges what either decides. Settings are
-few. They are chosen by cross-validation
-on the rows themselves, for each fold by all others, so that no figure here was chosen for being small. Where rows or
-classes are too few there are no trees.
+few. They are chosen by cross-validation on the rows themselves, for each fold by all others, so that no figure here was
+chosen for being small. Where rows or classes are too few there are no trees.
 
 Formal guarantee: none. Everything is a function of the rows without noise: of public rows it is for everybody, of
 private ones for their owner alone.
@@ -182,8 +181,7 @@ def tree_losses(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence
 
 
 def tree_raw(rows: TreeRows, new: TreeRows, leaves: int, iterations: Sequence[int]) -> list[Floats]:
-    """Raw predictions of new rows by trees of these, [n] or [classes, n], after so many iterations, in rising
-    order."""
+    """Raw predictions of new rows by trees of these, [n] or [classes, n], after so many iterations, in rising order."""
     with _threads().limit(limits=1):  # so few rows are quicker so, and others have work to do
         return [new.raw(said) for said in _said(rows, new.columns, leaves, iterations)]
 

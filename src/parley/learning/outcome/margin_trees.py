@@ -200,9 +200,8 @@ def _slopes(loss: Loss | ClassLoss, raw: Floats, y: Floats) -> tuple[Floats, Flo
 def _grown(
     binned: BinnedColumns, gradient: Floats, curvature: Floats, part: _Part, depth: int, least: Places
 ) -> tuple[Places, Places, Places]:
-    """(column, code) [trees, nodes] of trees that are Newton steps, and the node of every row [trees, n] where it
-    ends; `part`: the rows among which each looks for splits that leave both sides the `least` average rows
-    [trees]."""
+    """(column, code) [trees, nodes] of trees that are Newton steps, and the node of every row [trees, n] where it ends;
+    `part`: the rows among which each looks for splits that leave both sides the `least` average rows [trees]."""
     (trees, n), nodes = gradient.shape, 2 ** (depth + 1) - 1
     unit = curvature.sum(axis=1) / np.maximum((curvature > 0).sum(axis=1), 1)
     looked_at = [each[:, part.rows] for each in (gradient, curvature)]

@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from parley.data import Preparation, read_table
 from parley.data.forest import Forest
 from parley.data.table import require_columns
-from parley.data.two_classes import class_names
+from parley.data.targets import class_names
 from parley.durable import write_file
 from parley.errors import DataError, ModelError
 from parley.learning.outcome.model_file import (

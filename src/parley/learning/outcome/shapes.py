@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from parley.data import Preparation
-from parley.data.encoding import Encoding, Places
+from parley.data.cut_points import Hinged
+from parley.data.encoding import INVERSES, Encoding, Places
 from parley.data.forest import Forest
-from parley.data.hinged import Hinged
-from parley.data.transforms import INVERSES
 from parley.learning.outcome.posterior import Posterior
 from parley.validate import Floats
 

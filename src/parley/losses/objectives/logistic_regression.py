@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parley.data import Preparation
-from parley.losses.linear_term_law import LinearTermLaw
 from parley.losses.loss import Logistic
-from parley.losses.objective_perturbation import Perturbable
+from parley.losses.objective_perturbation import LinearTermLaw, Perturbable
 from parley.losses.objectives.margin import MarginObjective
 from parley.validate import Floats
 

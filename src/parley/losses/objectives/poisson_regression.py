@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
-from parley.data.rounding import GRID
+from parley.data.rowwise import GRID
 from parley.losses.loss import Poisson
 from parley.losses.objectives.margin import MarginObjective
 from parley.losses.record_bound import Limits, RecordBound
@@ -17,7 +17,7 @@ from parley.validate import Floats
 @dataclass(frozen=True)
 class PoissonRegression(MarginObjective):
     """A record's target is its rate y = count/w and its weight w its exposure, in units of the typical rate
-    (`data.counts`): w loss(theta.x, y) is then half the deviance of the count from w e^(theta.x)."""
+    (`data.targets`): w loss(theta.x, y) is then half the deviance of the count from w e^(theta.x)."""
 
     loss: Poisson = field(default=Poisson(), kw_only=True)
 

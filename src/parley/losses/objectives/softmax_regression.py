@@ -9,10 +9,9 @@ import numpy as np
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
 from parley.losses.class_loss import FARTHEST, Multinomial
-from parley.losses.linear_term_law import LinearTermLaw
 from parley.losses.local_update import LocallyUpdated, margin_rounding
 from parley.losses.objective import batched
-from parley.losses.objective_perturbation import Perturbable, zero_sum_basis
+from parley.losses.objective_perturbation import LinearTermLaw, Perturbable, zero_sum_basis
 from parley.losses.objectives.classes import ClassesObjective, class_margins
 from parley.losses.record_bound import Limits, RecordBound, derivative_limit
 from parley.validate import SMALLEST, Floats

@@ -11,7 +11,7 @@ from parley.errors import ContradictionError, Malformed
 from parley.network.exchange.messages import AccountStatement
 from parley.numerals import counted
 from parley.owner.ledger.account import Head
-from parley.privacy.mechanisms.extent import UNLIKELY
+from parley.privacy.mechanisms.mechanism import UNLIKELY
 from parley.protocol.queries import Query
 from parley.protocol.stages import Part
 from parley.validate import Floats

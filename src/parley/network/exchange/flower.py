@@ -19,8 +19,7 @@ from flwr.serverapp import Grid
 
 from parley.errors import ExchangeError, ParleyError, Unavailable
 from parley.network.exchange import messages
-from parley.network.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
-from parley.network.exchange.number_messages import Piece
+from parley.network.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply, Piece
 from parley.protocol.queries import Query
 
 METHODS = ("Ask", "Stand", "Health")

@@ -9,12 +9,10 @@ from cryptography import x509
 
 from parley.errors import CertificateError, Malformed, SettingError
 from parley.network.exchange import host_messages as messages
-from parley.network.exchange.messages import LARGEST_MESSAGE, write_agreement
-from parley.network.exchange.number_messages import Piece
+from parley.network.exchange.messages import LARGEST_MESSAGE, Piece, write_agreement
 from parley.network.exchange.remote import RemoteDaemon
 from parley.network.exchange.share_bundle import Opening, ShareBundle
-from parley.network.identity.certificates import fingerprint, names, read_certificate
-from parley.network.identity.revocation_list import revoked_serials
+from parley.network.identity.certificates import fingerprint, names, read_certificate, revoked_serials
 from parley.network.identity.settings import Identity, Pinned
 from parley.terms import Host
 

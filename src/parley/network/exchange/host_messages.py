@@ -6,10 +6,9 @@ import re
 from parley.data.public_numbers import PublicNumbers
 from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.network.exchange import host_pb2 as wire
-from parley.network.exchange.messages import LARGEST_MESSAGE, parsed
-from parley.network.exchange.number_messages import Piece, put_numbers, read_piece
+from parley.network.exchange.messages import LARGEST_MESSAGE, Piece, parsed, put_numbers, read_piece
 from parley.network.exchange.share_bundle import CONTENT, Opening, Shape, ShareBundle, to_words
-from parley.privacy.mechanisms.recipe import Law
+from parley.privacy.mechanisms.shared_noise import Law
 from parley.privacy.sharing.ring import to_bytes
 from parley.terms import PARTY
 from parley.validate import printable

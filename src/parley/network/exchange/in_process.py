@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.queries import Answer, Query
 
@@ -37,7 +37,7 @@ class AsynchronousExchange(Exchange, Protocol):
     """Answers that come one by one, whoever is ready first: how a learner that waits for nobody hears them, on a
     virtual clock.
 
-    Between machines `asynchronous_federation.AsynchronousFederation` does the same by the clock on the wall.
+    Between machines `federation.AsynchronousFederation` does the same by the clock on the wall.
 
     An exchange that need not wait for everybody.
     """

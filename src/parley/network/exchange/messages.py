@@ -1,32 +1,120 @@
 """Queries and answers as protobuf messages, read with suspicion: sizes, shapes and names are checked before anything is
-made of them."""
+made of them.
 
+Public numbers as messages, in pieces, read with suspicion; and the comparison that comes before the first question.
+
+Formal guarantee: every number is a function of the terms and public knowledge (`Setup.numbers`), so sending them costs
+no privacy; and where `require_agreed` returns True, the other party's are this one's but for
+`public_numbers.TOLERANCE`. It asks nothing that is debited.
+"""
+
+import hashlib
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeVar
+from typing import Literal, TypeVar, cast, get_args
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from parley.data.public_numbers import PublicNumbers
-from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
+from parley.errors import ContradictionError, Malformed, NotOffered, Refusal, Unavailable
 from parley.network.exchange import wire_pb2 as wire
-from parley.network.exchange.number_messages import Piece, put_numbers, read_piece
 from parley.owner.ledger.account import Account, Head
 from parley.protocol.queries import Answer, Query
 from parley.protocol.task import question_of
 from parley.terms import PARTY
 from parley.validate import Floats, printable
 
+PIECE = 1 << 20  # numbers in one message
+_MOST_ARRAYS = 100
+_FLOATS = np.dtype("<f8")
+REMEDY = (
+    "nothing was spent for it. Their machines find different numbers for the same public sample, or one runs "
+    "another version: pin them (parley pin TERMS --write PINNED), and let everybody accept those terms"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some of a party's public numbers, and what all of them are."""
+
+    names: Mapping[str, str]
+    shapes: Mapping[str, tuple[int, ...]]
+    data: Floats
+    agreed: int = 0  # of a peer: everybody that is fewer edges away found its neighbours to agree
+
+
+Fetch = Callable[[int], Piece | None]  # from a place on, the first is 1; None: the party does not say
+
+
+def put_numbers(numbers: PublicNumbers, first: int, message: wire.PublicNumbers) -> None:
+    """Write a piece into its place in a reply: as many numbers from place `first` on as a message takes."""
+    message.arrays.extend(wire.PublicArray(name=name, shape=shape) for name, shape in numbers.shapes.items())
+    for key, digest in numbers.names.items():
+        message.names[key] = digest
+    message.data = numbers.data[first - 1 : first - 1 + PIECE].astype(_FLOATS).tobytes()
+
+
+def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
+    """The piece in a reply; one that is none is a contradiction."""
+    data = message.data
+    if len(message.arrays) > _MOST_ARRAYS or len(message.names) > _MOST_ARRAYS or len(data) % 8:
+        raise ContradictionError(f"{party}: sent public numbers that cannot be read")
+    shapes = {array.name: tuple(array.shape) for array in message.arrays}
+    return Piece(dict(message.names), shapes, np.frombuffer(data, dtype=_FLOATS).astype(np.float64), message.agreed)
+
+
+def require_agreed(own: PublicNumbers, party: str, fetch: Fetch) -> bool:
+    """Refuse a party that resolved other public numbers, with the one that lies furthest off; False: it does not say,
+    as older ones do not.
+
+    No more is fetched, or kept, than this party has itself.
+    """
+    found: list[Floats] = []
+    total = sum(math.prod(shape) for shape in own.shapes.values())
+    while not found or sum(map(len, found)) < total:
+        try:
+            piece = fetch(1 + sum(map(len, found)))
+        except NotOffered:
+            return False
+        if piece is None:
+            return False
+        misfit = own.misfit(piece.names, piece.shapes)
+        if misfit is not None:
+            raise _disagreement(party, misfit)
+        if len(piece.data) > total or (total and not len(piece.data)):
+            raise ContradictionError(f"{party}: sent public numbers that cannot be read")
+        found.append(piece.data)
+    data = np.concatenate(found)
+    if len(data) != total:
+        raise ContradictionError(f"{party}: sent public numbers that cannot be read")
+    difference = own.difference(own.with_data(data))
+    if difference is not None:
+        raise _disagreement(party, difference)
+    return True
+
+
+def _disagreement(party: str, what: str) -> ContradictionError:
+    return ContradictionError(f"{party}: resolved other public numbers than this party did: {what}; {REMEDY}")
+
+
+def silent(party: str) -> str:
+    """What there is to say about a party that does not say its numbers."""
+    return (
+        f"{party}: does not say which public numbers it resolved, as older versions do not: whether they are these "
+        f"goes unseen"
+    )
+
+
 SERVICE = "parley.v1.Owner"
 LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
 _LARGEST_ROUND = 1 << 31
 _MOST_FIELDS = 100  # of one question
 _LARGEST_COUNT = (1 << 63) - 1  # SQLite counts no further
-_FLOATS = np.dtype("<f8")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BUDGET = re.compile(r"[0-9]{1,100}(/[1-9][0-9]{0,99})?")
 _REFUSALS = {kind.code: kind for kind in Refusal.__subclasses__()}
@@ -256,3 +344,50 @@ def _budget(text: str) -> Fraction:
         raise ValueError("not a fraction")
     whole, _, part = text.partition("/")
     return Fraction(int(whole), int(part or 1))
+
+
+LARGEST_TEXT = 1 << 17  # bytes: terms of two thousand owners
+LARGEST = LARGEST_TEXT + 256  # bytes of a message: its text, its hash and what is around them
+
+State = Literal["open", "accepted", "refused", "lapsed", "withdrawn"]
+
+
+@dataclass(frozen=True)
+class ProposalState:
+    """What became of proposed terms, and why, if they were refused or lapsed."""
+
+    state: State
+    reason: str = ""
+
+
+def write_proposal(terms: str, text: str = "") -> bytes:
+    """The message that proposes terms by their hash and canonical text, or, without it, asks what became of them."""
+    return bytes(wire.Proposal(terms=terms, text=text).SerializeToString())
+
+
+def read_proposal(content: bytes) -> tuple[str, str]:
+    """(terms hash, text) of a message, or a refusal; the text is empty, or has that hash."""
+    if len(content) > LARGEST:
+        raise Malformed(f"proposal: expected terms of at most {LARGEST_TEXT:,} bytes")
+    message = parsed(wire.Proposal, content)
+    if not re.fullmatch("[0-9a-f]{64}", message.terms):
+        raise Malformed("proposal: expected the hash of the terms, 64 hexadecimal digits")
+    if message.text and hashlib.sha256(message.text.encode()).hexdigest() != message.terms:
+        raise Malformed("proposal: expected the text of the terms that has their hash")
+    return message.terms, message.text
+
+
+def write_state(owner: str, terms: str, state: ProposalState) -> bytes:
+    """The reply that says what became of proposed terms."""
+    said = wire.ProposalState(owner=owner, terms=terms, state=state.state, reason=state.reason)
+    return bytes(wire.Reply(proposal=said).SerializeToString())
+
+
+def read_state(content: bytes, owner: str, terms: str) -> ProposalState:
+    """What an owner says became of these terms, or its refusal, raised."""
+    reply = read_reply(content, owner)
+    said = reply.proposal
+    ours = reply.WhichOneof("outcome") == "proposal" and (said.owner, said.terms) == (owner, terms)
+    if not ours or said.state not in get_args(State):
+        raise ContradictionError(f"{owner}: sent something other than what became of the proposal")
+    return ProposalState(cast(State, said.state), printable(said.reason))

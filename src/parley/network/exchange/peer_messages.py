@@ -8,8 +8,7 @@ import numpy as np
 from parley.data.public_numbers import ROUNDED, PublicNumbers
 from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.network.exchange import peer_pb2 as wire
-from parley.network.exchange.messages import LARGEST_MESSAGE, parsed
-from parley.network.exchange.number_messages import Piece, put_numbers, read_piece
+from parley.network.exchange.messages import LARGEST_MESSAGE, Piece, parsed, put_numbers, read_piece
 from parley.network.exchange.share_bundle import CONTENT
 from parley.validate import LARGEST, Floats, printable
 

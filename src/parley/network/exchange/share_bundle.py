@@ -3,20 +3,25 @@ learner.
 
 Of three hosts, share j of an owner's words lies at the hosts j and j - 1; of two, share j at host j, with a tag that
 both get. The last share is words, those before it are seeds (`sharing.ring.expand`): so a share bundle needs no marks
-that say which is which."""
+that say which is which.
+"""
 
 import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from parley.errors import Malformed
-from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.mechanisms.recipe import Law
-from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.privacy.sharing.ring import to_bytes
-from parley.privacy.sharing.shares import Shares
-from parley.protocol.queries import Query
+from parley.errors import GuaranteeError, Malformed, SettingError, TooLate
+from parley.owner.ledger.account import Account
+from parley.owner.owner import Owner
+from parley.privacy.mechanisms.exact_samplers import Words
+from parley.privacy.mechanisms.shared_noise import Law, SharedNoise
+from parley.privacy.sharing.ring import Shares, to_bytes
+from parley.protocol.queries import Answer, Query
+from parley.terms import Host
 
 HOSTS = 3  # at most
 SEED = 32  # bytes
@@ -95,3 +100,76 @@ def to_words(content: bytes, size: int) -> Words:
     if len(content) != WORDS.itemsize * size:
         raise Malformed(f"words: expected {size} of eight bytes")
     return np.frombuffer(content, dtype=WORDS).astype(np.uint64, copy=False)
+
+
+PATIENCE = 20.0  # seconds for one host to take a share bundle
+
+
+class HostConnection(Protocol):
+    """A host that takes share bundles."""
+
+    def deliver(self, bundle: ShareBundle, timeout: float) -> None: ...
+    def close(self) -> None: ...
+
+
+class Group(Protocol):
+    """The hosts of some terms (`HostGroup`)."""
+
+    @property
+    def connections(self) -> Mapping[str, HostConnection]: ...
+
+
+class HostGroups(Protocol):
+    """How hosts are reached (`HostConnections`)."""
+
+    def group(self, hosts: Sequence[Host]) -> Group: ...
+    def close(self) -> None: ...
+
+
+class Delivery:
+    """An owner's connections to hosts."""
+
+    def __init__(self, connections: HostGroups) -> None:
+        self._connections = connections
+        self._pool = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-delivery")
+
+    def require(self, hosts: Sequence[Host]) -> None:
+        """Refuse before anything is debited if it is not known where a host is, or which key it has."""
+        self._connections.group(hosts)
+
+    def send(self, hosts: Sequence[Host], bundles: Sequence[ShareBundle]) -> None:
+        """Each host its share bundle, all at once. For a round that is settled already it came in vain, which the
+        learner will see."""
+        connections = self._connections.group(hosts).connections
+        calls = [
+            self._pool.submit(connections[host.name].deliver, bundle, PATIENCE)
+            for host, bundle in zip(hosts, bundles, strict=True)
+        ]
+        failures = [
+            error for call in calls if (error := call.exception()) is not None and not isinstance(error, TooLate)
+        ]
+        for error in failures:
+            raise error
+
+    def close(self) -> None:
+        """Close all connections to hosts, and end the threads that use them."""
+        self._connections.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> tuple[Answer, Account]:
+    """The owner's noisy answer; by terms with one noise for all an answer without numbers, once its shares are with the
+    hosts."""
+    terms = owner.agreement(query.terms_hash).setup.terms
+    if not terms.noise.hosts:
+        return owner.answer_with_account(query)
+    if delivery is None:
+        raise SettingError(
+            "owner.toml: hosts: missing; by these terms shares are sent to hosts, over a network with certificates"
+        )
+    delivery.require(terms.hosts)
+    contribution, account = owner.contribute(query)
+    if contribution.shares is None:
+        raise GuaranteeError(f"{owner.name}: an owner that only studies shares nothing with hosts")
+    delivery.send(terms.hosts, pack(query, owner.name, contribution.noise, contribution.shares))
+    return Answer(query.id, owner.name, contribution.noise.records, np.empty(0)), account

@@ -23,9 +23,8 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from parley.errors import OutOfOrder, ParleyError, Unavailable
-from parley.network.hosting.assignment import HostAssignment
-from parley.network.hosting.drawing import Session
-from parley.network.hosting.pool import Pool
+from parley.network.hosting.pool import Pool, Session
+from parley.network.hosting.proposal import HostAssignment
 from parley.network.serving.log import Log
 
 PATIENCE = 60.0  # seconds for a message of another host
@@ -46,7 +45,7 @@ class Carrier(Protocol):
 
 
 class NetworkChannel:
-    """One host's end (`sharing.channel.Channel`): messages go to the others' daemons and wait here to be read.
+    """One host's end (`sharing.party.Channel`): messages go to the others' daemons and wait here to be read.
 
     `attempt` is the number under which the pool knows its session.
     """

@@ -1,5 +1,4 @@
-"""A host's daemon: gRPC over mutual TLS for owners, the learner and the other hosts. It executes nothing it is
-sent."""
+"""A host's daemon: gRPC over mutual TLS for owners, the learner and the other hosts. It executes nothing it is sent."""
 
 import gc
 import os
@@ -14,22 +13,18 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from parley.errors import ParleyError
 from parley.network.exchange.host_connections import HostConnections
-from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import require_known_heads
+from parley.network.hosting.journal import Journal, require_known_heads
 from parley.network.hosting.service import HostService
+from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import HostSettings
-from parley.network.identity.trust import check_identity
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.daemon import SENDING, open_files, stop_servers
 from parley.network.serving.health import FRESH, SelfCall, room_problems
 from parley.network.serving.locks import daemon_lock
 from parley.network.serving.log import Log
-from parley.network.serving.maintenance import exit_if_dead, maintain
-from parley.network.serving.metrics import Metrics, MetricSources
-from parley.network.serving.network import Network
-from parley.network.serving.page import Page
-from parley.network.serving.reminders import identity_reminders
+from parley.network.serving.metrics import Metrics, MetricSources, Page
+from parley.network.serving.network import Network, exit_if_dead, identity_reminders, maintain
 from parley.network.serving.server import Endpoint, make_server, on_network, start_serving, start_workers
 
 CALLS_EACH = 16  # of the calls taken on at once, for one caller: another host may wait in several

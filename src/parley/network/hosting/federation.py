@@ -13,10 +13,10 @@ from functools import partial
 from parley.errors import AbortedRound, ExchangeError, Unavailable
 from parley.network.exchange.federation import FIRST_PAUSE, LONGEST_PAUSE, Federation, Warn
 from parley.network.exchange.host_connections import RemoteHost
-from parley.network.exchange.number_messages import require_agreed
+from parley.network.exchange.messages import require_agreed
 from parley.network.exchange.remote import Peer
 from parley.network.exchange.share_bundle import Opening
-from parley.network.hosting.assignment import assignment_of
+from parley.network.hosting.proposal import assignment_of
 from parley.network.hosting.sums import open_answer
 from parley.owner.ledger.account import Head
 from parley.protocol.queries import Answer, Query

@@ -46,10 +46,9 @@ from typing import Protocol, TypeVar
 
 from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable
 from parley.network.exchange.share_bundle import CONTENT, Opening, ShareBundle
-from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.journal import Entry, Journal
 from parley.network.hosting.pool import Keys, Pool
-from parley.network.hosting.proposal import Proposal, Record, record_digest
+from parley.network.hosting.proposal import HostAssignment, Proposal, Record, Turn, record_digest
 from parley.network.hosting.share_layouts import AdditiveShares, ReplicatedShares
 
 PATIENCE = 10.0  # seconds for another host, or a noise

@@ -5,7 +5,7 @@ Formal guarantee: for a question (terms, round) there is at most one proposal, o
 together with the host's sums, or neither does; no noise stands in two records. What was returned is on the disk.
 Each row holds the hash of the one before it, so a row that was changed, or removed from the middle, is noticed when the
 file is opened. A whole file that was put back, and a copy that was left behind, are noticed by what the account's state
-folder remembers, and a file of which nothing is remembered is refused (`noted_end.Memory`). Put back together with the
+folder remembers, and a file of which nothing is remembered is refused (`chain.Memory`). Put back together with the
 state folder it is not noticed: why that does no harm with three hosts says `host.py`; of two it can
 (`share_layouts.py`).
 
@@ -18,18 +18,21 @@ import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from parley.durable import create, state_folder
 from parley.errors import BrokenChainError, GuaranteeError, LedgerError, StateFolderError
+from parley.network.hosting.proposal import assignment_of
+from parley.network.identity.settings import HostSettings
+from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.owner.ledger.account import Head
-from parley.owner.ledger.chain import START, hash_at, head
+from parley.owner.ledger.chain import START, Memory, hash_at, head
 from parley.owner.ledger.connections import FileConnection, Place
-from parley.owner.ledger.noted_end import Memory
+from parley.protocol.setup import resolve
 
 APPLICATION, VERSION = 0x50617248, 1
 # bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
@@ -338,3 +341,50 @@ def _prune(db: sqlite3.Connection, terms: str, size: int) -> None:
         "entries WHERE terms=? AND sums IS NOT NULL ORDER BY seq DESC LIMIT ?)",
         (terms, terms, max(1, KEPT // max(1, size))),
     )
+
+
+def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
+    """Refuse journals, by the names in the file, that are older than what it says; without a file nothing is known."""
+    if not path.exists():
+        return
+    try:
+        known = {name: Head(end["entries"], end["hash"]) for name, end in json.loads(path.read_text("utf-8")).items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise BrokenChainError(f"{path}: it does not say where journals ended; put it back") from None
+    for name, journal in journals.items():
+        if name in known and not journal.holds(known[name]):
+            raise BrokenChainError(
+                f"{journal.path}: this journal is of an earlier time, or another one; put the latest one back"
+            )
+
+
+def statement(settings: HostSettings) -> dict[str, Any]:
+    """The journal's rows counted, its chain recomputed from the first row on. Reads beside a running daemon, which does
+    not wait for it."""
+    if not settings.journal.exists():
+        raise LedgerError(f"{settings.journal}: no journal lies there; put it back, or begin with parley host init")
+    journal, acceptances = Journal(settings.journal, writes=False), Acceptances(settings.accepted)
+    try:
+        accepted = [
+            acceptance for terms_hash in acceptances.hashes() if (acceptance := acceptances.get(terms_hash)) is not None
+        ]
+        agreements = [_agreement(journal, acceptance) for acceptance in accepted]
+        head = journal.head
+    finally:
+        journal.close()
+    return {"host": settings.name, "agreements": agreements, "rows": head.entries, "head": head.hash}
+
+
+def _agreement(journal: Journal, acceptance: Acceptance) -> dict[str, Any]:
+    terms = acceptance.terms
+    counts = journal.counts(terms.hash)
+    return {
+        "terms": terms.hash,
+        "title": terms.title,
+        "learner": terms.learning.learner,
+        "begun": "begin" in counts,  # else it was accepted with another journal: nothing is opened by it
+        "rounds": assignment_of(resolve(terms)).rounds,
+        "opened": counts.get("opened", 0),
+        "void": counts.get("void", 0),
+        "waiting": journal.waiting(terms.hash),
+    }

@@ -8,8 +8,8 @@ from typing import Any
 from parley.durable import create, make_folder
 from parley.errors import CertificateError, LedgerError, SettingError
 from parley.network.exchange.host_connections import TWICE, host_keys
-from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.journal import Journal
+from parley.network.hosting.proposal import assignment_of
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
@@ -18,7 +18,7 @@ from parley.numerals import counted
 from parley.owner.custody import facts, key_warnings, role_warnings
 from parley.protocol.setup import resolve
 from parley.terms import Terms
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate

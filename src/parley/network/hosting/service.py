@@ -19,16 +19,15 @@ from parley.errors import AbortedRound, ContentMismatch, ParleyError, Refusal, S
 from parley.network.exchange import host_messages as messages
 from parley.network.exchange.host_connections import HostConnections, HostGroup, RemoteHost
 from parley.network.exchange.messages import read_agreement
-from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.channels import Drawer
 from parley.network.hosting.host import PATIENCE, Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.pool import Pool
-from parley.network.hosting.proposal import Proposal
+from parley.network.hosting.proposal import HostAssignment, Proposal, assignment_of
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.log import Log
-from parley.network.serving.replies import Replies, caller_facts, loggable
 from parley.network.serving.server import HungUp, Work
+from parley.network.serving.service import Replies, caller_facts, loggable
 from parley.protocol.setup import resolve
 
 STRANGER = "nobody at this host accepted these terms for this caller"

@@ -3,7 +3,7 @@ own, or at three, each of which holds two of three shares, and two of the noise 
 
 Formal guarantee: let one of the two hosts, A, keep the rules of `host.py` and its journal; the other host, the learner
 and any owners may do whatever they like. Before A opens, they hold of an honest owner's answer x = x_0 + x_1 one share
-and the tag, which are uniform whatever x is (`sharing.shares`). A opens one set of owners for a question, with one
+and the tag, which are uniform whatever x is (`sharing.ring`). A opens one set of owners for a question, with one
 noise that it drew for this alone and nobody else knows. So all that they learn of the honest owners' answers, with
 their own shares and their own noise taken off, is the sum of these answers with one whole noise of the recipe's law:
 (eps, delta) as that is calibrated. Who knows neither noise sees twice its variance.
@@ -24,8 +24,8 @@ import numpy as np
 from parley.network.exchange.share_bundle import HOSTS, SEED, Shape, ShareBundle, to_words
 from parley.network.hosting.pool import Keys, Pool
 from parley.network.hosting.proposal import Held, Proposal, Record, agreed, agreed_by_two, record_digest, tag
-from parley.privacy.mechanisms.random_words import Draw, Words, random_words
-from parley.privacy.mechanisms.recipe import draw_secretly, make_recipe
+from parley.privacy.mechanisms.exact_samplers import Draw, Words, random_words
+from parley.privacy.mechanisms.shared_noise import draw_secretly, make_recipe
 from parley.privacy.sharing.ring import Replicated, digest, expand, to_bytes
 
 

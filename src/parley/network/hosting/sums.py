@@ -8,18 +8,15 @@ from pathlib import Path
 from parley.errors import ContradictionError, GuaranteeError, LedgerError, Unavailable
 from parley.network.exchange.in_process import sum_answer
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack
-from parley.network.hosting.assignment import HostAssignment, assignment_of
-from parley.network.hosting.drawing import Session
 from parley.network.hosting.host import PATIENCE, Host, Peer
-from parley.network.hosting.journal import Journal
-from parley.network.hosting.known_heads import require_known_heads
-from parley.network.hosting.pool import Pool
-from parley.network.hosting.proposal import Proposal
+from parley.network.hosting.journal import Journal, require_known_heads
+from parley.network.hosting.pool import Pool, Session
+from parley.network.hosting.proposal import HostAssignment, Proposal, assignment_of
 from parley.owner.owner import Owner
-from parley.privacy.mechanisms.extent import UNLIKELY
+from parley.privacy.mechanisms.mechanism import UNLIKELY
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.privacy.sharing import opening
-from parley.privacy.sharing.channel import together, wires
+from parley.privacy.sharing import party as opening
+from parley.privacy.sharing.party import together, wires
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup
 

@@ -1,7 +1,7 @@
 """A small certificate authority for a consortium: it signs names, and revokes what it signed.
 
 The authority's folder keeps a copy of everything it ever signed, so that revoking a name revokes all its certificates.
-What it revoked is on a list that it signs (`revocation_list.py`).
+What it revoked is on a list that it signs (`certificates.py`).
 """
 
 import re
@@ -16,15 +16,23 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from parley.durable import create, make_folder, replace_text
 from parley.errors import CertificateError
 from parley.network.identity.certificates import (
+    AUTHORITY,
+    PUBLIC,
     days_left,
     expiry_warning,
     fingerprint,
     issued_by,
+    list_number,
     names,
+    pem,
     read_certificate,
+    read_key,
+    read_revocations,
+    require_new,
+    sole_block,
+    write_key,
+    write_new,
 )
-from parley.network.identity.pem import AUTHORITY, PUBLIC, pem, read_key, require_new, sole_block, write_key, write_new
-from parley.network.identity.revocation_list import list_number, read_revocations
 from parley.terms import PARTY
 
 ISSUED = "issued"  # in its folder: a copy of every certificate, named after its serial number

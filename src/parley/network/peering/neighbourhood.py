@@ -9,17 +9,112 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Protocol, TypeVar
 
 import numpy as np
 
-from parley.errors import ContradictionError, ExchangeError, NotOffered, OutOfOrder, Refusal, Unavailable
-from parley.network.exchange.number_messages import Piece, require_agreed, silent
+from parley.errors import (
+    ContradictionError,
+    ExchangeError,
+    GuaranteeError,
+    NotOffered,
+    OutOfOrder,
+    Refusal,
+    Unavailable,
+)
+from parley.network.exchange.messages import Piece, require_agreed, silent
 from parley.network.exchange.peer_messages import Place, Run, require_short
-from parley.network.peering.board import Board
-from parley.network.peering.graph import Graph
+from parley.terms.topology import Edges
 from parley.validate import Floats
+
+
+class Board:
+    """Vectors by place. A neighbour is at most one step ahead or behind, or after a crash at the start of its round, so
+    the round before this one is kept and what is older is let go."""
+
+    def __init__(self, first: int = 1) -> None:
+        self._first, self._said = first, dict[Place, Floats]()
+        self._changed = threading.Condition()
+        # everybody that is fewer edges away found the public numbers of all its neighbours to be its own
+        self.agreed = 0
+
+    def say(self, place: Place, vectors: Floats) -> None:
+        """From now on this is what was said there. Something else than before is refused: a neighbour may have heard
+        it."""
+        with self._changed:
+            before = self._said.setdefault(place, vectors.copy())
+            if before.tobytes() != vectors.tobytes():
+                raise GuaranteeError(f"round {place[0]}: this peer said something else there before; nothing was sent")
+            self._changed.notify_all()
+
+    def read(self, place: Place, patience: float) -> Floats | None:
+        """What was said there, waited for so many seconds; None if nothing was yet. What was let go is refused."""
+        with self._changed:
+            self._changed.wait_for(lambda: place in self._said or place[0] < self._first, patience)
+            if place in self._said:
+                return self._said[place]
+            if place[0] < self._first:
+                raise OutOfOrder(
+                    f"round {place[0]} is over here, where round {self._first} is the oldest kept: put the latest "
+                    "checkpoint back; if it is lost, let all peers move theirs away and begin again, which costs "
+                    "nothing while the owners keep all answers"
+                )
+            return None
+
+    def forget(self, before: int) -> None:
+        """Let go of rounds before this one."""
+        with self._changed:
+            self._first = max(self._first, before)
+            for place in [place for place in self._said if place[0] < self._first]:
+                del self._said[place]
+            self._changed.notify_all()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Owners in the order of the terms, and who is joined to whom.
+
+    >>> ring = Graph(tuple("abcd"), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")))
+    >>> ring.neighbours("a"), ring.at("a", 2), ring.diameter
+    (('b', 'd'), ('c',), 2)
+    """
+
+    names: tuple[str, ...]
+    joined: Edges
+
+    def neighbours(self, name: str) -> tuple[str, ...]:
+        """The owners next to this one on the graph."""
+        return tuple(other for other in self.names if other in self._near[name])
+
+    def at(self, name: str, distance: int) -> tuple[str, ...]:
+        """Those that are so many edges away from this owner."""
+        return tuple(other for other in self.names if self._distances[name][other] == distance)
+
+    @cached_property
+    def diameter(self) -> int:
+        """How far apart two owners are at most."""
+        return max(far for distances in self._distances.values() for far in distances.values())
+
+    @cached_property
+    def _near(self) -> Mapping[str, frozenset[str]]:
+        return {
+            name: frozenset(end for pair in self.joined if name in pair for end in pair) - {name} for name in self.names
+        }
+
+    @cached_property
+    def _distances(self) -> Mapping[str, Mapping[str, int]]:
+        return {name: self._from(name) for name in self.names}
+
+    def _from(self, name: str) -> Mapping[str, int]:
+        found, front, far = {name: 0}, {name}, 0
+        while front and len(found) < len(self.names):
+            far += 1
+            front = {other for each in front for other in self._near[each]} - found.keys()
+            found |= dict.fromkeys(front, far)
+        return found
+
 
 CALL = 15.0  # seconds for one call; a neighbour that has not said it yet replies sooner
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two attempts

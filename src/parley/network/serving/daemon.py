@@ -13,22 +13,18 @@ from typing import Any
 from parley.data.cluster import joined
 from parley.data.sources import find_source
 from parley.errors import SettingError, TermsError
-from parley.network.exchange.delivery import Delivery
 from parley.network.exchange.host_connections import HostConnections
+from parley.network.exchange.share_bundle import Delivery
+from parley.network.identity.certificates import check_identity
 from parley.network.identity.settings import OwnerSettings
-from parley.network.identity.trust import check_identity
 from parley.network.serving.acceptance import Acceptances, require_both
 from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.health import Readiness, SelfCall
 from parley.network.serving.inbox import open_inbox
 from parley.network.serving.locks import daemon_lock
 from parley.network.serving.log import Log
-from parley.network.serving.maintenance import exit_if_dead, maintain
-from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources
-from parley.network.serving.network import Network
-from parley.network.serving.page import Page
-from parley.network.serving.proposal_service import ProposalService
-from parley.network.serving.reminders import reminders
+from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
+from parley.network.serving.network import Network, exit_if_dead, maintain, reminders
 from parley.network.serving.server import (
     Endpoint,
     Work,
@@ -38,7 +34,7 @@ from parley.network.serving.server import (
     start_serving,
     start_workers,
 )
-from parley.network.serving.service import OwnerService
+from parley.network.serving.service import OwnerService, ProposalService
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 from parley.protocol.schedule import agreed_answers

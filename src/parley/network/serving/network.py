@@ -1,24 +1,35 @@
 """What a daemon on a network keeps an eye on while it runs: its certificate, the authority's list, and the connections
-to its port."""
+to its port.
+"""
 
+import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
 from cryptography import x509
 
-from parley.durable import Version, file_version
+from parley.durable import Version, exposed, file_version
 from parley.errors import CertificateError
-from parley.network.identity.certificates import fingerprint, read_certificate
-from parley.network.identity.revocation_list import Revocations
-from parley.network.identity.settings import Identity
-from parley.network.identity.trust import check_identity
+from parley.network.identity.certificates import (
+    Revocations,
+    check_identity,
+    expiry_warning,
+    fingerprint,
+    list_warning,
+    read_certificate,
+    read_revocations,
+)
+from parley.network.identity.settings import Identity, OwnerSettings
+from parley.network.serving.call_slots import CallSlots
 from parley.network.serving.connections import Connections
 from parley.network.serving.front import Front, private_folder
 from parley.network.serving.log import Log
@@ -162,3 +173,99 @@ class Credentials:
         return tuple(
             file_version(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked)
         )
+
+
+LOOK = 1.0  # seconds between two looks at what may have changed
+DAY = 86400.0  # seconds between two reminders of what runs out
+SERVING_ENDED = 1  # the exit status: a restart mends it
+
+
+def exit_if_dead(serving: Sequence[threading.Thread], network: Network | None, log: Log) -> None:
+    """End the process if a thread has died without which no call is answered: whoever watches over it starts it again.
+
+    It ends at once, as by a kill: calls under way would be waited for in vain. What was debited is stored.
+    """
+    if all(thread.is_alive() for thread in serving) and (network is None or network.alive):
+        return
+    log("serving-ended", reason="a thread died without which no call is answered; the process ends")
+    log.close()
+    if network is not None:
+        network.remove_folder()
+    os._exit(SERVING_ENDED)
+
+
+def maintain(
+    network: Network | None,
+    slots: CallSlots,
+    reminders: Callable[[], Sequence[str]],
+    stop: threading.Event,
+    log: Log,
+    *at_each_look: Callable[[], None],
+) -> None:
+    """Until it is told to stop: follow the certificate's files, end calls that take too long, and say every day what
+    runs out.
+
+    A service may have something of its own to do `at_each_look`.
+    """
+    due = time.monotonic()
+    while not stop.is_set():
+        if network is not None:
+            network.credentials.reload()
+        if time.monotonic() >= due:
+            due += DAY
+            for sentence in reminders():
+                log("warning", reason=sentence)
+        stop.wait(LOOK)
+        slots.cancel_overdue()
+        for look in at_each_look:
+            look()
+
+
+Shown = Callable[[], x509.Certificate]  # the certificate that TLS shows now
+
+
+def reminders(settings: OwnerSettings, shown: Shown | None = None) -> Callable[[], list[str]]:
+    """Sentences for the log, at the start and once a day: what ends soon or has ended, what others can read."""
+    of_identity = None if settings.identity is None else identity_reminders(settings.identity, shown)
+
+    def now() -> list[str]:
+        ledger = ledger_warning(settings.ledger)
+        return [*([] if ledger is None else [ledger]), *([] if of_identity is None else of_identity())]
+
+    return now
+
+
+def identity_reminders(identity: Identity, shown: Shown | None = None) -> Callable[[], list[str]]:
+    """Sentences about what of an identity ends soon or has ended: the authority, the party's own certificate, the
+    revocation list."""
+    ca, own = (
+        read_certificate(identity.authority),
+        read_certificate(identity.certificate),
+    )  # as TLS took them, if it does not follow
+
+    def of_list() -> str | None:
+        return (
+            None if identity.revoked is None else list_warning(identity.revoked, read_revocations(identity.revoked, ca))
+        )
+
+    def of_own() -> str | None:
+        return expiry_warning(identity.certificate, own if shown is None else shown())
+
+    def now() -> list[str]:
+        sentences = []
+        for look in (partial(expiry_warning, identity.authority, ca), of_own, of_list):
+            try:
+                sentences.append(look())
+            except (CertificateError, OSError) as ended:
+                sentences.append(str(ended))
+        return [sentence for sentence in sentences if sentence is not None]
+
+    return now
+
+
+def ledger_warning(ledger: Path) -> str | None:
+    """One sentence if others may read or change the books."""
+    try:
+        return f"{ledger}: other accounts may read this ledger; chmod 600 {ledger}*" if exposed(ledger) else None
+    except OSError as error:
+        return f"{ledger}: the ledger cannot be looked at ({type(error).__name__}); nothing is answered without it"

@@ -7,23 +7,28 @@ from typing import Any
 
 from parley.errors import CertificateError, SettingError
 from parley.network.exchange.host_connections import host_keys
-from parley.network.identity.certificates import certificate_in, fingerprint, names, read_certificate
+from parley.network.identity.certificates import (
+    certificate_in,
+    fingerprint,
+    names,
+    read_certificate,
+    require_private,
+    require_trusted,
+    trusted_certificate,
+)
 from parley.network.identity.settings import Identity, OwnerSettings
-from parley.network.identity.trust import require_private, require_trusted, trusted_certificate
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
-from parley.network.serving.inbox import Inbox
-from parley.network.serving.proposal import Proposal
-from parley.network.serving.reminders import ledger_warning
-from parley.owner.acceptance_summary import acceptance_summary, accepted, require_ledger
+from parley.network.serving.inbox import Inbox, Proposal
+from parley.network.serving.network import ledger_warning
+from parley.owner.acceptance_summary import acceptance_summary, accepted, left_after, others_in, require_ledger
 from parley.owner.custody import facts, key_warnings
 from parley.owner.other_books import OtherBooks, require_reason
 from parley.owner.owner import Agreement, Owner
-from parley.owner.proposal_words import left_after, others_in
 from parley.owner.warnings import figures, find_warnings
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.terms import Terms
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
 
 
 @dataclass(frozen=True, eq=False)

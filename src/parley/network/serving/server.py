@@ -15,10 +15,8 @@ import grpc
 from cryptography import x509
 
 from parley.errors import ExchangeError
-from parley.network.exchange.messages import LARGEST_MESSAGE
-from parley.network.exchange.proposal_messages import LARGEST
-from parley.network.identity.certificates import fingerprint, names
-from parley.network.identity.revocation_list import Revocations
+from parley.network.exchange.messages import LARGEST, LARGEST_MESSAGE
+from parley.network.identity.certificates import Revocations, fingerprint, names
 from parley.network.serving import health
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.call_slots import CallSlots

@@ -5,7 +5,7 @@ is sent. A crash at any moment leaves either both or neither. Asked the same que
 answer at no cost.
 """
 
-from parley.owner.ledger.interface import AnyLedger, Cost, Facts, Release, StudyLedger
+from parley.owner.ledger.account import AnyLedger, Cost, Facts, Release, StudyLedger
 from parley.owner.ledger.ledger import Ledger
 from parley.owner.ledger.opening import begun
 

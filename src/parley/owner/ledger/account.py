@@ -1,10 +1,36 @@
-"""What one agreement may still cost: the arithmetic of promises, on which every ledger agrees."""
+"""What one agreement may still cost: the arithmetic of promises, on which every ledger agrees.
 
+A lifetime budget held as zero-concentrated differential privacy (zCDP): agreements cost rho, and rho adds up.
+
+Formal guarantee: let every agreement that is accepted be rho_i-zCDP, each chosen in view of all answers before it, and
+let the sum of the rho_i never exceed rho. Then all answers together are rho-zCDP. This is the privacy filter of Feldman
+and Zrnic (2021, "Individual privacy accounting via a Renyi filter"), at every order at once; Whitehouse, Ramdas, Rogers
+and Wu (2023, "Fully-adaptive composition in differential privacy") prove it for zCDP. And rho-zCDP implies (epsilon,
+delta)-DP, for every order a > 1, with
+
+    epsilon = a rho + ln(1 - 1/a) - (ln delta + ln a)/(a - 1)
+
+(Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", Proposition 12). Any order gives a
+valid bound, so soundness does not rest on the search for the best one. Numbers are rounded to the private side, by more
+than floats can be wrong.
+
+Nothing but `math` is needed: who only looks at books does not wait for statistics libraries.
+"""
+
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from parley.errors import BudgetExhausted, OutOfOrder, UnknownTerms
+import numpy as np
+
+from parley.errors import BudgetExhausted, ContentMismatch, LedgerError, OutOfOrder, UnknownTerms
+from parley.validate import Floats
+
+if TYPE_CHECKING:
+    from parley.protocol.queries import Query
+
 
 RHO_TOLERANCE = Fraction(1, 10**6)  # another machine's libraries compute a Gaussian's noise to other last digits
 
@@ -106,3 +132,139 @@ class Reservation:
     def account(self) -> Account:
         """The account before any answer."""
         return Account(self.terms_hash, self.learner, self.epsilon, self.delta, self.rounds, self.gaps)
+
+
+SLACK = 1e-12  # of every term of a bound: floats are right to a thousandth of this
+_ORDERS = math.log(1e-4), math.log(1e14)  # of a - 1
+
+
+def epsilon_of(rho: Fraction, delta: Fraction) -> float:
+    """The smallest epsilon for which rho-zCDP is known to imply (epsilon, delta)-DP, rounded up.
+
+    >>> round(epsilon_of(Fraction(1, 10), Fraction("1e-6")), 3)
+    2.142
+    """
+    return 0.0 if rho == 0 else max(0.0, -_largest(lambda u: -_epsilon(float(rho), float(delta), u)))
+
+
+def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest rho for which rho-zCDP is known to imply (epsilon, delta)-DP, rounded down.
+
+    >>> round(float(largest_rho(Fraction("2.142"), Fraction("1e-6"))), 4)
+    0.1
+    """
+    if not float(delta) > 0:
+        raise LedgerError(
+            "lifetime_delta = 0: a lifetime budget that is held as zCDP needs a delta above 0 (--lifetime-delta)"
+        )
+    rho = _largest(lambda u: _rho(float(epsilon), float(delta), u)) * (1 - 1e-9)
+    if not rho > 0 or not holds(Fraction(rho), epsilon, delta):
+        raise LedgerError(
+            f"lifetime = {float(epsilon):g}: no such budget can be held as zCDP; expected an epsilon from 1e-9 to 1e6"
+        )
+    return Fraction(rho)
+
+
+def holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether rho-zCDP is known to imply (epsilon, delta)-DP."""
+    return rho > 0 and float(delta) > 0 and Fraction(epsilon_of(rho, delta)) <= epsilon
+
+
+def _epsilon(rho: float, delta: float, u: float) -> float:
+    """By the order 1 + e^u, rounded up."""
+    a = 1 + math.exp(u)
+    terms = a * rho, math.log1p(-1 / a), -math.log(delta) / (a - 1), -math.log(a) / (a - 1)
+    return math.fsum(terms) + SLACK * math.fsum(map(abs, terms))
+
+
+def _rho(epsilon: float, delta: float, u: float) -> float:
+    a = 1 + math.exp(u)
+    return (epsilon - math.log1p(-1 / a) + (math.log(delta) + math.log(a)) / (a - 1)) / a
+
+
+def _largest(value: Callable[[float], float]) -> float:
+    """The largest value found, by thirds; both bounds have one hill."""
+    low, high = _ORDERS
+    for _ in range(150):
+        first, second = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (first, high) if value(first) < value(second) else (low, second)
+    return max(value(low), value(high))
+
+
+Budget = tuple[Fraction, Fraction]  # epsilon, delta
+# how what agreements cost is held against the lifetime budget: epsilon and delta add up, or rho
+Rule = Literal["simple", "zcdp"]
+RULES: tuple[Rule, ...] = ("simple", "zcdp")
+Release = Callable[[], Callable[[], Floats]]  # computes, and returns what then draws the noise
+Facts = dict[str, Any]
+Cost = Callable[[int], Fraction]  # what this many answers cost together
+
+
+class AnyLedger(Protocol):
+    """Promises kept: terms are accepted once, answered within what they reserve, and every answer is stored."""
+
+    @property
+    def durable(self) -> bool: ...
+    @property
+    def secret(self) -> bytes: ...
+    def accept(
+        self,
+        reservation: Reservation,
+        table: bytes | None = None,
+        schema: str | None = None,
+        other_books: str | None = None,
+    ) -> None: ...
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]: ...
+    def account(self, terms_hash: str) -> Account: ...
+    def hash_at(self, entries: int) -> str | None: ...
+
+
+def same_question(query: "Query", content: str, value: Floats) -> Floats:
+    """The stored answer, if this is the question that it answers."""
+    if query.content != content:
+        raise ContentMismatch(f"query id {query.id!r} was already used for another question: choose a new id")
+    return value
+
+
+class StudyLedger:
+    """Every study starts a fresh one, and only the latest answer is kept."""
+
+    durable = False
+    secret = b""  # a study has none
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+        self._latest: dict[str, tuple[str, str, Floats]] = {}
+
+    def accept(
+        self,
+        reservation: Reservation,
+        table: bytes | None = None,
+        schema: str | None = None,
+        other_books: str | None = None,
+    ) -> None:
+        self._accounts.setdefault(reservation.terms_hash, reservation.account())
+
+    def account(self, terms_hash: str) -> Account:
+        if terms_hash not in self._accounts:
+            raise UnknownTerms("nobody at this owner accepted these terms")
+        return self._accounts[terms_hash]
+
+    def hash_at(self, entries: int) -> str | None:
+        """Always None: a study keeps no chain."""
+        return None
+
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]:
+        account = self.account(query.terms_hash)
+        known, content, value = self._latest.get(query.terms_hash, ("", "", np.empty(0)))
+        if query.id == known:
+            return same_question(query, content, value), account
+        after = account.debit(query.learner, query.round, spent_after)
+        value = release()()
+        self._accounts[query.terms_hash] = after
+        self._latest[query.terms_hash] = (query.id, query.content, value)
+        return value, after

@@ -20,10 +20,9 @@ from pathlib import Path
 from parley.durable import create, state_folder, sync_folder
 from parley.errors import LedgerError
 from parley.owner.ledger.account import Head, Reservation
-from parley.owner.ledger.chain import head
+from parley.owner.ledger.chain import Memory, head
 from parley.owner.ledger.connections import connect
 from parley.owner.ledger.ledger import Ledger
-from parley.owner.ledger.noted_end import Memory
 from parley.owner.ledger.opening import beside
 
 

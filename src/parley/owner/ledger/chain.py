@@ -9,15 +9,30 @@ about a record. (A sealed digest is uniform whatever was sealed.)
 
 The chain has no key. It notices accidents, careless hands, and, where somebody else remembers an earlier end, a ledger
 that went back in time. Who may write to the file can forge all of it: keep it where only the owner's daemon writes.
+
+Where a chain of rows ended, noted in a small file that is also a lock: `Drawing` lies beside a ledger, `Memory` in
+the account's state folder.
+
+The `Memory` notices a ledger or a journal that was put back to an earlier time, copied or replaced. Without it nothing
+is written or released.
 """
 
+import fcntl
 import hashlib
 import json
+import os
+import re
 import secrets
 import sqlite3
+import stat
+import threading
+import weakref
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
+from parley.durable import PRIVATE, create_once
+from parley.errors import BrokenChainError, LedgerError, MissingMemoryError, StateFolderError
 from parley.owner.ledger.account import Head
 
 COLUMNS = (
@@ -84,3 +99,183 @@ def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None =
     end = Head(last.entries + 1, row_hash(last.hash, row, pad, digest))
     db.execute(_INSERT, (*row, digest, pad, last.hash, end.hash))
     return end
+
+
+LENGTH = 86  # bytes: 20 digits, a blank, 64 hexadecimal digits, a new line
+REMEDIES = {
+    "ledger": "Put the latest one back with its -wal file; if it is lost: parley owner restore",
+    "journal": "Put the latest one back with its -wal file; if it is lost, move this one away and agree on new terms, "
+    "which begin a new journal",
+}
+
+
+class NotedEnd:
+    """A file that one party at a time holds, over threads and processes, and in which it notes where a chain of rows
+    ends. The kernel ends the hold with a process.
+
+    A note is on the disk when the system gets to it: the death of a process loses nothing, that of the machine perhaps
+    the last notes.
+    """
+
+    rank: ClassVar[int]  # who holds one of a lower rank may wait for one of a higher rank, never the other way round
+    flags = os.O_RDWR | os.O_CLOEXEC
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.lock = path, threading.RLock()
+        self._descriptor: int | None = None
+        NOTED.add(self)
+
+    def __enter__(self) -> Self:
+        self.lock.acquire()
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, self.flags, PRIVATE)
+            self._check(self._descriptor)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except FileNotFoundError:
+            self.lock.release()
+            raise self.missing() from None
+        except OSError as error:
+            self.lock.release()
+            raise LedgerError(f"{self.path}: cannot be locked ({error.strerror}); nothing was released") from None
+        except BaseException:
+            self.lock.release()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            if self._descriptor is not None:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        finally:
+            self.lock.release()
+
+    def note(self, end: Head) -> None:
+        """Write down where the chain ends; for who holds the lock."""
+        if self._descriptor is not None:
+            os.pwrite(self._descriptor, _written(end), 0)
+
+    def noted(self) -> Head | None:
+        """What was written down; None if nothing was."""
+        try:
+            text, before = self.path.read_bytes(), b""
+            while text != before:  # somebody may be writing it
+                text, before = self.path.read_bytes(), text
+        except OSError:
+            return None
+        return _read(text)
+
+    def close(self) -> None:
+        """Let go of the file, which stays: to remove it would let two processes hold two files of the same name."""
+        with self.lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+            self._descriptor = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _check(self, descriptor: int) -> None:
+        """Refuse a file that is not the one that is meant."""
+
+    def missing(self) -> LedgerError:
+        """What is said where the file cannot be made."""
+        return LedgerError(f"{self.path}: its folder does not exist; nothing was released")
+
+
+class Drawing(NotedEnd):
+    """Held by who draws noise for an answer of this ledger. No SQLite lock is held meanwhile: however long a draw
+    takes, others read, accept and are told what is stored."""
+
+    rank = 0
+    flags = NotedEnd.flags | os.O_CREAT
+
+
+class Memory(NotedEnd):
+    """The end of the rows in the file `books` when it was last written to, in a file of its own; `kind` says what books
+    they are.
+
+    Formal guarantee: of all copies of one ledger or journal whose memory is one file, in whatever folders they lie, a
+    transaction commits only in one whose rows go on from the noted end, and before it returns its own end is noted. So
+    all that is ever sent comes from one line of rows, for as long as the memory is kept. Without the memory nothing is
+    written. Whoever puts back the memory together with the books takes back both: that is not noticed here.
+    """
+
+    rank = 1
+    flags = NotedEnd.flags | os.O_NOFOLLOW
+
+    def __init__(self, folder: Path, name: str, books: Path, kind: str) -> None:
+        super().__init__(folder / name)
+        self.books, self.kind = books, kind
+
+    def begin(self, end: Head) -> Head | None:
+        """Make the memory, on the disk, unless it is there; what it says."""
+        return _read(create_once(self.path, _written(end)))
+
+    def replace(self, end: Head) -> None:
+        """Note this end whatever was noted: for a restore, after which nothing is answered that was asked before."""
+        self.begin(end)
+        with self:
+            self.note(end)
+
+    def note(self, end: Head) -> None:
+        try:
+            super().note(end)
+        except OSError as error:
+            raise LedgerError(
+                f"{self.path}: cannot be written ({error.strerror}); nothing was released. Make room and repeat"
+            ) from None
+
+    def require_latest(self, db: sqlite3.Connection, noted: Head | None = None) -> Head:
+        """The noted end; a file whose rows do not go on from it is refused. It is read under the lock that is held, or
+        was read before the file was (`noted`)."""
+        noted = noted or self._under_lock()
+        end = head(db)
+        if noted != end and hash_at(db, noted.entries) != noted.hash:
+            raise BrokenChainError(
+                f"{self.books}: the {self.kind} was rolled back or replaced, or another copy of it was used: "
+                f"{noted.entries} rows were there, now there are {end.entries}, and they do not go on from those. "
+                f"{REMEDIES[self.kind]}"
+            )
+        return noted
+
+    def _under_lock(self) -> Head:
+        found = None if self._descriptor is None else _read(os.pread(self._descriptor, LENGTH, 0))
+        if found is None:
+            raise BrokenChainError(
+                f"{self.path}: does not say where the {self.kind} {self.books} ended; put it back. If it is lost, "
+                f"remove it and proceed as for a lost {self.kind}: {REMEDIES[self.kind]}"
+            )
+        return found
+
+    def _check(self, descriptor: int) -> None:
+        about = os.fstat(descriptor)
+        try:
+            found = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116 - for every message, and pathlib is slower
+        except FileNotFoundError:
+            raise self.missing() from None
+        if (found.st_dev, found.st_ino) != (about.st_dev, about.st_ino):
+            raise LedgerError(f"{self.path}: was moved or replaced while it was in use; restart the program")
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
+            raise StateFolderError(f"{self.path}: expected a file of this account that no other may write to")
+
+    def missing(self) -> MissingMemoryError:
+        """Why nothing is written without the memory, and what to do."""
+        lost = "parley owner restore" if self.kind == "ledger" else "agree on new terms, which begin a new journal"
+        return MissingMemoryError(
+            f"{self.books}: {self.path} is missing. It says where this {self.kind} ended; without it nobody can tell "
+            f"whether the {self.kind} is the latest, and nothing is released. Set PARLEY_STATE to the state folder "
+            f"that was used before, or copy the file from the machine or account of before. If it is lost: {lost}"
+        )
+
+
+def _written(end: Head) -> bytes:
+    return f"{end.entries:020d} {end.hash}\n".encode()
+
+
+def _read(text: bytes) -> Head | None:
+    found = re.fullmatch(rb"(\d{20}) ([0-9a-f]{64})\n", text)
+    return None if found is None else Head(int(found[1]), found[2].decode())
+
+
+NOTED: "weakref.WeakSet[NotedEnd]" = weakref.WeakSet()

@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 from parley.errors import LedgerError
-from parley.owner.ledger.chain import head
-from parley.owner.ledger.noted_end import NOTED, Memory, NotedEnd
+from parley.owner.ledger.chain import NOTED, Memory, NotedEnd, head
 
 PRAGMAS = (
     "journal_mode=WAL",

@@ -16,14 +16,22 @@ import numpy as np
 from parley.durable import create, create_once
 from parley.errors import LedgerError
 from parley.owner.ledger import opening, transactions
-from parley.owner.ledger.account import Account, Head, Reservation
-from parley.owner.ledger.chain import COLUMNS, START, append, hash_at, head
+from parley.owner.ledger.account import (
+    RULES,
+    Account,
+    Budget,
+    Cost,
+    Facts,
+    Head,
+    Release,
+    Reservation,
+    Rule,
+    largest_rho,
+)
+from parley.owner.ledger.chain import COLUMNS, START, Drawing, Memory, append, hash_at, head
 from parley.owner.ledger.connections import FileConnection, Place
-from parley.owner.ledger.interface import RULES, Budget, Cost, Facts, Release, Rule
-from parley.owner.ledger.noted_end import Drawing, Memory
 from parley.owner.ledger.opening import beside, find_memories, make_or_upgrade, require_known
 from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
-from parley.owner.ledger.zcdp import largest_rho
 from parley.validate import Floats, exact
 
 SECRET = 32  # bytes
@@ -41,13 +49,13 @@ class Ledger:
     """A durable ledger in one SQLite file: one lifetime budget for one table of one owner.
 
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime
-    budget (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `zcdp`), and the
+    budget (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `account`), and the
     answers under each stay within its reservation, across threads, processes, forks, crashes, retries and restarts; at
     most one answer ever exists for a query id and for a round of an agreement; all answers under an agreement come from
     the table with which it was accepted. What was promised and released stays in it for ever; of the answers themselves
     all, or for learners that keep their own state (`prune`) the latest, up to `transactions.KEPT` bytes for each
     agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by what the
-    account's state folder remembers of it, and so is one of which nothing is remembered (`noted_end.Memory`). Put back
+    account's state folder remembers of it, and so is one of which nothing is remembered (`chain.Memory`). Put back
     together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
     earlier version is upgraded (`opening`); every opening verifies the chain (`verification`).
 

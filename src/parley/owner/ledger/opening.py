@@ -13,7 +13,7 @@ SQLite's `application_id` says that a file is a ledger, `user_version` which ver
 
 Version 0: files written before they had a version. Version 1: digests are sealed (`chain`), tables are known,
 agreements can be closed. Version 2: the same, with a lifetime budget that is held as zCDP. Version 3: either, and a
-memory outside the file says where it ended (`noted_end.Memory`): without it nothing is answered.
+memory outside the file says where it ended (`chain.Memory`): without it nothing is answered.
 """
 
 import sqlite3
@@ -23,11 +23,9 @@ from pathlib import Path
 from parley.durable import state_folder
 from parley.errors import BrokenChainError, LedgerError, StateFolderError
 from parley.owner.ledger import transactions
-from parley.owner.ledger.account import Head
-from parley.owner.ledger.chain import COLUMNS, START, append, hash_at, head
+from parley.owner.ledger.account import Budget, Head, Rule
+from parley.owner.ledger.chain import COLUMNS, START, Drawing, Memory, append, hash_at, head
 from parley.owner.ledger.connections import looking
-from parley.owner.ledger.interface import Budget, Rule
-from parley.owner.ledger.noted_end import Drawing, Memory
 from parley.owner.ledger.verification import Verification, recall
 
 APPLICATION = 0x5061726C

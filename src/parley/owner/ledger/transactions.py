@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
-from parley.owner.ledger.account import RHO_TOLERANCE, Account, Reservation
+from parley.owner.ledger.account import RHO_TOLERANCE, Account, Budget, Reservation, Rule, largest_rho, same_question
 from parley.owner.ledger.chain import PAD, answer_digest, append, head, seal
-from parley.owner.ledger.interface import Budget, Rule, same_question
-from parley.owner.ledger.zcdp import largest_rho
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries

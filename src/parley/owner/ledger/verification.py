@@ -22,11 +22,9 @@ from typing import Any
 
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, BudgetExhausted, OutOfOrder, UnknownTerms
-from parley.owner.ledger.account import Account, Head
+from parley.owner.ledger.account import Account, Budget, Head, holds
 from parley.owner.ledger.chain import COLUMNS, START, answer_digest, first_row_hash, row_hash
-from parley.owner.ledger.interface import Budget
 from parley.owner.ledger.transactions import stated, stated_rho
-from parley.owner.ledger.zcdp import holds
 
 FORMAT = "parley-verified-1"
 FULLY = 10_000  # rows that every opening verifies from the first one on: a fraction of a second

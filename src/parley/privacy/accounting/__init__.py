@@ -1,8 +1,16 @@
 """What noise costs, and what that means."""
 
-from parley.privacy.accounting.budget import exact, per_round, shared_record_epsilon
 from parley.privacy.accounting.compose import METHODS, Bound, compose, multiplier_for, rounds_for
-from parley.privacy.accounting.series import Series, in_pieces, make_series, mechanism_norm, series_rho
+from parley.privacy.accounting.series import (
+    Series,
+    exact,
+    in_pieces,
+    make_series,
+    mechanism_norm,
+    per_round,
+    series_rho,
+    shared_record_epsilon,
+)
 from parley.privacy.accounting.shared_calibration import SharedLaw, Span, Spans, bits_delta, most_epsilon, shared_law
 from parley.privacy.accounting.stable_bounds import StableBound, stable_epsilon
 

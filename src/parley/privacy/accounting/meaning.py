@@ -2,16 +2,42 @@
 
 All statements hold for the worst person, against an adversary who knows everything but that person's record, and are
 about what the release adds to what was known before.
+
+How many bits releases can tell about one record, given all others (T chapter 4, mutual information and min-entropy).
+Formal guarantee. Let X be a person's records, of any law, and A all that is released while every other record is fixed
+and known. P_x is the law of A if X = x. Then I(X; A) <= max_x KL(P_x || Q) for any law Q, in nats.
+
+- Pure eps. With m and M the least and the largest density over x, M <= e^eps m; let Q be in proportion to sqrt(m M).
+  L = ln P_x/Q then lies in an interval of length eps, and E e^-L = 1 under P_x. The mean of such an L is largest if it
+  takes the two ends only: max_p of p eps + ln(1 - p + p e^-eps), which is C(eps) = eps/(1 - e^-eps) - 1 +
+  ln((1 - e^-eps)/eps), at most eps^2/8 and at most eps. Of v values, besides at most ln(v e^eps/(v - 1 + e^eps)): the
+  min-capacity (T eq. 2.2 for one person) bounds the mutual information, too.
+- rho-zCDP: the divergence of order 1 between any two P_x is at most rho, so with Q = any P_x at most rho.
+- Gaussian noise of deviation s on p numbers: the exact answers lie within a ball of radius R, given the others and what
+  was asked. The differential entropy of an answer is at most that of a Gaussian of the same second moment, and trace at
+  most p s^2 + R^2, so an answer tells at most p/2 ln(1 + R^2/(p s^2)). Rounds add up by the chain rule, questions
+  chosen by earlier answers included, for the bound holds whatever is known of X by then. R is half the sensitivity
+  where a record's share is clipped in a ball; for any set of this diameter S it is at most S sqrt(p/(2 (p + 1)))
+  (Jung). If a record is drawn in secret with probability q, an answer tells at most q times as much: whoever knew the
+  draw would learn nothing without it.
+
+Min-entropy leakage, by how much the chance of guessing X grows, is at most eps for pure eps; no rho bounds it.
 """
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.errors import SettingError
+from parley.numerals import number, percent
+from parley.privacy.accounting.series import series_rho
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.gaussian import gaussian_delta, probability
-from parley.validate import Floats, non_negative, positive, whole
+from parley.validate import Floats, non_negative, positive, upper, whole
 
 # why `approximate_posterior` is wider
 WIDER = "with δ single releases may tell more than ε allows, so this is the range of 2ε"
@@ -136,3 +162,166 @@ def _prior(value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise SettingError(f"prior = {value!r}: expected a probability between 0 and 1")
     return float(value)
+
+
+BIT = math.log(2)  # nats
+NEAR = 0.05  # below which a series takes the place of a formula whose terms cancel
+ROUNDING = 1 + 1e-11  # of what is called a bound
+LEAST = float(np.finfo(np.float64).tiny)  # of one that is above 0, and would be rounded to it
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """Upper bounds in bits about one person's records, all others known; None: nothing bounds it."""
+
+    mutual_information: float | None
+    min_entropy: float | None
+    by: str  # what the first follows from
+
+    @property
+    def guess_factor(self) -> float | None:
+        """By how much a guess can become likelier; None: nothing bounds it, or only a number beyond all floats."""
+        return None if self.min_entropy is None or self.min_entropy > 1000 else 2.0**self.min_entropy
+
+
+def pure_nats(epsilon: Floats) -> Floats:
+    """C(eps): what releases of pure eps can tell about one record at most, in nats, however many values it may have.
+
+    Written with x = eps/2 as x coth x - 1 + ln(sinh(x)/x); near 0 as a series, cut where it is above.
+
+    >>> pure_nats(np.array([1.0, 10.0])).round(4).tolist()
+    [0.1233, 6.6978]
+    """
+    x = np.asarray(epsilon, dtype=np.float64) / 2
+    near, far = np.minimum(x, NEAR), np.maximum(x, NEAR)
+    with np.errstate(over="ignore"):  # beyond all floats it is infinite, which bounds it
+        formula = far / np.tanh(far) - 1 + far + np.log1p(-np.exp(-2 * far)) - np.log(2 * far)
+    found = np.where(x < NEAR, near**2 / 2 - near**4 / 36 + near**6 / 405, formula) * ROUNDING
+    return np.where(x > 0, np.maximum(found, LEAST), 0.0)
+
+
+def pure_nats_slope(epsilon: Floats) -> Floats:
+    """eps times the derivative of C: what a budget that is larger by a share tells more, for each unit of that
+    share."""
+    x = np.asarray(epsilon, dtype=np.float64) / 2
+    far = np.maximum(x, NEAR)
+    formula = 2 * far / np.tanh(far) - 1 - 4 * far**2 * np.exp(-2 * far) / np.expm1(-2 * far) ** 2
+    return np.where(x < NEAR, x**2 - x**4 / 9 + 2 * x**6 / 135, formula)
+
+
+def pure_leakage(epsilon: float, values: int | None = None) -> Leakage:
+    """What releases of pure eps tell; `values`: how many the record may have, None: any number.
+
+    >>> found = pure_leakage(1.0, values=2)
+    >>> round(found.mutual_information, 4), round(found.min_entropy, 4)
+    (0.1779, 0.5481)
+    """
+    most = epsilon / BIT if values is None else min_entropy_leakage(epsilon, 1, whole(values, "values", least=2))
+    most *= ROUNDING
+    return Leakage(min(float(pure_nats(np.asarray(epsilon))) / BIT, most), most, "pure epsilon")
+
+
+def zcdp_leakage(rho: float) -> Leakage:
+    """What rho-zCDP releases tell."""
+    return Leakage(non_negative(rho, "rho") / BIT * ROUNDING, None, "zCDP")
+
+
+def gaussian_bits(
+    sensitivity: float, deviation: float, coordinates: int, answers: float = 1.0, ball: bool = False
+) -> float:
+    """Bits that so many answers with Gaussian noise tell, of which a person moves each by at most `sensitivity` in L2;
+    `ball`: a record's share lies in a ball of half that radius. An answer about drawn records counts by its rate.
+
+    >>> round(gaussian_bits(2.0, 10.0, 1) / (0.5 * 0.01 / BIT), 3)
+    0.995
+    """
+    p = whole(coordinates, "coordinates")
+    ratio = positive(sensitivity, "sensitivity") / positive(deviation, "deviation")
+    squared = ratio**2 * (0.25 if ball else p / (2 * (p + 1)))
+    return answers * p / 2 * math.log1p(squared / p) / BIT * ROUNDING
+
+
+def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
+    """The object that `parley budget explain --json` prints.
+
+    `prior` is what an adversary believes beforehand about a
+    fact; `people` are those among whom somebody is to be found.
+    """
+    positive(epsilon, "epsilon")
+    whole(people, "people", least=2)
+    failure = 0.0
+    if delta > 0:
+        low, high, failure = approximate_posterior(epsilon, delta, prior)
+    else:
+        low, high = posterior_bounds(epsilon, prior)
+    pure = delta == 0  # the last three are proved for pure epsilon only
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "prior": prior,
+        "posterior": {"low": low, "high": high, "failure": failure},
+        "least_total_error": least_total_error(epsilon, delta),
+        "detection_at_5_percent_false_alarms": 1 - float(error_tradeoff(epsilon, delta, 0.05)),
+        "min_entropy_leakage_bits": min_entropy_leakage(epsilon, 1, 2) if pure else None,
+        "mutual_information_bits": _mutual_information(epsilon, delta),
+        "belief_bound": belief_bound(epsilon, people) if pure else None,
+        "epsilon_for_belief_one_half": epsilon_for_belief(0.5, people) if pure and people > 2 else None,
+        "adjacency": Adjacency.REPLACE_ONE,
+    }
+
+
+def _mutual_information(epsilon: float, delta: float) -> float | None:
+    """Bits about one record, everybody else known: by pure epsilon; with a delta, if the noise is Gaussian and no
+    records are drawn in secret: seldom drawn ones may be told all of at the same epsilon and delta."""
+    if delta == 0:
+        return pure_leakage(epsilon).mutual_information
+    try:
+        rho = series_rho("gaussian", Fraction(epsilon), Fraction(delta), 1)
+    except SettingError:  # noise of such a size is not calibrated
+        return None
+    return None if rho is None else zcdp_leakage(upper(rho)).mutual_information
+
+
+def sentences(content: dict[str, Any], people: int) -> list[str]:
+    """What the figures of `explanation` say, for people; bounds are rounded to the side on which they hold."""
+    posterior = content["posterior"]
+    said = []
+    if posterior["failure"] < 1:
+        low, high, failure = (
+            percent(posterior["low"], "below"),
+            percent(posterior["high"], "above"),
+            posterior["failure"],
+        )
+        except_for = f", except with probability at most {number(failure, side='above')} ({WIDER})" if failure else ""
+        said.append(
+            f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, "
+            f"after seeing the release, believe it with more than {high} or less than {low}{except_for}."
+        )
+    said.append(
+        "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at "
+        "most "
+        f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up "
+        f"to at least "
+        f"{percent(content['least_total_error'], 'below')}."
+    )
+    if content["belief_bound"] is not None:
+        bits, belief = (
+            number(content["min_entropy_leakage_bits"], side="above"),
+            percent(content["belief_bound"], "above"),
+        )
+        said += [
+            f"To guess a yes-or-no fact about one person becomes easier by at most {bits} bits (min-entropy).",
+            f"Whoever must tell which of {people} people is missing cannot be surer than {belief} of a guess.",
+        ]
+    if content["mutual_information_bits"] is not None:
+        bits = number(content["mutual_information_bits"], side="above")
+        noise = "" if content["delta"] == 0 else "If the noise is Gaussian, and no records are drawn in secret: of"
+        said.append(
+            f"{noise or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
+            "(mutual information)."
+        )
+    return [
+        *said,
+        "This holds for the worst person and an adversary who knows everybody else's record. Two tables are "
+        f"neighbours if one person's records are replaced ({Adjacency.REPLACE_ONE}).",
+    ]

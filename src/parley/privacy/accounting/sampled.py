@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parley.errors import SettingError
-from parley.privacy.accounting.loss import delta_at, epsilon_at, from_curve
-from parley.privacy.accounting.pairs import Curve, gaussian_pair
-from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.accounting.compose import renyi_epsilon
+from parley.privacy.accounting.pairs import Curve, delta_at, epsilon_at, from_curve, gaussian_pair
 from parley.privacy.events import GaussianEvent
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 

@@ -2,27 +2,57 @@
 
 Each mechanism that terms can name has its series here: how it is
 calibrated for all releases together, and what the first k cost.
+
+A budget written 0.1 means one tenth, not the nearest binary number. T debits of eps/T therefore add up to eps exactly,
+and the ledger compares without a tolerance that somebody could hide in.
 """
 
 from abc import ABC, abstractmethod
 from collections import ChainMap
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 from parley.errors import SettingError
-from parley.privacy.accounting.budget import per_round
+from parley.privacy.accounting.compose import renyi_epsilon
 from parley.privacy.accounting.releases import ROUNDING
-from parley.privacy.accounting.renyi import renyi_epsilon
 from parley.privacy.accounting.sampled import base_epsilon, sampled_epsilon, sampled_ratio
 from parley.privacy.accounting.stable_bounds import stable_ratio
 from parley.privacy.events import Event, Norm
 from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
-from parley.privacy.mechanisms.bounded import audible
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon, gaussian_ratio
-from parley.privacy.mechanisms.recipe import Law
+from parley.privacy.mechanisms.mechanism import audible
+from parley.privacy.mechanisms.shared_noise import Law
 from parley.privacy.mechanisms.stable import StableOnSums
-from parley.validate import whole
+from parley.validate import exact, upper, whole
+
+__all__ = ["exact", "per_round", "shared_record_epsilon"]
+
+
+def per_round(epsilon: Fraction, rounds: int) -> Fraction:
+    """What each of `rounds` answers may cost so that together they cost `epsilon`.
+
+    Formal guarantee: pure differential privacy composes by addition, also when later queries depend on earlier answers,
+    so `rounds` answers of this cost are `epsilon`-DP together.
+
+    >>> 100 * per_round(exact(1.0), 100)
+    Fraction(1, 1)
+    """
+    return epsilon / whole(rounds, "rounds")
+
+
+def shared_record_epsilon(epsilons: Sequence[float], shared: int) -> float:
+    """What all owners' answers together reveal about a record that up to `shared` of them hold (W section II).
+
+    Every owner adds the noise of eps_l/shared, so a record at `shared` owners is covered by the mean of their budgets.
+    W names eps_l; that is right when the budgets are equal. This is the worst case: the mean over the `shared` largest.
+
+    >>> shared_record_epsilon([1.0, 0.1, 3.0], shared=2)
+    2.0
+    """
+    largest = sorted(epsilons, reverse=True)[: whole(shared, "shared_records")]
+    return upper(sum((exact(epsilon) for epsilon in largest), Fraction(0)) / shared)
 
 
 @dataclass(frozen=True)
@@ -203,8 +233,8 @@ class StableSeries(Series):
     """Stable noise on values bounded in L2, for studies: nothing is released with it.
 
     Formal guarantee: for exactly sampled noise, what is said to be spent is an upper bound in every direction and any
-    dimension, replace-one adjacency: Renyi divergences of all releases, converted (`renyi.renyi_epsilon`,
-    `divergences.stable_divergence`). Released in parts that a person moves by S_1, S_2, ..., all of them by S in L2, it
+    dimension, replace-one adjacency: Renyi divergences of all releases, converted (`compose.renyi_epsilon`,
+    `releases.stable_divergence`). Released in parts that a person moves by S_1, S_2, ..., all of them by S in L2, it
     is no more: divergences of a shift are at most its square times a common number. Where records are drawn in secret
     nothing is gained, no amplification being proved for a sum with such noise in the documents that it comes from: for
     every draw, the same in both tables, a replacement moves the value by at most the sensitivity, and a mixture of
@@ -321,3 +351,35 @@ def series_rho(
 def mechanism_norm(mechanism: str) -> Norm:
     """The norm in which the mechanism needs a value bounded."""
     return KINDS[mechanism].norm
+
+
+@dataclass(frozen=True)
+class JointSeries(GaussianSeries):
+    """`count` Gaussian releases that a record moves by d_1, d_2, ... at most, fixed in advance, the root of the sum of
+    whose squares is at most the mechanism's sensitivity.
+
+    Formal guarantee: shifts may depend on what was released before, and be smaller than d_k. The k-th release, given
+    all before it, is a Gaussian mechanism of shift at most d_k, so that its two laws are both made from N(0, sigma^2)
+    and N(d_k, sigma^2) by one random map: they are dominated. Domination survives adaptive composition where the d_k
+    are fixed in advance (Gaussian DP: Dong, Roth and Su 2022), so that all releases
+    together are dominated by one of shift sqrt(d_1^2 + d_2^2 + ...), the mechanism's sensitivity at most. So they are
+    (epsilon, delta)-DP together, and so are the first k; Renyi divergences of a dominated pair are no larger, so that
+    `rho` is that of the one release. Releases of kappa owners that hold a record are dominated by one of kappa times
+    the squared shift, in whichever order they come, which is what kappa such series in a row are.
+    """
+
+    joint: ClassVar[bool] = True
+
+    @classmethod
+    def of(
+        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, shared_records: int = 1
+    ) -> "JointSeries":
+        """The least noise for a record that moves all releases together by so much; with records shared by kappa
+        owners, that of (epsilon/kappa, delta/kappa)."""
+        share = Fraction(1, whole(shared_records, "shared_records"))
+        noise = Gaussian.calibrate(epsilon * share, float(delta * share), sensitivity)
+        return cls(noise, epsilon, delta, count, shared_records)
+
+    def partly_spent(self, answers: int) -> Fraction:
+        """All of it, from the first answer on: nothing comes back."""
+        return self.epsilon

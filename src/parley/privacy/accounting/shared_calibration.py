@@ -8,8 +8,16 @@ from fractions import Fraction
 from parley.errors import TermsError
 from parley.privacy.accounting.series import SERIES
 from parley.privacy.mechanisms import Norm
-from parley.privacy.mechanisms.recipe import DISTANCE, LEAST, MOST, Recipe, make_recipe, recipe_scale
-from parley.privacy.mechanisms.shared_noise import ROOM, SharedNoise
+from parley.privacy.mechanisms.shared_noise import (
+    DISTANCE,
+    LEAST,
+    MOST,
+    ROOM,
+    Recipe,
+    SharedNoise,
+    make_recipe,
+    recipe_scale,
+)
 
 FINE = 256  # rounding to the grid takes at most this part of what the noise covers
 SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor

@@ -1,14 +1,11 @@
 """Noise: a bounded value in, a released value out."""
 
 from parley.privacy.events import Norm
-from parley.privacy.mechanisms.bounded import Bounded
 from parley.privacy.mechanisms.exponential import Exponential
-from parley.privacy.mechanisms.extent import Extent
 from parley.privacy.mechanisms.gaussian import Gaussian
-from parley.privacy.mechanisms.geometric import Geometric
-from parley.privacy.mechanisms.grid_geometric import GridGeometric
+from parley.privacy.mechanisms.geometric import Geometric, GridGeometric
 from parley.privacy.mechanisms.laplace import Laplace
-from parley.privacy.mechanisms.mechanism import Mechanism
+from parley.privacy.mechanisms.mechanism import Bounded, Extent, Mechanism
 from parley.privacy.mechanisms.noise import FastNoise, Noise, SafeNoise
 from parley.privacy.mechanisms.stable import Stable
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from parley.errors import SettingError
 from parley.privacy.events import PureEvent
-from parley.privacy.mechanisms.bounded import rounded_up
+from parley.privacy.mechanisms.mechanism import rounded_up
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, finite, positive
 

@@ -12,7 +12,7 @@ from scipy.special import erfcx, gammainccinv, log_ndtr, ndtr, ndtri
 
 from parley.errors import SettingError
 from parley.privacy.events import GaussianEvent, Norm
-from parley.privacy.mechanisms.bounded import Bounded, audible, require
+from parley.privacy.mechanisms.mechanism import Bounded, audible, require
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive, whole
 

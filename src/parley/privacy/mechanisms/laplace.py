@@ -9,8 +9,8 @@ from typing import ClassVar
 from scipy.special import gammainccinv
 
 from parley.privacy.events import LaplaceEvent, Norm
-from parley.privacy.mechanisms.bounded import Bounded, require, rounded_up
-from parley.privacy.mechanisms.exact_laplace import widened
+from parley.privacy.mechanisms.exact_samplers import widened
+from parley.privacy.mechanisms.mechanism import Bounded, require, rounded_up
 from parley.privacy.mechanisms.noise import LONG, Noise
 from parley.validate import Floats, positive
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from parley.errors import SettingError
 from parley.privacy.events import Norm, PureEvent
-from parley.privacy.mechanisms.bounded import Bounded
 from parley.privacy.mechanisms.laplace import Laplace
+from parley.privacy.mechanisms.mechanism import Bounded
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive
 

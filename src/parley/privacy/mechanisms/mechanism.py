@@ -1,11 +1,73 @@
 """What every mechanism is: noise of a known law for values of a known sensitivity."""
 
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import GuaranteeError, SettingError
 from parley.privacy.events import Event, Norm
-from parley.privacy.mechanisms.bounded import Bounded
 from parley.privacy.mechanisms.noise import Noise
-from parley.validate import Floats
+from parley.validate import Floats, positive
+
+LOUDEST = 1e250  # no value and no noise scale beyond this: their sum stays finite but for once in e^(10^50) releases
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """A query's exact value [..., d] together with its sensitivity.
+    Only objectives make these; no caller retypes a sensitivity.
+
+    Formal guarantee: for any two tables of the same public size that differ in the rows
+    of one person (at most `records_per_person` of them, at the same places), the computed
+    values - rounding errors included - differ by at most `sensitivity` in `norm`. Where terms
+    name the owner as the unit, the same holds for any two tables of the same public size.
+    """
+
+    value: Floats
+    sensitivity: float
+    norm: Norm
+
+
+def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
+    """The value, if it is finite and bounded as the mechanism was calibrated for.
+
+    Whether a value is finite may depend on a record, so refusing it would tell something. Prepared values are made such
+    that it always is (`data.design`); this is the last line, for what a person changes later.
+    """
+    if bounded.norm != norm:
+        raise GuaranteeError(
+            f"this mechanism needs a value bounded in {norm.upper()}, this one is bounded in {bounded.norm.upper()}"
+        )
+    if not bounded.sensitivity <= sensitivity:
+        raise GuaranteeError(
+            "the value's sensitivity exceeds the one this mechanism was calibrated for; calibrate it anew"
+        )
+    if not 0 < bounded.sensitivity < math.inf:
+        raise GuaranteeError("a value's sensitivity must be a finite number above 0: without one no noise covers it")
+    if not np.abs(bounded.value).max(initial=0) <= LOUDEST:
+        raise GuaranteeError("the value is not finite, or too large to carry noise; nothing was released")
+    return bounded
+
+
+def rounded_up(scale: Fraction) -> float:
+    """A noise scale as a float above the exact one, by 2^-50:
+    OpenDP's own rounded-up map then still stays below epsilon."""
+    try:
+        return audible(float(scale * (1 + Fraction(1, 2**50))))
+    except OverflowError:
+        return audible(math.inf)
+
+
+def audible(scale: float) -> float:
+    """The noise scale, if values with such noise are finite numbers."""
+    if scale > LOUDEST:
+        raise SettingError(f"epsilon: too small for this sensitivity; the noise would exceed {LOUDEST:g}")
+    return positive(scale, "noise scale")
 
 
 class Mechanism(Protocol):
@@ -53,3 +115,72 @@ class Mechanism(Protocol):
     def norm_tail(self, probability: float, coordinates: int) -> float:
         """How much the noise of so many coordinates measures in `norm`, but for this probability."""
         ...
+
+
+ROUNDING = 1e-6  # of a limit: more than a grid, a last digit or another machine's library can move it
+UNLIKELY = 1e-12  # how probable it is at most that an honest answer is refused
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """Every coordinate from `low` to `high` (numbers, or one for
+    each coordinate), and all together at most `size` in `norm`."""
+
+    low: float | Floats
+    high: float | Floats
+    size: float
+    norm: Norm
+
+    def noisy(self, mechanism: Mechanism, coordinates: int, probability: float) -> "Extent":
+        """Where such a value of so many coordinates lies after its noise.
+
+        Formal guarantee: a value within this extent, released by `mechanism`, is
+        outside of the result with at most this probability, whatever the value is. Half
+        of it is for the worst coordinate, half for the norm (triangle inequality).
+        """
+        if mechanism.norm != self.norm:
+            raise GuaranteeError(
+                f"this extent is in {self.norm.upper()}, the noise is for values bounded in {mechanism.norm.upper()}"
+            )
+        worst = mechanism.tail(probability / 2, coordinates) * (1 + ROUNDING)
+        size = (self.size + mechanism.norm_tail(probability / 2, coordinates)) * (1 + ROUNDING)
+        low, high = (
+            np.asarray(limit) + ROUNDING * np.abs(limit) * side for limit, side in ((self.low, -1), (self.high, 1))
+        )
+        return Extent(low - worst, high + worst, size, self.norm)
+
+    def holds(self, value: Floats) -> bool:
+        """Whether a value [d] lies within.
+
+        >>> reach = Extent(-1.0, 1.0, 1.5, "l1")
+        >>> reach.holds(np.array([1.0, -0.5])), reach.holds(np.array([1.0, 1.0])), reach.holds(np.array([1.1, 0.0]))
+        (True, False, False)
+        """
+        return bool(self.inside(value))
+
+    def inside(self, values: Floats) -> NDArray[np.bool_]:
+        """Whether each of values [..., d] lies within [...]; what is not a number does not."""
+        boxed = np.all((values >= self.low) & (values <= self.high), axis=-1)
+        total, most = self._measured(np.where(boxed[..., None], values, 0.0))
+        return np.asarray(boxed & (total <= most))
+
+    def nearest(self, values: Floats) -> Floats:
+        """Values [..., d] brought within: those inside as they are, others cut to the box and then scaled down; what is
+        not a number counts as 0.
+
+        >>> Extent(-1.0, 1.0, 1.5, "l1").nearest(np.array([[9.0, 1.0], [1.0, -0.5]])).tolist()
+        [[0.75, 0.75], [1.0, -0.5]]
+        """
+        boxed = np.clip(np.where(np.isnan(values), 0.0, values), self.low, self.high)
+        total, most = self._measured(boxed)
+        return np.asarray(boxed * np.where(total > most, most / np.maximum(total, most), 1.0)[..., None])
+
+    def _measured(self, values: Floats) -> tuple[Floats, float]:
+        """How much values [..., d] measure [...], and how much they may, in a unit in which no power overflows."""
+        share = values / self._unit
+        total = np.abs(share).sum(axis=-1) if self.norm == "l1" else np.sqrt(np.vecdot(share, share))
+        return np.asarray(total), self.size / self._unit
+
+    @cached_property
+    def _unit(self) -> float:
+        return max(float(np.max(np.abs(self.low))), float(np.max(np.abs(self.high))))

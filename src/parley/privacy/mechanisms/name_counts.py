@@ -21,18 +21,50 @@ Because of the floor f there are few candidates, however many names a column hol
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from parley.data.name_codes import NUMBERS, encode
 from parley.privacy.events import Event, Norm
-from parley.privacy.mechanisms.bounded import Bounded, require
-from parley.privacy.mechanisms.mechanism import Mechanism
+from parley.privacy.mechanisms.mechanism import Bounded, Mechanism, require
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats
+
+NUMBERS = 8  # that a name takes
+BYTES = 6  # in each of them: whole numbers below 2^48 are exact floats, and so are their 2^-48th parts
+LONGEST_NAME = NUMBERS * BYTES
+UNIT = 2.0**-48
+
+
+def encode(name: str) -> Floats | None:
+    """The numbers of a name; None for one that has none: empty, longer than 48 bytes of UTF-8, or with a zero in it."""
+    try:
+        text = name.encode()
+    except UnicodeEncodeError:  # half a character
+        return None
+    if not text or len(text) > LONGEST_NAME or b"\0" in text:
+        return None
+    padded = text.ljust(LONGEST_NAME, b"\0")
+    return np.array([int.from_bytes(padded[k : k + BYTES], "big") * UNIT for k in range(0, LONGEST_NAME, BYTES)])
+
+
+def decode(numbers: Sequence[float] | Floats) -> str | None:
+    """The name that these numbers are; None if they are none, which an honest owner sends for an empty place only.
+
+    >>> decode(encode("Krankenhaus Süd")), decode([0.0] * 8)
+    ('Krankenhaus Süd', None)
+    """
+    words = [number / UNIT for number in numbers]
+    if len(words) != NUMBERS or not all(0 <= word < 2**48 and word == int(word) for word in words):
+        return None
+    text = b"".join(int(word).to_bytes(BYTES, "big") for word in words).rstrip(b"\0")
+    try:
+        return text.decode() if text and b"\0" not in text else None
+    except UnicodeDecodeError:
+        return None
+
 
 MOST_CANDIDATES = 512  # in a column
 MOST_NAMES = 64  # of a column that an answer has room for: those with the largest noisy counts

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import stable_law
-from parley.privacy.mechanisms.exact_gaussian import add_gaussian
-from parley.privacy.mechanisms.exact_laplace import add_laplace, discrete_laplace
+from parley.privacy.mechanisms.exact_samplers import add_gaussian, add_laplace, discrete_laplace
 from parley.validate import Floats
 
 Integers = NDArray[np.int64]
@@ -138,9 +137,9 @@ class SafeNoise:
     Formal guarantee: with no floating-point term left over, for every finite value,
     - Laplace noise on L1 sensitivity S is S/scale-DP. Below `LONG` coordinates OpenDP
       adds noise of the exact two-sided geometric law on a grid of 2^-1074 on which every
-      float lies; longer vectors go to `exact_laplace`, which pays for its coarser grid.
+      float lies; longer vectors go to `exact_samplers`, which pays for its coarser grid.
     - Gaussian noise is the normal law itself, rounded to a grid after it was added
-      (`exact_gaussian`): a function of value + sigma N alone, so whatever is proved for
+      (`exact_samplers`): a function of value + sigma N alone, so whatever is proved for
       exact Gaussian noise in any dimension, delta(eps) and zCDP, holds as it stands.
     """
 

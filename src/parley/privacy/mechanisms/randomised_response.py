@@ -11,10 +11,10 @@ import numpy as np
 
 from parley.errors import GuaranteeError, SettingError
 from parley.privacy.events import Norm, PureEvent
-from parley.privacy.mechanisms.bounded import Bounded, require
+from parley.privacy.mechanisms.exact_samplers import Draw, SeededWords, random_words
+from parley.privacy.mechanisms.geometric import whole_counts
+from parley.privacy.mechanisms.mechanism import Bounded, require
 from parley.privacy.mechanisms.noise import Integers, Noise
-from parley.privacy.mechanisms.random_words import Draw, SeededWords, random_words
-from parley.privacy.mechanisms.whole_geometric import whole_counts
 from parley.validate import Floats
 
 WORDS = 2**64  # different random words

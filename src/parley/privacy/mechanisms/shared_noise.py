@@ -4,22 +4,236 @@
 Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. The sum of these plus
 one number of the recipe's law (of two hosts, two) is what a learner gets to see, and nothing else. An owner that drops
 out changes how many records there are, not the noise.
+
+A recipe says which bits there are. Who draws them, in the clear or in shares, is
+somebody else's business, and the law is the same. Both laws come in sizes of 2^exponent
+grid units only; how long a grid unit is, the mechanism chooses to fit (`shared_noise.py`).
 """
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from decimal import Context, Decimal
+from enum import StrEnum
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import gammainccinv
 
-from parley.errors import GuaranteeError
+from parley.errors import GuaranteeError, SettingError
 from parley.privacy.events import Event, GaussianEvent, LaplaceEvent, Norm
-from parley.privacy.mechanisms.bounded import Bounded, require
+from parley.privacy.mechanisms.exact_samplers import Draw, Integers, Words, random_words
+from parley.privacy.mechanisms.mechanism import Bounded, require
 from parley.privacy.mechanisms.noise import Noise
-from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.mechanisms.recipe import SIGMA, SMOOTHERS, Law, Recipe, draw_plainly
 from parley.validate import Floats
+
+WORD = 64  # binary digits of a threshold
+SIGMA, LADDER = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
+SMOOTHERS = 14  # uniform numbers below it; an even number
+BLUR = 1.6  # of the normal law that the whole one is a randomised rounding of, in grid units
+REACH = 6  # a geometric number goes up to 2^6 times its scale
+LEAST, MOST = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
+DISTANCE = 2.0**-58  # that no recipe exceeds
+
+_DIGITS = Context(prec=60)
+
+
+class Law(StrEnum):
+    """The laws of hosts' noise, as their messages name them."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """X = offset + sum of weight [r < threshold], one random word r each, + (sign) step #{t
+    in ladder: r < t}, one word and a fair sign for all of it, + sum of the `fair` weights
+    whose fair bits are 1. Thresholds are whole numbers up to 2^64, words below that.
+
+    Formal guarantee: X has the law that its maker claims but for a total variation of `distance`, at most 2^-58.
+    """
+
+    law: Law
+    exponent: int
+    singles: tuple[tuple[int, int], ...]  # threshold, weight
+    ladder: tuple[int, ...]
+    step: int
+    fair: tuple[int, ...]
+    offset: int
+    # of the law claimed: Laplace's scale; the deviation of the normal law of which a release is a post-processing
+    scale: float
+    variance: float
+    distance: float
+
+    @property
+    def reach(self) -> int:
+        """The largest size that X can have."""
+        singles = max(sum(w for _, w in self.singles if w > 0), -sum(w for _, w in self.singles if w < 0))
+        return singles + self.step * len(self.ladder) + max(sum(self.fair) + self.offset, -self.offset)
+
+
+def recipe_scale(law: Law, exponent: int) -> float:
+    """The scale of the recipe of this size, without making it.
+
+    >>> recipe_scale(Law.GAUSSIAN, 8) == make_recipe(Law.GAUSSIAN, 8).scale
+    True
+    """
+    return 2.0**exponent if law == Law.LAPLACE else math.sqrt((SIGMA * 2**exponent) ** 2 - BLUR**2)
+
+
+def make_recipe(law: Law, exponent: int) -> Recipe:
+    """The recipe of this law in this size.
+
+    >>> make_recipe(Law.LAPLACE, 10).scale, round(make_recipe(Law.GAUSSIAN, 8).scale)
+    (1024.0, 2560)
+    """
+    if not LEAST <= exponent <= MOST:
+        raise SettingError(
+            f"noise: its size of 2^{exponent} grid units cannot be drawn in 64 bits; use fewer rounds or coordinates"
+        )
+    return laplace_recipe(exponent) if law == Law.LAPLACE else gaussian_recipe(exponent)
+
+
+@lru_cache(maxsize=64)
+def laplace_recipe(exponent: int) -> Recipe:
+    """Discrete Laplace noise of scale b = 2^exponent: P(k) proportional to e^(-|k|/b).
+
+    It is the difference of two geometric numbers, P(g) proportional to e^(-g/b). The binary digits of such a number are
+    independent, digit i being 1 with probability 1/(1 + e^(2^i/b)), because e^(-g/b) is a product over the digits of g.
+    """
+    digits = exponent + REACH
+    bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
+    b = recipe_scale(Law.LAPLACE, exponent)
+    return Recipe(
+        law=Law.LAPLACE,
+        exponent=exponent,
+        singles=tuple((t, sign << i) if sign > 0 else (t, -(1 << i)) for sign in (1, -1) for i, t in enumerate(bits)),
+        ladder=(),
+        step=0,
+        fair=(),
+        offset=0,
+        scale=b,
+        variance=_laplace_variance(b),
+        distance=2 * (digits * 2.0 ** -(WORD + 1) + math.exp(-(2.0**REACH))) * (1 + 1e-6),
+    )
+
+
+@lru_cache(maxsize=64)
+def gaussian_recipe(exponent: int) -> Recipe:
+    """N Y + U_1 + ... + U_k - k (N - 1)/2, N = 2^exponent: Y discrete Gaussian of deviation 10, the U uniform below N.
+
+    Claimed law: whole numbers x added to a whole value q are, but for `distance`, a
+    post-processing of q + a normal number of deviation `scale` = sqrt((10 N)^2 - 1.6^2).
+    Proof in three steps, for N Y + U and its characteristic function phi(N t) D(t)^k:
+    1. By Poisson's formula phi(N t) is a sum of Gaussian bumps around 2 pi j/N; those at multiples of 2 pi are the
+       characteristic function of the discrete Gaussian of deviation 10 N on the whole numbers. The others stand where
+       D, the uniform law's, has zeros: D^k leaves almost nothing of them (`_ripple`).
+    2. The discrete Gaussian of deviation s is, but for a relative error of 2 d/(1 - d), d = 2 e^(-2 pi^2 1.6^2), what
+       randomised rounding makes of a normal number z of deviation sqrt(s^2 - 1.6^2): a whole x with probability
+       proportional to e^(-(x - z)^2/(2 1.6^2)). Rounding q + z instead moves x by exactly q.
+    3. The independent U are added afterwards.
+    """
+    n, k = 2**exponent, SMOOTHERS
+    weights, total, thresholds = _discrete_gaussian()
+    blur = 2 * math.exp(-2 * math.pi**2 * BLUR**2) * 1.0001
+    beyond = float(2 * sum(weights[LADDER + 1 :]) / total)
+    return Recipe(
+        law=Law.GAUSSIAN,
+        exponent=exponent,
+        singles=(),
+        ladder=thresholds,
+        step=n,
+        fair=tuple(2**i for i in range(exponent) for _ in range(k)),
+        offset=-k * (n - 1) // 2,
+        scale=recipe_scale(Law.GAUSSIAN, exponent),
+        variance=n * n * float(2 * sum(w * j * j for j, w in enumerate(weights)) / total) + k * (n * n - 1) / 12,
+        distance=(LADDER * 2.0 ** -(WORD + 1) + beyond + 4 * blur + _ripple(exponent)) * (1 + 1e-6),
+    )
+
+
+@lru_cache(maxsize=1)
+def _discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
+    """(weights of 0, 1, 2, ..., those of all whole numbers
+    together, thresholds of P(|Y| >= j)): the same in every size."""
+    weights = [_exp(-Decimal(j * j) / (2 * SIGMA * SIGMA)) for j in range(4 * LADDER)]
+    total = weights[0] + 2 * sum(weights[1:])
+    return weights, total, tuple(_threshold(2 * sum(weights[j:]) / total) for j in range(1, LADDER + 1))
+
+
+def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+    """Numbers of the same law from one generator, for studies: nothing of this may be released."""
+    if recipe.law == Law.LAPLACE:
+        stop = -np.expm1(-1 / recipe.scale)
+        return np.asarray(rng.geometric(stop, size=shape) - rng.geometric(stop, size=shape))
+    drawn = rng.integers(0, 2**WORD, size=shape, dtype=np.uint64, endpoint=False)
+    steps = _rungs(recipe.ladder, drawn) * np.where(rng.integers(0, 2, size=shape) == 1, -recipe.step, recipe.step)
+    return np.asarray(steps + rng.integers(0, recipe.step, size=(SMOOTHERS, *shape)).sum(axis=0) + recipe.offset)
+
+
+def draw_secretly(recipe: Recipe, size: int, words: Draw = random_words) -> Integers:
+    """Numbers of the recipe's law from the operating system's random words, for one host's own noise.
+
+    Formal guarantee: independent, each exactly the recipe's X: a word for each threshold, one for the ladder, one for
+    its sign; of a word for each uniform number below N the upper bits, as many as its fair bits are.
+    """
+    total = np.full(size, recipe.offset, dtype=np.int64)
+    for threshold, weight in recipe.singles:
+        total += weight * (words(size) < threshold)
+    if recipe.ladder:
+        steps = _rungs(recipe.ladder, words(size))
+        total += recipe.step * np.where(words(size) >> np.uint64(WORD - 1) == 1, -steps, steps)
+        for _ in range(SMOOTHERS):
+            total += (words(size) >> np.uint64(WORD - recipe.exponent)).astype(np.int64)
+    return total
+
+
+def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:
+    """How many thresholds of a descending ladder lie above each word."""
+    ascending = np.array(ladder[::-1], dtype=np.uint64)
+    return np.asarray(len(ladder) - np.searchsorted(ascending, words, side="right"))
+
+
+def _ripple(exponent: int) -> float:
+    """A bound on the total variation between N Y + U and (the discrete Gaussian of deviation 10 N) + U.
+
+    Half the L1 norm of the difference is at most half of sqrt(window) times its L2 norm, and what lies beyond the
+    window. The L2 norm is, by Parseval and the triangle inequality, at most the sum over j of those of the bumps: with
+    u = N (t - 2 pi j/N), (2 pi N)^-1 times the integral of e^(-100 u^2) |D|^(2k), and |D| = |sin(u/2)|/(N |sin(t/2)|).
+    """
+    n, k = 2**exponent, SMOOTHERS
+    u = np.linspace(-math.pi, math.pi, 4001)
+    bump, rise = np.exp(-((SIGMA * u) ** 2)), np.abs(np.sin(u / 2))
+    norms = 0.0
+    for j in range(1, min(n // 2, 40) + 1):
+        t = (2 * math.pi * j + u) / n
+        ratio = np.minimum(1.0, rise / np.maximum(n * np.abs(np.sin(t / 2)), 1e-300))
+        norms += 2 * math.sqrt(float(np.trapezoid(bump * ratio ** (2 * k), u)) / (2 * math.pi * n))
+    first = float(np.trapezoid(bump * (np.abs(u) / 2) ** (2 * k), u))
+    far = _far_bumps() if n // 2 > 40 else 0.0
+    norms += 2 * far * math.sqrt(first / (2 * math.pi * n))
+    window = 2 * n * (SIGMA * SIGMA + k) + 1
+    return 1.01 * (0.5 * math.sqrt(window) * norms + 4 * math.exp(-(SIGMA**2) / 2))
+
+
+@lru_cache(maxsize=1)
+def _far_bumps() -> float:
+    """What all bumps beyond the fortieth have together: N |sin(t/2)| >= 2j - 1."""
+    return sum((2 * j - 1.0) ** -SMOOTHERS for j in range(41, 10_000))
+
+
+def _laplace_variance(b: float) -> float:
+    """2 q/(1 - q)^2 with q = e^(-1/b)."""
+    return 2 * math.exp(-1 / b) / math.expm1(-1 / b) ** 2
+
+
+def _exp(x: Decimal) -> Decimal:
+    return x.exp(_DIGITS)
+
+
+def _threshold(probability: Decimal) -> int:
+    """The whole number nearest to probability 2^64."""
+    return int((probability * 2**WORD).to_integral_value(context=_DIGITS))
+
 
 ROOM = 2**62  # sums and noise stay below: nothing wraps around
 

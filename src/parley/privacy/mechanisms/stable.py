@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 from parley.errors import SettingError
 from parley.privacy.events import Norm, StableEvent
-from parley.privacy.mechanisms.bounded import Bounded, require
+from parley.privacy.mechanisms.mechanism import Bounded, require
 from parley.privacy.mechanisms.noise import Noise
 from parley.privacy.mechanisms.stable_law import check_alpha, distortion, score_bound, survival
 from parley.validate import Floats, non_negative, positive
@@ -95,7 +95,7 @@ class StableOnSums:
     """Independent SaS noise on every number of a value bounded in L2; a source of safe noise refuses it.
 
     Formal guarantee: none by itself. What so many releases cost at a delta, in every direction and for exactly sampled
-    noise, `accounting.renyi` bounds.
+    noise, `accounting.compose` bounds.
     """
 
     norm: ClassVar[Norm] = "l2"

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.sharing.channel import HOSTS
-from parley.privacy.sharing.party import Party
+from parley.privacy.mechanisms.exact_samplers import Words
+from parley.privacy.sharing.party import HOSTS, Party
 from parley.privacy.sharing.ring import Replicated
 
 WORD = 64  # lanes of a word

@@ -2,22 +2,113 @@
 of them without a word, and the one message that completes a share.
 
 Key j is known to hosts j and j - 1, like share j. Host i therefore has keys i and i + 1, and never sees key i + 2.
+
+A host sums the owners' shares and the noise's with `+` of `Replicated` and sends `opening_of` the sum, once (that is
+its keeper's duty, not this file's). Whoever gets all three has the sum.
 """
 
 import os
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from parley.errors import ExchangeError, SettingError
-from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.sharing.channel import HOSTS, Channel
-from parley.privacy.sharing.ring import KEY, Keystream, Replicated
+from parley.errors import ContradictionError, ExchangeError, SettingError, Unavailable
+from parley.privacy.mechanisms.exact_samplers import Words
+from parley.privacy.sharing.ring import KEY, Keystream, Replicated, digest
 
-_SHARES, _ZEROS, _MASKS = 1, 2, 3  # what a stream is for
+HOSTS = 3
 
 T = TypeVar("T")
+
+
+class Channel(Protocol):
+    """One host's end: messages between a pair arrive whole, in order and unread by others (over a network: TLS).
+
+    `send` never waits for the receiver to read (all three send before they receive); `receive` waits, and raises
+    `Unavailable` when the other does not send in time or is gone.
+    """
+
+    @property
+    def index(self) -> int: ...
+
+    def send(self, to: int, payload: bytes) -> None: ...
+
+    def receive(self, source: int) -> bytes: ...
+
+
+class Wire:
+    """A channel between threads of one process."""
+
+    def __init__(self, index: int, queues: dict[tuple[int, int], "SimpleQueue[bytes | None]"], timeout: float) -> None:
+        self.index = index
+        self._queues = queues
+        self._timeout = timeout
+
+    def send(self, to: int, payload: bytes) -> None:
+        self._queues[self.index, to].put(payload)
+
+    def receive(self, source: int) -> bytes:
+        try:
+            payload = self._queues[source, self.index].get(timeout=self._timeout)
+        except Empty:
+            raise Unavailable(f"host {source}: no message within {self._timeout:g} s; try again later") from None
+        if payload is None:
+            self._queues[source, self.index].put(None)
+            raise Unavailable(f"host {source}: its channel is closed; start again with new ones")
+        return payload
+
+    def close(self) -> None:
+        """Whoever waits for this host, now or later, is told that it is gone."""
+        for (source, _), queue in self._queues.items():
+            if source == self.index:
+                queue.put(None)
+
+
+def wires(timeout: float = 60.0) -> tuple[Wire, Wire, Wire]:
+    """The ends of three hosts' channels within one process, in the order of the hosts."""
+    queues: dict[tuple[int, int], SimpleQueue[bytes | None]] = {
+        (i, j): SimpleQueue() for i in range(HOSTS) for j in range(HOSTS) if i != j
+    }
+    return Wire(0, queues, timeout), Wire(1, queues, timeout), Wire(2, queues, timeout)
+
+
+class Counted:
+    """A channel that counts what is sent through it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.index = channel.index
+        self.messages = 0
+        self.bytes = 0
+
+    def send(self, to: int, payload: bytes) -> None:
+        self.messages += 1
+        self.bytes += len(payload)
+        self._channel.send(to, payload)
+
+    def receive(self, source: int) -> bytes:
+        return self._channel.receive(source)
+
+
+def together(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple[T, ...]:
+    """Run the hosts' tasks in threads of their own. The first error
+    closes the wires, so that nobody waits for ever, and is raised."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        futures = [pool.submit(task) for task in tasks]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        failed = [f for f in done if f.exception() is not None]
+        if failed:
+            for wire in wires:
+                wire.close()
+            raise failed[0].exception() or AssertionError
+    return tuple(f.result() for f in futures)
+
+
+_SHARES, _ZEROS, _MASKS = 1, 2, 3  # what a stream is for
 
 
 class Party:
@@ -129,3 +220,48 @@ def agree_keys(channel: Channel) -> Party:
             f"host {(channel.index + 1) % HOSTS}: sent {len(other)} bytes for a key of {KEY}; start again"
         )
     return Party(channel, (key, other))
+
+
+class LyingHostError(ContradictionError):
+    """Hosts say different things about a share that both of them
+    hold: `pairs` of them, and `host` if only one can have lied alone."""
+
+    def __init__(self, pairs: tuple[tuple[int, int], ...]) -> None:
+        self.pairs = pairs
+        common = set.intersection(*(set(p) for p in pairs))
+        self.host = common.pop() if len(common) == 1 else None
+        said = "; ".join(f"hosts {a} and {b} disagree about share {b}" for a, b in pairs)
+        super().__init__(f"opening: {said}; the sum is not used, ask the hosts' operators")
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Host i's words: share i in full, and the digest of share i + 1."""
+
+    words: Words
+    digest: bytes
+
+
+def opening_of(total: Replicated) -> Opening:
+    """What a host sends of its shares of the noisy sum."""
+    return Opening(total.first, digest(total.second))
+
+
+def open_words(openings: Sequence[Opening]) -> Words:
+    """The sum, from the openings of hosts 0, 1 and 2, or of two hosts.
+
+    Formal guarantee: if at most one host says something else than what it holds, the words are the sum of the three
+    shares, or `LyingHostError` names the pairs that disagree, with the liar in each (SHA-256 being free of collisions).
+    Two hosts hold no share in common: that they recorded the same is all that is compared.
+    """
+    if len(openings) == HOSTS - 1:
+        if len({each.digest for each in openings}) > 1:
+            raise ContradictionError("opening: the two hosts recorded different things; the sum is not used")
+        return np.asarray(openings[0].words + openings[1].words)
+    first, second, third = openings
+    pairs = tuple(
+        (i, (i + 1) % HOSTS) for i in range(HOSTS) if openings[i].digest != digest(openings[(i + 1) % HOSTS].words)
+    )
+    if pairs:
+        raise LyingHostError(pairs)
+    return np.asarray(first.words + second.words + third.words)

@@ -22,11 +22,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.mechanisms.recipe import Recipe
-from parley.privacy.sharing.channel import HOSTS
+from parley.privacy.mechanisms.exact_samplers import Words
+from parley.privacy.mechanisms.shared_noise import Recipe
 from parley.privacy.sharing.circuits import WORD, Builder, Circuit, Output, below, carry, evaluate
-from parley.privacy.sharing.party import Party
+from parley.privacy.sharing.party import HOSTS, Party
 from parley.privacy.sharing.ring import Replicated
 from parley.validate import whole
 

@@ -1,7 +1,6 @@
 """How the owners' answers become one, where their noise is drawn, and how much of it the one carries."""
 
-from parley.protocol.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
-from parley.protocol.aggregation.noise_groups import NoiseGroup, noise_groups
+from parley.protocol.aggregation.mean import EachOwner, EachOwnerNoise, Members, NoiseGroup, noise_groups, weighted_mean
 from parley.protocol.aggregation.one_noise import DistributedNoise, OneNoise, Shared
 from parley.protocol.aggregation.robust import Robust
 from parley.protocol.stages import Resolver

@@ -1,14 +1,16 @@
 """The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of
-owners."""
+owners.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.privacy.accounting import Series
+from parley.privacy.mechanisms import Bounded, FastNoise, Gaussian, Laplace, Mechanism
 from parley.protocol.queries import Answer, Question, ReleasePlan
 from parley.protocol.schedule import uses
 from parley.protocol.stages import Resolver, Stage, StagePlan, make_stage
@@ -161,3 +163,43 @@ def sums_of_others(x: Floats) -> Floats:
     before = np.cumsum(np.concatenate([nothing, x[..., :-1]], axis=-1), axis=-1)
     after = np.cumsum(np.concatenate([nothing, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
     return np.asarray(before + after)
+
+
+SCALED = (Laplace, Gaussian)  # laws of which noise of scale s is s times noise of scale 1
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseGroup:
+    """Owners whose noise has one law but for its scale. Their mean carries sum_l (n_l/n_S) Y_l, Y_l of each owner's own
+    scale, which is sum_l weight_l Y'_l of numbers Y'_l that are all like the first owner's."""
+
+    names: tuple[str, ...]
+    records: int  # n_S
+    shares: Floats  # n_l/n_S
+    weights: Floats
+    mechanism: Mechanism  # the first owner's
+
+    def release(self, value: Floats, noise: FastNoise) -> Floats:
+        """The mean of their answers as it may come out, if `value` is that of their exact ones; `noise`: combined by
+        `weights`."""
+        law = self.mechanism
+        return law.release(Bounded(value, law.sensitivity, law.norm), noise)
+
+
+def noise_groups(stages: Mapping[str, Stage]) -> list[NoiseGroup]:
+    """These owners as few groups as their noise allows: one of all whose laws differ by a scale, else one of those with
+    the same."""
+    found: dict[object, list[str]] = {}
+    for name, stage in stages.items():
+        law = stage.series.mechanism
+        found.setdefault(type(law) if isinstance(law, SCALED) else law, []).append(name)
+    return [_noise_group(names, [stages[name] for name in names]) for names in found.values()]
+
+
+def _noise_group(names: list[str], stages: list[Stage]) -> NoiseGroup:
+    records = np.array([stage.question.records for stage in stages])
+    scales = np.array([stage.series.mechanism.noise_scale for stage in stages])
+    shares = records / records.sum()
+    return NoiseGroup(
+        tuple(names), int(records.sum()), shares, shares * (scales / scales[0]), stages[0].series.mechanism
+    )

@@ -9,8 +9,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from parley.data import Design, Summable
-from parley.data.batches import Places, batch, drawn, largest_batch, shuffled
 from parley.data.design import summation_slack
+from parley.data.split import Places, batch, drawn, largest_batch, shuffled
 from parley.errors import GuaranteeError
 from parley.losses import EmpiricalRisk, RecordBound
 from parley.losses.objective import SplitBatches

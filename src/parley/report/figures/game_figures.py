@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, SERIES, TOGETHER
 from parley.report.figures.curves import EPSILON
-from parley.report.figures.lettering import first_names, lettered
-from parley.report.figures.picture import PAPER, Picture, decorate, headed
+from parley.report.figures.picture import PAPER, Picture, decorate, first_names, headed, lettered
+from parley.report.words.negotiation import adjacency
 from parley.validate import Floats
 
 NAMED = len(SERIES)  # owners that a figure tells apart
@@ -170,3 +172,11 @@ def _log_budgets(axes: Axes, label: str) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(label)
+
+
+def negotiation_figure(result: Negotiation) -> Figure:
+    """Payoffs by own budget with the choices marked, and quality against spend."""
+    epsilons, payoffs = result.payoff_curves()
+    chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
+    budget = f"{'common' if result.terms.noise.common else 'own'} budget ε ({adjacency(result)})"
+    return negotiation(epsilons, payoffs, chosen, result.spending(), budget)

@@ -1,26 +1,29 @@
-"""What joining brings each owner, with its interval, and beside it what was forecast: every owner by name while they
-are few, of a crowd those at both ends and the quantiles of all."""
+"""What joining brings each owner, with its interval, beside what was forecast: every owner by name while they are few,
+of a crowd those at both ends and the quantiles of all; and what three models cost one owner.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
 
+from parley.learning.outcome.verdict import Verdict
 from parley.numerals import number
 from parley.report.figures.colours import ALONE, INK, LIMIT, MUTED, TOGETHER
-from parley.report.figures.lettering import first_names, lettered
-from parley.report.figures.picture import Picture, decorate, headed
+from parley.report.figures.picture import PAPER, Picture, decorate, first_names, headed, lettered
+from parley.report.words.joined import Chapter, share
 from parley.validate import Floats
 
 EVERYBODY = 40  # owners that have a line each
 AT_EACH_END = 10  # of a crowd that have one
-Verdict = Literal["join", "stay", "unsure"]
-COLOURS: dict[Verdict, tuple[str, str]] = {
+Advice = Literal["join", "stay", "unsure"]
+COLOURS: dict[Advice, tuple[str, str]] = {
     "join": (TOGETHER, "gains"),
     "stay": (ALONE, "does not"),
     "unsure": (MUTED, "unsure"),
@@ -38,11 +41,11 @@ class OwnerGain:
     mean: float
     low: float
     high: float
-    verdict: Verdict
+    verdict: Advice
     foreseen: tuple[float, float, float] | None = None
 
     @classmethod
-    def of(cls, name: str, ends: Floats, verdict: Verdict, foreseen: Floats | None = None) -> "OwnerGain":
+    def of(cls, name: str, ends: Floats, verdict: Advice, foreseen: Floats | None = None) -> "OwnerGain":
         """A gain between (low, mean, high)."""
         low, mean, high = (float(each) for each in ends)
         before = None if foreseen is None else (float(foreseen[0]), float(foreseen[1]), float(foreseen[2]))
@@ -106,3 +109,171 @@ def _words(title: str, ranked: Sequence[OwnerGain], about: str) -> str:
     reach = f"from {number(first.mean, 3)} ({first.name}) to {number(last.mean, 3)} ({last.name})"
     alone = f"{first.name}: {number(first.mean, 3)}"
     return f"{title}. Gains of owners by joining, {about}: {reach if len(ranked) > 1 else alone}.{who}"
+
+
+MODELS = {"together": MUTED, "alone": ALONE, "personal": TOGETHER}
+
+
+def model_costs(verdict: Verdict) -> Picture:
+    """A dot for each model's mean cost and a line for its interval, where there are rows enough for one."""
+    said = ", ".join(f"{name} {number(verdict.costs[name].mean)}" for name in MODELS)
+    figure = Picture(
+        7.2,
+        2.3,
+        f"What each model costs {verdict.owner}. Mean cost on {verdict.rows:,} held-out rows of its own, with 90 % "
+        f"intervals: {said}.",
+    )
+    axes = decorate(figure.add_subplot())
+    axes.grid(visible=False, axis="y")
+    for line, (name, colour) in enumerate(MODELS.items()):
+        cost = verdict.costs[name]
+        if math.isfinite(cost.low) and math.isfinite(cost.high):
+            axes.plot([cost.low, cost.high], [line, line], color=colour, linewidth=2.2, alpha=0.45)
+        axes.plot([cost.mean], [line], "o", color=colour, markersize=6)
+    axes.set_yticks(range(len(MODELS)), list(MODELS))
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.set_ylim(len(MODELS) - 0.4, -0.6)
+    axes.set_xlabel("mean cost of a held-out row; lines: 90 % intervals")
+    headed(axes, f"What each model costs {lettered(verdict.owner)}")
+    return figure
+
+
+ONE_NOISE, OWN_NOISE = "One noise for all, drawn by three hosts", "Each owner adds its own noise"
+CROWD, GROUPS = 100, 24  # owners that have a forecast each; of more, groups that have one
+SHARES = (-0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2)
+
+
+def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None = None) -> Picture:
+    """A panel for each way of learning together, side by side on one scale; behind them, narrow, owners that are all
+    `large`."""
+    widths = [4.0] * len(chapters) + ([1.5] if large else [])
+    figure = Picture(2.5 + 1.1 * sum(widths), 4.9, _joined_words(chapters, title, large))
+    panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths, squeeze=False)[0]
+    for axes, (name, chapter) in zip(panels, chapters, strict=False):
+        gaining = f"{chapter.paying} of {len(chapter.owners)} gain"
+        _sizes(decorate(axes), [owner.records for owner in chapter.owners])
+        _panel(
+            axes,
+            chapter,
+            name,
+            f"{gaining}; {share(chapter.saved)} saved on average; {chapter.right} forecasts right",
+        )
+    if large:
+        count = len(large.owners)
+        _panel(
+            decorate(panels[-1]),
+            large,
+            f"{count} large banks",
+            "do not bother" if not large.paying else f"{large.paying} gain",
+            alike=True,
+        )
+        panels[-1].set_xticks(range(count), [""] * count)
+        panels[-1].set_xlim(-0.6, count - 0.4)
+        panels[-1].set_xlabel(f"{large.owners[0].records:,} rows each")
+    owners = [owner for _, chapter in chapters for owner in chapter.owners]
+    top = max(max(owner.gain / owner.alone, owner.foreseen.mean / owner.foreseen_alone) for owner in owners)
+    bottom = min(owner.gain / owner.alone for owner in owners)
+    panels[0].set_ylim(min(-0.002, 2 * bottom), 1.15 * top)
+    panels[0].set_yscale("function", functions=(_squeezed, _stretched))
+    panels[0].yaxis.set_major_locator(FixedLocator(SHARES))
+    panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    panels[0].set_ylabel("error that joining saves, of the error alone")
+    figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=13)
+    figure.legend(
+        handles=_legend(),
+        loc="outside lower left",
+        ncols=5,
+        frameon=False,
+        labelcolor=INK,
+        fontsize=9,
+        handletextpad=0.4,
+    )
+    return figure
+
+
+def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str, alike: bool = False) -> None:
+    """Dots: what owners saved. Band and dashed line: what was forecast."""
+    owners = sorted(chapter.owners, key=lambda owner: owner.records)
+    x = [float(place if alike else owner.records) for place, owner in enumerate(owners)]
+    few = len(owners) <= CROWD
+    ends = [
+        [getattr(owner.foreseen, end) / owner.foreseen_alone for owner in owners] for end in ("low", "mean", "high")
+    ]
+    groups = np.array_split(np.arange(len(x)), len(x) if few else GROUPS)
+    at, low, mean, high = ([float(np.mean(np.take(each, group))) for group in groups] for each in (x, *ends))
+    axes.axhline(0, color=LIMIT, linewidth=1.0)
+    if len(at) > 1:
+        axes.fill_between(at, low, high, color=TOGETHER, alpha=0.14, linewidth=0)
+        axes.plot(at, mean, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+    else:  # a band needs two points
+        axes.plot(at * 2, [low[0], high[0]], color=TOGETHER, alpha=0.3, linewidth=12, solid_capstyle="butt")
+        axes.plot(at, mean, "_", color=INK, markersize=14)
+    for place, owner in zip(x, owners, strict=True):
+        style = {"color": TOGETHER} if owner.pays else {"facecolor": "white", "edgecolor": MUTED, "linewidth": 1.2}
+        axes.scatter(place, owner.gain / owner.alone, s=42 if few else 16, zorder=4, **style)
+        if not owner.right:
+            axes.scatter(
+                place,
+                owner.gain / owner.alone,
+                s=120 if few else 46,
+                zorder=3,
+                facecolor="none",
+                edgecolor=ALONE,
+                linewidth=1.6,
+            )
+    largest = owners[-1]
+    if largest.records > 2 * owners[0].records:
+        dot = (largest.records, largest.gain / largest.alone)
+        where: Any = {"xytext": (8, 20), "textcoords": "offset points", "ha": "right", "bbox": PAPER}
+        axes.annotate(lettered(largest.name), dot, color=MUTED, fontsize=9, **where)
+    axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold", pad=22)
+    axes.text(0.0, 1.02, outcome, transform=axes.transAxes, color=MUTED, fontsize=9.5, va="bottom")
+
+
+def _joined_words(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None) -> str:
+    """What is seen of owners that joined."""
+    seen = [
+        f"{name}: {chapter.paying} of {len(chapter.owners)} gain, {share(chapter.saved)} of the error is saved on "
+        f"average, {chapter.right} forecasts are right"
+        for name, chapter in chapters
+    ]
+    banks = f" {len(large.owners)} large banks: {large.paying} gain." if large else ""
+    return f"{title} The error that joining saves each owner, by its number of rows. {'; '.join(seen)}.{banks}"
+
+
+def _squeezed(saved: Floats) -> Floats:
+    """The root, with a sign: small gains are to be seen beside large ones."""
+    return np.asarray(np.sign(saved) * np.sqrt(np.abs(saved)))
+
+
+def _stretched(root: Floats) -> Floats:
+    return np.asarray(np.sign(root) * root**2)
+
+
+def _sizes(axes: Axes, records: Sequence[int]) -> None:
+    axes.set_xscale("log")
+    narrow = max(records) < 8 * min(records)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if narrow else (1.0, 2.0, 5.0)))
+    if len(set(records)) == 1:
+        axes.set_xlim(records[0] / 3, records[0] * 3)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.margins(x=0.07)
+    axes.set_xlabel("owner's rows")
+
+
+def _legend() -> list[Line2D | Patch]:
+    """The handles of the legend: what each mark means."""
+
+    def dot(label: str, face: str, edge: str, size: float = 6.5) -> Line2D:
+        return Line2D(
+            [], [], marker="o", linestyle="", markersize=size, markerfacecolor=face, markeredgecolor=edge, label=label
+        )
+
+    return [
+        dot("saves more than it costs", TOGETHER, TOGETHER),
+        dot("does not", "white", MUTED),
+        dot("forecast wrong", "none", ALONE, 11),
+        Line2D([], [], color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label="forecast"),
+        Patch(color=TOGETHER, alpha=0.14, label="90 % of what may come out"),
+    ]

@@ -1,20 +1,25 @@
-"""What every column adds to a prediction, and pairs of columns together, as a figure."""
+"""What every column adds to a prediction, and pairs of columns together; and a saved model as a picture, with survival
+curves of a table's rows: drawn without noise, as private as the rows.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator
 
+from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.learning.outcome.model import JointModel
+from parley.learning.outcome.model import JointModel, JointSurvivalModel
 from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shapes
+from parley.numerals import percent
 from parley.report.figures.colours import ALONE, INK, MUTED, SERIES, TOGETHER
-from parley.report.figures.lettering import first_names, lettered
-from parley.report.figures.picture import Picture, decorate
+from parley.report.figures.picture import Picture, decorate, first_names, headed, lettered, require_figure_name, save
 from parley.terms import Model
 from parley.validate import Floats
 
@@ -189,3 +194,54 @@ def _bins(axis: Axis) -> list[str]:
         *(f"{low:.4g} – {high:.4g}" for low, high in pairwise(axis.cuts)),
         *(lettered(n, PAIR_LETTERS) for n in axis.names),
     ]
+
+
+MAX_CURVES = 60  # curves of single rows
+
+
+def require_drawing(model: JointModel, path: Path) -> None:
+    """Refuse a model of which there is nothing to draw, and a file that cannot be written."""
+    if not isinstance(model, JointSurvivalModel) and model.shapes() is None:
+        raise SettingError(
+            f"--plot {path}: expected a model of kind survival, which has curves, or one of bins or boosted trees, "
+            "whose columns add up"
+        )
+    require_figure_name(path)
+    require_folder(path)
+
+
+def draw(model: JointModel, rows: pd.DataFrame, path: Path) -> None:
+    """Write a picture of the rows' survival curves, else of what each column adds."""
+    if isinstance(model, JointSurvivalModel):
+        terms = model.preparation_.model
+        save(survival_curves(model.periods_, model.predict_survival(rows), terms.target, str(terms.event)), path)
+    else:
+        save(shape_functions(model), path)
+
+
+def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Picture:
+    """The curves [n, periods] of up to `MAX_CURVES` rows, evenly chosen by who survives, and the mean of all."""
+    title = f"Survival: until {lettered(event)}"
+    left = percent(float(alive[:, -1].mean())) if len(alive) else "nobody"
+    figure = Picture(
+        7.2, 4.0, f"{title}. Curves of {len(alive):,} rows by {time}; on average {left} are left at {ends[-1]:g}."
+    )
+    axes = decorate(figure.add_subplot())
+    begin, moments = np.ones((len(alive), 1)), np.append(0.0, ends)
+    curves = np.hstack([begin, alive])
+    order = np.argsort(alive[:, -1], kind="stable") if len(alive) else np.empty(0, dtype=np.int64)
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(MAX_CURVES, len(order))).round().astype(int))]
+    for place, row in enumerate(curves[chosen]):
+        said = f"{len(chosen)} of {len(alive):,} rows" if not place else None
+        axes.plot(moments, row, color=TOGETHER, alpha=0.25, linewidth=0.9, label=said)
+    if len(alive):
+        axes.plot(moments, curves.mean(axis=0), color=INK, linewidth=2.2, marker="o", markersize=4, label="mean of all")
+        axes.legend(frameon=False, labelcolor=INK, loc="lower left")
+    else:
+        axes.text(0.5, 0.5, "no rows", transform=axes.transAxes, ha="center", color=MUTED)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlim(0, 1.02 * moments[-1])
+    axes.set_xlabel(lettered(time))
+    axes.set_ylabel("probability that it has not happened yet")
+    headed(axes, title)
+    return figure

@@ -2,13 +2,24 @@
 
 from parley.audit import Audit
 from parley.audit.attacks.damage import Damage
-from parley.audit.served.verdict import ServedVerdict
-from parley.report.figures.audit_figure import audit_figure
+from parley.audit.attacks.trained_model import ModelAudit
+from parley.audit.served.noise_law import ServedVerdict
+from parley.report.figures.audit_figures import audit_figure, own_figure
 from parley.report.figures.picture import svg
 from parley.report.pages.page import Section, page
 from parley.report.words import audit as words
-from parley.report.words.poisoning import LEAD, rule_rows, sentences
-from parley.report.words.served_audit import HOSTS, LIMITS, TABLES, host_rows, served_rows, served_sentences
+from parley.report.words import membership
+from parley.report.words.audit import (
+    HOSTS,
+    LEAD,
+    LIMITS,
+    TABLES,
+    host_rows,
+    rule_rows,
+    sentences,
+    served_rows,
+    served_sentences,
+)
 from parley.terms import Terms
 
 
@@ -48,3 +59,21 @@ def served_page(verdict: ServedVerdict, terms: Terms) -> str:
     ]
     title = f"Audit of {verdict.owner}, served: {terms.title or 'an agreement'}"
     return page(title, served_sentences(verdict)[0], sections, f"Parley · terms {terms.hash}")
+
+
+def membership_page(audit: ModelAudit) -> str:
+    """The HTML page of a model's audit, with a place to sign."""
+    found = audit.membership
+    drawn = svg(own_figure(audit))
+    sections = [
+        Section("What was learned?", membership.learned(audit), membership.attack_rows(found), drawn),
+        Section("And of this very model?", membership.of_this_model(audit), membership.model_rows(audit)),
+        Section("What was tried?", membership.tried(audit)),
+        Section("What does the guarantee say?", [membership.promised(found)]),
+        Section(
+            "Where does this end?", [membership.NOT_TRIED, f"It took {audit.seconds:.0f} seconds.", membership.OWN_EYES]
+        ),
+        Section("Read by", ["Name, date, signature: ______________________________"]),
+    ]
+    title = f"Audit of a model: {audit.target}"
+    return page(title, membership.headline(audit), sections, f"Parley · {audit.kind} · terms {audit.terms_hash}")

@@ -1,20 +1,36 @@
-"""A forecast as a page, in the sentences of the terminal: how good the model would be, for whom, with whose noise."""
+"""A forecast, a negotiation and the demo's story as pages, in the sentences of the terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from parley.decisions.games.negotiate import CommonNegotiation, Negotiation
 from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.planning.noise_terms import kind_of
 from parley.decisions.planning.planner import Proposal
+from parley.learning.outcome.guarantee import SIMULATION
 from parley.report.figures import curves, picture
+from parley.report.figures.game_figures import negotiation_figure
 from parley.report.figures.owner_gains import OwnerGain, owner_gains
-from parley.report.figures.picture import Picture
+from parley.report.figures.picture import Picture, svg
 from parley.report.pages.page import Section, page
 from parley.report.words import forecast as said
+from parley.report.words import negotiation as agreed
 from parley.report.words import noise as kinds
 from parley.report.words import outlook as outlook_words
+from parley.report.words.forecast import assumption
+from parley.report.words.joined import (
+    Chapter,
+    forecast_rows,
+    forecast_sentence,
+    large_owners_sentence,
+    on_held_out,
+    outcome_rows,
+    verdict,
+    without_anybody,
+)
 from parley.terms import Terms
 
 PUBLIC = "Computed from public knowledge, the terms and a pilot sample: no private record was looked at."
@@ -75,3 +91,58 @@ def _noise_lines(noise: Mapping[str, Any], terms: Terms) -> list[str]:
 
 def _footer(terms: Terms) -> str:
     return f"Parley · terms {terms.hash}"
+
+
+def negotiation_page(result: Negotiation) -> str:
+    """The HTML page of a negotiation."""
+    drawn = picture.svg(negotiation_figure(result))
+    if result.deal.members.any():
+        words = [*agreed.prices(result), agreed.checked(result)]
+        sections = [
+            Section("Who joins, and with which budget?", words, agreed.owner_rows(result), drawn, agreed.title(result))
+        ]
+    else:
+        rows, title = agreed.wish_rows(result), agreed.wishes_title(result)
+        sections = [Section("What would move them?", agreed.moves(result), rows, drawn, title)]
+    if isinstance(result, CommonNegotiation) and result.deal.members.any():
+        content = result.to_json()
+        rows, title = kinds.preference_rows(content), kinds.preferences_title(content)
+        sections.append(Section("One budget for all", kinds.weakest_link(content), rows, "", title))
+    notes = [f"Note: {warning}." for warning in result.warnings]
+    sections.append(Section("What does this rest on?", [*notes, agreed.CAVEAT]))
+    name = result.terms.title or "a joint model"
+    return page(f"Negotiation: {name}", agreed.headline(result), sections, f"Parley · terms {result.terms.hash}")
+
+
+def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[str], picture: Figure) -> str:
+    """The demo's HTML report as text."""
+    terms, prices = one.expected.terms, [owner.price for owner in one.owners]
+    sections = [
+        Section(
+            "Who gains, and by how much?",
+            [verdict(one, "one noise"), verdict(own, "each owner's own noise")],
+            figure=svg(picture),
+        ),
+        Section(
+            "Before any data moved",
+            [forecast_sentence(one.expected, prices), assumption(one.expected)],
+            forecast_rows(one.expected, prices),
+        ),
+        Section("What moves the large one?", bargain),
+        Section(
+            "What came out of it?",
+            [
+                on_held_out(one),
+                without_anybody(one),
+                "Errors saved, in shares of the error alone. Every model is an owner's own: personal, or alone.",
+            ],
+            outcome_rows(one, own),
+        ),
+        Section("Three large banks", [large_owners_sentence(large)]),
+        Section(
+            "What this is not",
+            [SIMULATION, "All loans are synthetic. They are made by a random generator from nobody's data."],
+        ),
+    ]
+    lead = "Should we learn together, on what privacy terms, and what came out of it?"
+    return page(terms.title, lead, sections, f"Parley · terms {terms.hash}")

@@ -1,4 +1,4 @@
-"""A user's own run as a page: what it was, who promised what, how good the model is, what was agreed on."""
+"""A user's own run as a page, and owners' own verdicts on the joint model, for their eyes only."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,11 @@ import numpy as np
 
 from parley.decisions.outlook.worth import Worth
 from parley.learning.outcome import Result
-from parley.learning.outcome.guarantee import SIMULATION, guarantee, kind_of_run
+from parley.learning.outcome.guarantee import INSIDE, SIMULATION, guarantee, kind_of_run
+from parley.learning.outcome.verdict import Verdict
 from parley.report.figures import curves, picture
+from parley.report.figures.owner_gains import OwnerGain, model_costs, owner_gains
+from parley.report.figures.picture import Picture
 from parley.report.figures.shape_functions import shape_functions, shapes_words
 from parley.report.pages.page import Section, page
 from parley.report.words.forecast import baseline_line
@@ -27,6 +30,8 @@ from parley.report.words.training import (
     undefined_line,
     useless_line,
 )
+from parley.report.words.verdict import explained, headline, owners_rows, owners_sentence, verdict_rows
+from parley.terms import Terms
 
 SETTINGS = (
     ("model.kind", "model.target", "model.features", "model.public", "model.holdout"),
@@ -103,3 +108,36 @@ def _settings(result: Result) -> list[list[str]]:
             if value is not None:
                 rows.append([key, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)])
     return rows
+
+
+KEEP = "Who may see this?"
+
+
+def verdict_page(verdict: Verdict, terms: Terms) -> str:
+    """The HTML page of one owner's verdict."""
+    words = [*explained(verdict), *([] if verdict.target_words is None else [verdict.target_words])]
+    drawn = picture.svg(model_costs(verdict))
+    sections = [Section("On its own held-out rows", words, verdict_rows(verdict), drawn), Section(KEEP, [INSIDE])]
+    title = f"Is the joint model better for {verdict.owner}?"
+    return page(title, headline(verdict), sections, f"Parley · {terms.title} · terms {terms.hash}")
+
+
+def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
+    """The HTML page of all owners' verdicts."""
+    drawn = picture.svg(verdicts_figure(verdicts))
+    sections = [Section("On their own held-out rows", (), owners_rows(verdicts), drawn), Section(KEEP, [INSIDE])]
+    title = f"For whom was it worth it? {terms.title}".strip()
+    return page(title, owners_sentence(verdicts), sections, f"Parley · terms {terms.hash}")
+
+
+def verdicts_figure(verdicts: Sequence[Verdict]) -> Picture:
+    """What joining saves each owner on its own held-out rows, with its personal model."""
+    gains = [_gain(each) for each in verdicts]
+    paid, surely = sum(gain.mean > 0 for gain in gains), sum(gain.low > 0 for gain in gains)
+    title = f"Joining pays for {paid:,} of {len(gains):,}, for {surely:,} beyond chance"
+    return owner_gains(gains, title, "saved a row by the personal model", "lines: 90 % intervals on own held-out rows")
+
+
+def _gain(found: Verdict) -> OwnerGain:
+    gain = found.personal_gain
+    return OwnerGain(found.owner, gain.mean, gain.low, gain.high, found.measured)

@@ -1,13 +1,17 @@
 """An audit for a privacy officer: what was tried, what was learned, what the guarantee says, what it took."""
 
 import math
+from collections.abc import Sequence
 
 from parley.audit import Audit, Verdict
 from parley.audit.agreement import control_name
-from parley.audit.exact.cell_pool import ALL_KINDS
-from parley.audit.exact.written_tables import FORMS
+from parley.audit.attacks.damage import Damage
+from parley.audit.exact.cell_pool import ALL_KINDS, FORMS
+from parley.audit.served.noise_law import FALSE_ALARM, ServedVerdict
+from parley.audit.served.one_host import HostVerdict
+from parley.numerals import counted, number, percent
 from parley.privacy.accounting.meaning import least_total_error
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.terms import Terms
 
 MANY = 12  # owners with one promise that are named one by one
@@ -183,3 +187,139 @@ def promised(verdict: Verdict) -> str:
 def claim(verdict: Verdict) -> str:
     delta = f", δ = {verdict.delta:g}" if verdict.delta else ""
     return f"ε = {verdict.claimed_epsilon:g}{delta} ({verdict.adjacency})"
+
+
+LEAD = "What owners that lie can do to a joint model, from public numbers alone: no table was read."
+
+
+def rule_rows(found: Damage) -> list[list[str]]:
+    """A table: what each rule costs where nobody lies, and how far lies move a round's answer."""
+    rows = [["rule", "noise, times the mean's", "typical noise", "moved by a lie unnoticed", "by any lie"]]
+    for rule in found.rules:
+        name = f"{rule.rule} (agreed)" if rule.agreed else rule.rule
+        moved = (f"{number(shift, 3)}" for shift in (rule.shift, rule.outside))
+        rows.append([name, number(rule.price, 3), number(rule.noise, 3), *moved])
+    return rows
+
+
+def sentences(found: Damage) -> list[str]:
+    """What the table means, what cannot be noticed, and what a learner gains that lies."""
+    who = ", ".join(found.liars)
+    said = [
+        f"If {who} ({percent(found.share)} of the records of the lightest round that the terms allow) lied: sizes are "
+        "of the combined answer of such a round, in L2, where honest owners agree but for their noise. Where they "
+        "differ, a liar has that much more room under every rule but the mean.",
+        "Undetectable: exact answers within the bound, with a turned sign or of exchanged labels, are those of an "
+        "honest owner of another law. Under the mean they move a round's answer by at most "
+        f"{number(found.undetectable, side='above')} ({found.norm.upper()}): the liars' share, times from one "
+        "end of the bound to the other. Who lies within what noise hides as well, in every "
+        "round, is not named for it either and moves it by at most "
+        f"{number(found.unnoticed, side='above')} on average.",
+        f"Answers beyond bound and noise are named in the result; of honest runs at most one in "
+        f"{1 / found.false_alarms:,.0f} names anybody.",
+    ]
+    if found.learner is not None:
+        said.append(
+            f"A learner that asks at parameters of its choice: of two usual people an answer tells "
+            f"{percent(found.learner.at_start)} of what its noise was made for where a run begins, and "
+            f"{percent(found.learner.at_worst)} at the worst parameter that was found. The bound holds at all of "
+            "them, so it is never more than 100%, and epsilon stands."
+        )
+    return said
+
+
+HOSTS = (
+    "Three hosts draw one noise for all, and none of them may know it; of two each adds a whole one of its "
+    "own. Each of them was given everything that one host sees, and what the learner opens; it took off the sums "
+    "whatever of its own numbers left least of them. Before a sum is opened its shares must look like even dice, "
+    "whatever they stand for."
+)
+LIMITS = (
+    "A lower bound that is small proves nothing; that noise covers every pair of tables is what the proofs say "
+    "(docs/guarantee.md). Not tried: other questions than training's, the time that answers take, and whether the "
+    "daemon knows that it is audited."
+)
+TABLES = "The tables are the audit's own, with books of their own: no record of anybody is in them."
+
+
+def served_rows(verdict: ServedVerdict) -> list[list[str]]:
+    """A table: what is claimed of the daemon, what was seen, and whether they agree."""
+    guesses = verdict.guesses
+    rows = [["looked at", "claimed", "seen", "holds"]]
+    proved = f"at least {math.floor(verdict.lower_bound * 1e3) / 1e3:.3f} ({guesses.correct} of {guesses.made} coins)"
+    rows.append(
+        [f"ε of all answers ({Adjacency.REPLACE_ONE})", f"{verdict.claimed_epsilon:g}", proved, _yes(not verdict.leaks)]
+    )
+    if verdict.noise is not None:
+        noise = verdict.noise
+        seen = f"{number(noise.lowest)} to {number(noise.highest)}"
+        rows.append(
+            ["scale of the noise", number(noise.scale), seen, _yes(noise.lowest <= noise.scale <= noise.highest)]
+        )
+        rows.append(["law of the noise", "as agreed", f"p = {number(noise.p_value)}", _yes(noise.shaped)])
+    if verdict.repeats is not None:
+        again = verdict.repeats
+        seen = f"{again.answers:,} of {again.of_answers:,} answers, {again.numbers:,} of {again.of_numbers:,} numbers"
+        rows.append(["noise again", "by chance alone", seen, _yes(again.holds)])
+    asked = counted(verdict.rounds, "question")
+    rows.append(["asked again", "the same answer", f"another: {verdict.changed} of {asked}", _yes(not verdict.changed)])
+    rows.append(["debits", "once each", f"wrong: {verdict.charged} of {asked}", _yes(not verdict.charged)])
+    return rows
+
+
+def served_sentences(verdict: ServedVerdict) -> list[str]:
+    """What came of it."""
+    if verdict.holds:
+        first = "Nothing was found that contradicts what the daemon claims."
+    else:
+        first = f"Broken: {'; '.join(verdict.faults)}."
+    tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
+    found = [
+        first,
+        f"{verdict.guesses.places} coins decided what stood in {tables}; the answers to "
+        f"{counted(verdict.rounds, 'question')} were used to guess {verdict.guesses.made} of them. At "
+        f"{verdict.confidence:.0%} confidence the true ε is at least what the table shows."
+        + ("" if verdict.lower_bound > 0 else " So few coins, or so small a budget, prove nothing: more tables do."),
+    ]
+    if verdict.noise is None:
+        found.append("No two answers differ by their noise alone, so its law was not looked at.")
+    else:
+        found.append(
+            f"{verdict.noise.numbers:,} differences of answers to one question are noise and nothing else. Honest "
+            f"noise is called another once in {1 / FALSE_ALARM:,.0f} audits, and noise of less than "
+            f"{verdict.noise.noticed:.0%} of the claimed scale would have been noticed."
+        )
+    if verdict.repeats is None:
+        found.append("Rows are drawn in secret, so whether noise comes again was not looked at.")
+    else:
+        found.append(
+            f"The noise of {verdict.repeats.of_answers:,} answers, which the known table leaves of them, was compared "
+            "with all that came before it, at other coordinates, in other rounds and at other starts of the daemon."
+        )
+    if verdict.tables == 1:
+        found.append(
+            "One start was seen: noise that comes again at every start, and books after a restart, were not looked at."
+        )
+    return found
+
+
+def host_rows(verdicts: Sequence[HostVerdict]) -> list[list[str]]:
+    """A table: what one answer is claimed to cost, and what each host was shown to learn of it."""
+    rows = [
+        [
+            "one host and the learner",
+            f"claimed ε ({Adjacency.REPLACE_ONE})",
+            "shown: at least",
+            "shares are even",
+            "holds",
+        ]
+    ]
+    for verdict in verdicts:
+        shown = f"{math.floor(verdict.lower_bound * 1e3) / 1e3:.3f}"
+        even = f"p = {verdict.p_value:.2g}"
+        rows.append([verdict.host, f"{verdict.claimed_epsilon:.4g}", shown, even, "yes" if verdict.holds else "NO"])
+    return rows
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "NO"

@@ -11,7 +11,7 @@ from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.verdict import Estimate
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 
 SHOWN = 9  # owners in a table, from the smallest to the largest
 

@@ -6,7 +6,7 @@ from parley.decisions.games.break_even import BreakEven
 from parley.decisions.games.budget_game import EXACT_UP_TO
 from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 
 CAVEAT = (
     "Gains are those of parley forecast at the terms' budgets and without noise; in between they are taken to fall in "

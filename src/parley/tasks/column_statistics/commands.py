@@ -1,23 +1,25 @@
 """`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no
-public sample."""
+public sample.
+"""
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from parley.learning.run_options import RunOptions
+from parley.numerals import number, percent
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
+from parley.tasks.asking_options import cost_sentence
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.release import ReleasedColumn
+from parley.tasks.column_statistics.run import ColumnStatisticsResult
 from parley.terms import Terms, load_terms, write_terms
-from parley.terms.file import head_of, require_expected
-from parley.terms.notes import NOTES
+from parley.terms.file import NOTES, head_of, require_expected
 from parley.validate import printable
-
-if TYPE_CHECKING:
-    from parley.tasks.column_statistics.run import ColumnStatisticsResult
 
 
 def column_statistics_command(
@@ -55,12 +57,11 @@ def column_statistics_command(
     """
     from parley.learning.deployed import prepare_run
     from parley.learning.owners import open_owners
-    from parley.tasks.column_statistics.learnable import require_learnable
-    from parley.tasks.column_statistics.report import release_note
     from parley.tasks.column_statistics.run import (
         accepting_column_statistics,
         ask_column_statistics,
         column_statistics_result,
+        require_learnable,
         require_learnable_here,
     )
 
@@ -111,7 +112,6 @@ def _say_sight(asked: Terms, terms: Terms) -> None:
     """What can be seen through the noise, said before anybody is asked."""
     from parley.learning.owners import open_owners
     from parley.protocol.setup import resolve
-    from parley.tasks.column_statistics.report import noise_words
     from parley.tasks.column_statistics.run import sight
 
     listed = terms.model.features is not None
@@ -122,8 +122,6 @@ def _say_sight(asked: Terms, terms: Terms) -> None:
 
 def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
     """Print released column statistics as tables and sentences."""
-    from parley.tasks.column_statistics.report import column_rows, summary
-
     console.print(summary(result), style="italic")
     console.print()
     console.print(terminal_table(column_rows(result.columns), result.asked.title))
@@ -139,3 +137,55 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
             "is learned"
         )
         console.print(said, style="yellow", markup=False, soft_wrap=True)
+
+
+MANY = 6  # names that are listed
+
+
+def summary(result: ColumnStatisticsResult) -> str:
+    """Whether it was a release, what that costs, and what everything below follows from."""
+    said = cost_sentence(result.asked, result.released)
+    return f"{said} Everything below follows from noisy counts." if result.released else said
+
+
+def noise_words(asked: Terms, bin_from: float, name_from: Mapping[str, float]) -> str:
+    """What can be seen through the noise."""
+    said = f"A bin is read from {percent(bin_from)} of all rows on"
+    if not name_from:
+        return f"{said}; names are not asked for: these terms have no delta for them, or one noise for all."
+    name, least = min(name_from.items(), key=lambda each: each[1])
+    if not least < 1:
+        return f"{said}; no table is large enough for a name to leave it."
+    rows = least * asked.owner(name).records
+    return f"{said}, a name from {rows:,.0f} rows of one owner ({printable(name)}: {percent(least)} of its rows)."
+
+
+def column_rows(columns: Sequence[ReleasedColumn]) -> list[list[str]]:
+    """Every column with what was found of it."""
+    rows = [["column", "values", "missing"]]
+    return rows + [[printable(column.column), _values(column), percent(column.missing)] for column in columns]
+
+
+def _values(column: ReleasedColumn) -> str:
+    if column.kind == "unclear":
+        return "unclear"
+    if column.low is not None and column.high is not None:
+        return f"{number(column.low)} to {number(column.high)}"
+    names = [printable(name, 30) for name, _ in column.names]
+    more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
+    return ", ".join(names[:MANY]) + more if names else "names, none released"
+
+
+def release_note(result: ColumnStatisticsResult) -> tuple[str, ...]:
+    """What a reader of the terms that follow should know, as lines of a comment."""
+    kind = (
+        "released by the owners with noise, debited in their ledgers"
+        if result.released
+        else "SIMULATED: from tables, with seeded noise"
+    )
+    return (
+        f"Bounds, categories, centres and scales were {kind},",
+        f"under the terms {result.asked.hash[:16]}..., for epsilon = {result.asked.owners[0].epsilon:g} and delta = "
+        f"{result.asked.privacy.delta:g} of every owner. The budgets below are what that left.",
+        *(f"Look at this: {printable(note, 400)}" for note in result.ready.notes),
+    )

@@ -12,10 +12,14 @@ from parley.owner.owner import Agreement, Owner
 from parley.privacy.mechanisms.name_counts import Stability
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable, cell_preparation
-from parley.tasks.column_statistics.question import ColumnStatisticsQuestion
+from parley.tasks.column_statistics.question import (
+    CellPreparation,
+    CellTable,
+    ColumnStatisticsQuestion,
+    cell_preparation,
+)
 from parley.terms import Terms
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import printable
 
 
@@ -88,7 +92,7 @@ class ColumnStatistics(Task):
         return found
 
     def algorithm(self, setup: Setup) -> Any:
-        from parley.tasks.column_statistics.algorithm import ColumnStatistics
+        from parley.tasks.column_statistics.run import ColumnStatistics
 
         return ColumnStatistics.make(setup)
 

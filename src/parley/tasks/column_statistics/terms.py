@@ -3,9 +3,8 @@
 from typing import ClassVar
 
 from parley.terms import Terms
-from parley.terms.algorithm_rules import AlgorithmRules
 from parley.terms.catalogue import ALL_MECHANISMS
-from parley.terms.task_rules import Rules
+from parley.terms.rules import AlgorithmRules, Rules
 
 ROUNDS = 2  # how large values are, then how they are spread within that
 

@@ -78,7 +78,7 @@ def _collected(table: Path, column: str, names: tuple[str, ...]) -> list[str]:
     """The answers in a column, by their values: 1.0 is 1 where that is a name; "" for what is none of the names."""
     from parley.data.sources import find_source, read_table
     from parley.data.table import codes, require_columns
-    from parley.tasks.counts.cell_counts import require_told_apart
+    from parley.tasks.counts.question import require_told_apart
 
     source = find_source(table)
     require_told_apart(names, "--name", source, str(table), "a survey")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import DataError, SettingError
-from parley.privacy.mechanisms.random_words import Draw, random_words
+from parley.privacy.mechanisms.exact_samplers import Draw, random_words
 from parley.privacy.mechanisms.randomised_response import WORDS, RandomisedResponse
 from parley.validate import printable
 

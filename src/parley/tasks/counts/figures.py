@@ -4,8 +4,7 @@ import numpy as np
 
 from parley.numerals import number
 from parley.report.figures.colours import INK, TOGETHER
-from parley.report.figures.lettering import lettered
-from parley.report.figures.picture import Picture, decorate, headed
+from parley.report.figures.picture import Picture, decorate, headed, lettered
 from parley.tasks.counts.run import CountsResult
 
 MANY = 60  # cells whose names can be read

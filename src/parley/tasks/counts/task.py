@@ -14,11 +14,10 @@ from parley.owner.warnings import budget_warning
 from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.counts.cell_counts import CellCounts, CountPreparation, count_preparation
-from parley.tasks.counts.question import CountsQuestion
+from parley.tasks.counts.question import CellCounts, CountPreparation, CountsQuestion, count_preparation
 from parley.tasks.counts.terms import cell_names
 from parley.terms import Model, Terms
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import printable
 
 SOME = 12  # cells that are listed
@@ -98,7 +97,7 @@ class Counting(Task):
         return [warning for warning in found if warning is not None]
 
     def algorithm(self, setup: Setup) -> Any:
-        from parley.tasks.counts.algorithm import Counts
+        from parley.tasks.counts.run import Counts
 
         return Counts.make(setup)
 

@@ -6,8 +6,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from parley.terms import Model, Terms
-from parley.terms.algorithm_rules import OneRelease
-from parley.terms.task_rules import Rules
+from parley.terms.rules import OneRelease, Rules
 
 BINS = 10
 MOST_CELLS = 100_000

@@ -8,16 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from parley.tasks.dynamics.control import (
+    from parley.tasks.dynamics.delayed_dmd import DMD, DelayedDMD, DMDc
+    from parley.tasks.dynamics.plant import (
         Controller,
         DelayedQuadratic,
+        Plant,
         PredictiveFeedback,
         closed_loop,
         linear_quadratic,
         pole_placement,
     )
-    from parley.tasks.dynamics.delayed_dmd import DMD, DelayedDMD, DMDc
-    from parley.tasks.dynamics.plant import Plant
 
 __all__ = [
     "DMD",
@@ -32,10 +32,8 @@ __all__ = [
     "pole_placement",
 ]
 
-_HOME = {"DMD": "delayed_dmd", "DMDc": "delayed_dmd", "DelayedDMD": "delayed_dmd", "Plant": "plant"}
-
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'control')}"), name)
+    return getattr(import_module(f"{__name__}.{'delayed_dmd' if 'DMD' in name else 'plant'}"), name)

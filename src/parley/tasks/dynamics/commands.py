@@ -251,8 +251,7 @@ def run_dynamics(terms: Terms, options: RunOptions) -> None:
 
 def forecast_dynamics(terms: Terms, pilot: Path | None, as_json: bool) -> None:
     """How well a plant will be known."""
-    from parley.tasks.dynamics.forecast import forecast_plant
-    from parley.tasks.dynamics.report import plant_rows
+    from parley.tasks.dynamics.report import forecast_plant, plant_rows
 
     found = forecast_plant(terms, None if pilot is None else str(pilot))
     if as_json:

@@ -10,8 +10,15 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
 from parley.errors import SettingError
-from parley.tasks.dynamics.delay import identify
-from parley.tasks.dynamics.regression import Layout, Regression, require_enough, require_rich, trajectories, triangular
+from parley.tasks.dynamics.delay import (
+    Layout,
+    Regression,
+    identify,
+    require_enough,
+    require_rich,
+    trajectories,
+    triangular,
+)
 from parley.validate import Floats, positive, whole
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from parley.numerals import number
 from parley.report.figures.colours import ALONE, INK, SERIES, TOGETHER
-from parley.report.figures.lettering import first_names, lettered
-from parley.report.figures.picture import Picture, decorate, headed
+from parley.report.figures.picture import Picture, decorate, first_names, headed, lettered
 from parley.tasks.dynamics import DelayedDMD
 from parley.validate import Floats
 

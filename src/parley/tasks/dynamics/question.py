@@ -1,12 +1,96 @@
-"""The second moments of trajectories, in a single release: all that identifying a linear plant needs of a table."""
+"""The second moments of trajectories, in a single release: all that identifying a linear plant needs of a table.
+
+Formal guarantee: a prepared record is a function of that trajectory's rows and the terms; no other trajectory touches
+it. So replacing one trajectory, with all its samples, replaces one record.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import numpy as np
+
+from parley.data.design import Design, Summable
+from parley.data.preparation import Preparation, require_records
+from parley.data.rowwise import settle
+from parley.data.sources import Rows, Table, open_table
+from parley.data.table import numbers, require_columns
+from parley.errors import DataError
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context
-from parley.tasks.dynamics.trajectories import layout_of, rows_of
-from parley.tasks.recorded_moments import RecordedMomentsQuestion
+from parley.tasks.dynamics.delay import Layout
+from parley.tasks.recorded_moments import RecordedMomentsQuestion, by_recording
+from parley.terms import Model, Terms
+from parley.validate import SMALLEST, Floats
+
+
+def layout_of(model: Model) -> Layout:
+    """The columns of a row of moments, as the terms fix them."""
+    return Layout(len(model.states or ()), len(model.inputs or ()), model.max_delay or 0)
+
+
+def rows_of(model: Model) -> int:
+    """How many rows of moments a trajectory of `samples` samples has."""
+    return (model.samples or 0) - (model.max_delay or 0) - 2
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryPreparation(Preparation):
+    """States and inputs are cut to their bounds and divided by the larger end, so that all lie in [-1, 1]; nothing is
+    centred."""
+
+    @property
+    def width(self) -> int:
+        """Numbers of one record: the upper triangle of its second moments."""
+        size = layout_of(self.model).width
+        return size * (size + 1) // 2
+
+    def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
+        """One record a trajectory, in the order in which they begin; of each the first `samples` samples count."""
+        source = open_table(table)
+        if source.streams:
+            raise DataError(f"{name}: a streamed table cannot be told into trajectories; give one file")
+        columns = [*self.features, str(self.model.trajectory)]
+        require_columns(source.example, columns, name)
+        records = self.records(source.frame(columns), name)
+        require_records(terms, name, len(records), " trajectories")
+        design = Design(records, np.zeros(len(records)), np.ones(len(records)))
+        return design, design.empty()
+
+    def records(self, table: Rows, name: str) -> Floats:
+        """The mean of z z' over each trajectory's rows, as upper triangles [trajectories, width]."""
+        model, layout, most = self.model, layout_of(self.model), rows_of(self.model)
+        i, j = np.triu_indices(layout.width)
+        found = []
+        for states, inputs in self.recordings(table, name):
+            rows = layout.rows(states[: model.samples], inputs[: model.samples])
+            found.append((rows.T @ rows)[i, j] / most)
+        return np.array(found).reshape(len(found), len(i))
+
+    def recordings(self, table: Rows, name: str) -> list[tuple[Floats, Floats]]:
+        """(states, inputs) of every trajectory, scaled."""
+        model, column = self.model, str(self.model.trajectory)
+        require_columns(table, [*self.features, column], name)
+        parts = zip(self.features, self.low, self.high, self.scale, strict=True)
+        scaled = np.column_stack(
+            [settle(np.clip(numbers(table, c, name), low, high) / scale, -1.0, 1.0) for c, low, high, scale in parts]
+        )
+        n = layout_of(model).states
+        pieces = by_recording(table, column, scaled, name, "its trajectory")
+        return [(piece[:, :n], piece[:, n:]) for piece in pieces]
+
+
+def trajectory_preparation(model: Model) -> TrajectoryPreparation:
+    """The preparation that the terms alone fix: every state and input needs bounds."""
+    columns = (*(model.states or ()), *(model.inputs or ()))
+    missing = [column for column in columns if column not in model.bounds]
+    if missing:
+        raise DataError(
+            f"model.bounds.{missing[0]}: expected [low, high] of every state and input: what is larger is cut to them"
+        )
+    ends = np.array([model.bounds[column] for column in columns])
+    scale = np.maximum(np.abs(ends).max(axis=1), SMALLEST)
+    none = np.zeros(len(columns))
+    return TrajectoryPreparation(model, columns, {}, ends[:, 0], ends[:, 1], (-np.inf, np.inf), none, scale)
 
 
 @dataclass(frozen=True, eq=False)

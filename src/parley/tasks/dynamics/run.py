@@ -1,22 +1,181 @@
 """Several owners identify one plant, on this machine or elsewhere: what came out, and what it cost."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.errors import DataError, GuaranteeError
-from parley.learning.algorithms.algorithm import Progress
+from parley.errors import DataError, GuaranteeError, ModelError
+from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.asking import Asked, ask_here
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
+from parley.privacy.mechanisms import Norm
+from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
-from parley.tasks.dynamics.algorithm import Identification
-from parley.tasks.dynamics.delay import Identified
-from parley.tasks.dynamics.release import PlantRelease
-from parley.terms import Terms
+from parley.tasks.dynamics import Plant
+from parley.tasks.dynamics.delay import Identified, Regression, factor_of, identify
+from parley.tasks.dynamics.question import TrajectoriesQuery, layout_of, rows_of
+from parley.tasks.recorded_moments import packed_scale, scale_of
+from parley.terms import Model, Terms
 from parley.validate import Floats
+
+FORMAT = "parley-plant-1"
+
+
+@dataclass(frozen=True, eq=False)
+class PlantRelease:
+    """Released moments [width, width] of rows scaled to [-1, 1], of so many trajectories; `deviation` of one packed
+    number."""
+
+    model: Model
+    moments: Floats
+    trajectories: int
+    deviation: float
+    norm: Norm
+    scale: Floats  # of states, then inputs
+
+    @classmethod
+    def of(
+        cls, model: Model, packed: Floats, trajectories: int, deviation: float, norm: Norm, scale: Floats
+    ) -> "PlantRelease":
+        """From the packed numbers as owners answer them."""
+        width = layout_of(model).width
+        moments = np.empty((width, width))
+        i, j = np.triu_indices(width)
+        moments[i, j] = moments[j, i] = packed / packed_scale(len(packed), scale_of(norm))
+        return cls(model, moments, trajectories, deviation, norm, scale)
+
+    @property
+    def rows(self) -> int:
+        """The rows that the moments are made of, where every trajectory is as long as the terms say."""
+        return self.trajectories * rows_of(self.model)
+
+    def identify(self) -> Identified:
+        """The plant, its covariance made of the draw of trajectories and of the noise."""
+        layout, period = layout_of(self.model), self.model.period or 1.0
+        if not self.deviation > 0:
+            regression = Regression.of(layout, factor_of(layout, self.moments * self.rows), self.rows)
+        else:
+            factor = factor_of(layout, self.moments * self.rows, self._clear * self.rows)
+            regression = Regression.of(layout, factor, self.rows, noise=self._noise)
+        return in_own_units(identify(regression, period), self.scale[: layout.states], self.scale[layout.states :])
+
+    @property
+    def _clear(self) -> float:
+        """What stands clear of the noise: about the largest eigenvalue of a symmetric matrix of noise alone."""
+        size = layout_of(self.model).instruments
+        return float(2 * self.deviation * np.sqrt(size) / (1.0 if self.norm == "l1" else np.sqrt(2)))
+
+    @property
+    def repaired(self) -> bool:
+        """Whether noise drowned a direction of the instruments, which was then lifted: stated errors are too small."""
+        z = layout_of(self.model).instruments
+        return bool(np.linalg.eigvalsh(self.moments[:z, :z])[0] < self._clear)
+
+    def _noise(self, coefficients: Floats, carried: Floats) -> Floats:
+        """What the noise of the moments adds to the covariance of the coefficients, row by row: exact to first order.
+
+        F' changes by `carried` times (change of the moments of instruments with x[k+1], less that with the regressors
+        times F').
+        """
+        layout = layout_of(self.model)
+        width, z, n = layout.width, layout.instruments, layout.states
+        effect = np.zeros((width, n))  # residuals x[k+1] - F (...) as a combination of columns
+        effect[-n:] = np.eye(n)
+        effect[layout.regressors] -= coefficients.T
+        full = np.zeros((len(carried), width))
+        full[:, :z] = carried
+        total = np.zeros((coefficients.size, coefficients.size))
+        i, j = np.triu_indices(width)
+        scale = self.deviation * self.rows / packed_scale(len(i), scale_of(self.norm))
+        for a, b, size in zip(i, j, scale, strict=True):
+            change = np.outer(full[:, a], effect[b]) + (0 if a == b else np.outer(full[:, b], effect[a]))
+            g = size * change.T.reshape(-1)
+            total += np.outer(g, g)
+        return total
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "model": self.model.model_dump(mode="json", exclude_none=True),
+            "moments": self.moments.tolist(),
+            "trajectories": self.trajectories,
+            "deviation": self.deviation,
+            "norm": self.norm,
+            "scale": self.scale.tolist(),
+        }
+
+    @classmethod
+    def load(cls, path: str | Path) -> "PlantRelease":
+        """Read what `parley identify TERMS --save` wrote."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise ModelError(f"{path}: its format is not {FORMAT!r}")
+            arrays = (np.array(content[name], dtype=float) for name in ("moments", "scale"))
+            moments, scale = arrays
+            model = Model.model_validate(content["model"])
+            return cls(
+                model, moments, int(content["trajectories"]), float(content["deviation"]), content["norm"], scale
+            )
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"{path}: not a plant saved by Parley ({type(error).__name__})") from None
+
+
+def in_own_units(found: Identified, states: Floats, inputs: Floats) -> Identified:
+    """x = S x', u = U u' for scaled x', u': A = S A' S^-1, B = S B' U^-1; delays have units of time anyway."""
+    plant = found.plant
+    n, m = plant.B.shape
+    A, B = states[:, None] * plant.A / states, states[:, None] * plant.B / inputs
+    own = np.concatenate([np.outer(states, 1 / states).reshape(-1), np.outer(states, 1 / inputs).reshape(-1)])
+    own = np.append(own, np.ones(len(found.covariance) - n * n - n * m))
+    return Identified(Plant(A, B, plant.delays, plant.period), found.covariance * np.outer(own, own), found.misfit)
+
+
+@dataclass(frozen=True)
+class Identification(Algorithm):
+    """The state remembers the released moments; theta stays as it is."""
+
+    norm: Norm
+    deviation: float
+    records: int
+    size: int
+
+    memory_name: ClassVar[str | None] = "moments"
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        noise = setup.aggregation.noise(setup)
+        return cls(
+            setup.objective,
+            setup.terms.learning.horizon,
+            None,
+            setup.norm,
+            noise.all_together**0.5,
+            int(noise.records.sum()),
+            setup.preparation.width,
+        )
+
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        return State(1, np.zeros((*replicates, 1)), {"moments": np.zeros((*replicates, self.size))})
+
+    def query(self, state: State, asker: Asker) -> TrajectoriesQuery:
+        return TrajectoriesQuery.ask(asker.terms_hash, asker.learner, state.round)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        return State(state.round + 1, state.theta, {"moments": combined})
+
+    def releases(self, state: State, setup: Setup) -> list[PlantRelease]:
+        """What came out, for every replicate."""
+        moments = state.memory["moments"].reshape(-1, self.size)
+        model, scale = setup.terms.model, setup.preparation.scale
+        return [PlantRelease.of(model, packed, self.records, self.deviation, self.norm, scale) for packed in moments]
 
 
 @dataclass(frozen=True, eq=False)

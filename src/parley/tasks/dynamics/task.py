@@ -11,8 +11,7 @@ from parley.losses import Objective
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.dynamics.question import TrajectoriesQuestion
-from parley.tasks.dynamics.trajectories import layout_of, trajectory_preparation
+from parley.tasks.dynamics.question import TrajectoriesQuestion, layout_of, trajectory_preparation
 from parley.tasks.recorded_moments import several_recordings
 from parley.terms import Model, Terms
 
@@ -22,7 +21,7 @@ class DelayedDynamics(Objective):
     """One step ahead: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, of which the second moments of a trajectory say
     everything.
 
-    A record is a trajectory, as the upper triangle of its mean of z z' (`trajectories`), so its loss is linear
+    A record is a trajectory, as the upper triangle of its mean of z z' (`question`), so its loss is linear
     in the record. The model is not searched for by gradients: moments are released once, and the plant is
     identified from them (`plant`).
 
@@ -71,7 +70,7 @@ class Dynamics(Task):
         return several_recordings(agreement.setup, agreement.part.name)
 
     def algorithm(self, setup: Setup) -> Any:
-        from parley.tasks.dynamics.algorithm import Identification
+        from parley.tasks.dynamics.run import Identification
 
         return Identification.make(setup)
 

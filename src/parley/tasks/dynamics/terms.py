@@ -3,9 +3,8 @@
 from typing import Any, ClassVar
 
 from parley.terms import Model, Terms
-from parley.terms.algorithm_rules import OneRelease
 from parley.terms.catalogue import TASKS
-from parley.terms.task_rules import Rules
+from parley.terms.rules import OneRelease, Rules
 
 DYNAMICS = TASKS["dynamics"].kind
 

@@ -26,7 +26,7 @@ from parley.learning.deployed import DeployedRun, prepare_run
 from parley.learning.owners import accepting_owners, require_room
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.protocol.queries import Answer, GradientQuery
 from parley.protocol.setup import Setup
 from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity

@@ -1,14 +1,19 @@
-"""Networks that terms can name, so that no code travels: of each its modules, its parameters and where they begin."""
+"""Networks that terms can name, so that no code travels: modules, parameters, where a search begins, and losses."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
+from parley.data import Preparation
 from parley.errors import SettingError
+from parley.losses import Objective
 from parley.tasks.networks.terms import image_shape
 from parley.validate import Floats
 
@@ -157,7 +162,7 @@ def _scattering_linear(network: Architecture) -> list[Module]:
     """A linear score for each class, of what wavelets see: that is public, and nothing of it is learned."""
     from torch import nn
 
-    from parley.tasks.networks.scattering import CHANNELS, SHRINKS, Scattering
+    from parley.tasks.networks.layers import CHANNELS, SHRINKS, Scattering
 
     return [Scattering(), nn.Flatten(), nn.Linear(CHANNELS * network.inputs // SHRINKS**2, network.outputs)]
 
@@ -202,3 +207,84 @@ _MADE: Mapping[str, Callable[[Architecture], list[Module]]] = {
     "tanh-cnn": _tanh_cnn,
     "scattering-linear": _scattering_linear,
 }
+
+
+Tensor = Any  # torch.Tensor
+
+AT_ONCE = 1024  # rows that are predicted at once
+
+
+def sole_copy(module: Module) -> Module:
+    """A copy of a module in training mode whose parameters ask for no gradient: slopes are taken by what layers say."""
+    made = copy.deepcopy(module).train()
+    for parameter in made.parameters():
+        parameter.requires_grad_(False)
+    return made
+
+
+def set_parameters(module: Module, theta: Floats) -> None:
+    """Give a module the parameters theta [P], as float32: beyond its range they are infinite."""
+    with np.errstate(over="ignore"):
+        numbers = torch.from_numpy(theta.astype(np.float32))
+    begin = 0
+    with torch.no_grad():
+        for parameter in module.parameters():
+            piece = numbers[begin : begin + parameter.numel()]
+            parameter.copy_(piece.reshape(parameter.shape))
+            begin += parameter.numel()
+
+
+def parameters_of(module: Module) -> Floats:
+    """The parameters of a module, one after the other [P]."""
+    return np.concatenate([p.detach().cpu().double().numpy().reshape(-1) for p in module.parameters()])
+
+
+def module_scores(module: Module, X: NDArray[np.float32]) -> Floats:
+    """What a module says of rows [n, outputs]; as private as they are."""
+    where = next(module.parameters()).device
+    with torch.no_grad():
+        parts = [torch.from_numpy(np.ascontiguousarray(X[at : at + AT_ONCE])) for at in range(0, len(X), AT_ONCE)]
+        said = [module(part.to(where)).double().cpu().numpy() for part in parts or [torch.zeros(0, *X.shape[1:])]]
+    return np.concatenate(said)
+
+
+@dataclass(frozen=True)
+class NetworkParameters(Objective):
+    """theta [P] has all weights and constants, in the order of the modules."""
+
+    def parameters(self, preparation: Preparation) -> int:
+        return architecture_of(preparation).parameters
+
+    def start(self, preparation: Preparation) -> Floats:
+        """Drawn weights, the same for everybody: public."""
+        return architecture_of(preparation).initial()
+
+
+def architecture_of(preparation: Preparation) -> Architecture:
+    """The network that the terms name, for columns prepared so."""
+    model = preparation.model
+    return _architecture(str(model.architecture), preparation.width, preparation.outcomes, model.layers or ())
+
+
+@lru_cache(maxsize=16)
+def _architecture(name: str, inputs: int, outputs: int, layers: tuple[int, ...]) -> Architecture:
+    return Architecture.of(name, inputs, outputs, layers)
+
+
+def cross_entropy(said: Tensor, y: Tensor) -> Tensor:
+    """-ln of the probability that each row's class was given [n]."""
+    from torch.nn import functional
+
+    return functional.cross_entropy(said, y.long(), reduction="none")
+
+
+def squared(said: Tensor, y: Tensor) -> Tensor:
+    """Half the squared error of each row [n]."""
+    return (said[:, 0] - y.to(said.dtype)) ** 2 / 2
+
+
+def binary_cross_entropy(said: Tensor, y: Tensor) -> Tensor:
+    """-ln of the probability that each row's class, 0 or 1, was given [n], by the log-odds of class 1."""
+    from torch.nn import functional
+
+    return functional.binary_cross_entropy_with_logits(said[:, 0], y.to(said.dtype), reduction="none")

@@ -25,6 +25,7 @@ from torch import nn
 
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms import Norm
+from parley.tasks.networks.architectures import binary_cross_entropy, cross_entropy, set_parameters, sole_copy, squared
 from parley.tasks.networks.elementwise import (
     Scaled,
     binary_cross_entropy_slopes,
@@ -39,11 +40,8 @@ from parley.tasks.networks.kernels import (
     shape_sizes,
     sound_shapes,
 )
-from parley.tasks.networks.layer_gradients import UNIT, LayerGradients, Places, Trace, Written, layer_gradients
+from parley.tasks.networks.layer_gradients import UNIT, LayerGradients, Places, Trace, Written, layer_gradients, windows
 from parley.tasks.networks.layers import STUDY, exact_network, require_parameters, require_row_axes
-from parley.tasks.networks.modules import set_parameters, sole_copy
-from parley.tasks.networks.objective import binary_cross_entropy, cross_entropy, squared
-from parley.tasks.networks.windows import windows
 from parley.validate import Floats
 
 Tensor = Any  # torch.Tensor

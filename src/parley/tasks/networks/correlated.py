@@ -10,22 +10,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.data.batches import batch, largest_batch, shuffled
+from parley.data.split import batch, largest_batch, shuffled
 from parley.errors import GuaranteeError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.private_sgd import MOMENTUM
-from parley.privacy.accounting.joint_series import JointSeries
+from parley.privacy.accounting.series import JointSeries
 from parley.privacy.mechanisms import Extent
 from parley.privacy.mechanisms.banded import WIDEST, Band, best_band
 from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, ReleasePlan, Tables
 from parley.protocol.setup import Setup
-from parley.tasks.networks.algorithm import NetworkSGD
 from parley.tasks.networks.clipping import RecordGradients
 from parley.tasks.networks.layer_gradients import UNIT
-from parley.tasks.networks.prepared_rows import NetworkRows, network_rows_of
-from parley.tasks.networks.question import agreed_gradients
+from parley.tasks.networks.question import NetworkRows, NetworkSGD, agreed_gradients, network_rows_of
 from parley.terms import Learning
 from parley.validate import Floats
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from parley.privacy.mechanisms.banded import MOST_STEPS
 from parley.tasks.networks.terms import NetworkSGDRules
 from parley.terms import Terms
-from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.rules import AlgorithmRules
 from parley.terms.sections import Learning
 
 CORRELATED = "correlated-sgd"

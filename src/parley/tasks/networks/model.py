@@ -1,8 +1,13 @@
-"""Networks as fitted models: predict from raw columns, saved as JSON with weights beside it, nothing executable."""
+"""Networks as fitted models: predict from raw columns, saved as JSON with weights beside it, nothing executable;
+and how good one is.
+
+Formal guarantee: none for what is measured. It is computed from private records without noise: for studies, and for an
+owner's own eyes.
+"""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +16,17 @@ import numpy as np
 from parley.data import Preparation
 from parley.durable import replacing
 from parley.errors import ModelError
+from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
 from parley.learning.outcome.model import JointModel, JointRegressor, JointSoftmaxClassifier
 from parley.learning.outcome.model_file import WITH_WEIGHTS, preparation_content
+from parley.numerals import number
+from parley.owner.owner import Agreement, Owner
 from parley.report.extras import extras
-from parley.tasks.networks.objective import architecture_of
-from parley.tasks.networks.prepared_rows import float32_rows
+from parley.report.terminal import console, print_json, terminal_table
+from parley.tasks.networks.architectures import architecture_of, module_scores, set_parameters
+from parley.tasks.networks.question import NetworkRows, float32_rows, network_rows_of
+from parley.terms import Terms
 from parley.validate import Floats
 
 
@@ -26,7 +37,7 @@ class NetworkModel(JointModel):
         """None: weights of layers are no coefficients of columns."""
 
     def _scores(self, X: Any) -> Floats:
-        from parley.tasks.networks.modules import module_scores, set_parameters
+        from parley.tasks.networks.architectures import module_scores, set_parameters
 
         self._require_theta()
         module = architecture_of(self.preparation_).module()
@@ -92,3 +103,82 @@ def stored_weights(content: Mapping[str, Any], preparation: Preparation, path: P
     if {name: array.shape for name, array in found.items()} != shapes:
         raise ModelError(f"{file}: its tensors are not those of the network that {path.name} names")
     return np.concatenate([found[name].astype(np.float64).reshape(-1) for name in shapes])
+
+
+NO_OPTIMUM = "networks have no best model without privacy to compare with"
+
+
+def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
+    """The quality of a study's models [replicates, P]: mean loss of training records, metrics of held-out ones."""
+    preparation = agreements[0].setup.preparation
+    train, held_out = (_pooled([getattr(a.tables, part) for a in agreements]) for part in ("train", "held_out"))
+    if preparation.model.holdout_by is not None:  # who is held out is there, and counts 0
+        train = train.where(train.present)
+    losses = [_mean_loss(preparation, train, each) for each in theta]
+    rows = [held_out_metrics(preparation, held_out, each) for each in theta]
+    known = {name: [row[name] for row in rows] for name in rows[0]}
+    means = {name: None if None in values else float(np.mean(values)) for name, values in known.items()}  # type: ignore[arg-type]
+    return Quality(None, float(np.mean(losses)), None, None, means, {}, NO_OPTIMUM)
+
+
+def held_out_metrics(preparation: Preparation, rows: NetworkRows, theta: Floats) -> Metrics:
+    """The task's own metrics of one model [P] on these records; numbers in their own units."""
+    some, predicts = rows.where(rows.present), preparation.model.predicts
+    said = _scores(preparation, some, theta)
+    found = metrics_of(predicts, some.y, said if predicts == "classes" else said[:, 0])
+    if (error := found.get("mean_absolute_error")) is not None:
+        found["mean_absolute_error"] = error * preparation.target_scale
+    return found
+
+
+def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Metrics]:
+    """(held-out rows, metrics of the joint model on them)."""
+    if model.terms_hash_ != terms.hash:
+        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+    agreement = owner.prepare(terms)
+    held_out = network_rows_of(agreement.tables.held_out)
+    if not held_out.present.any():
+        raise ModelError("model.holdout: these terms hold no rows with a target out, so there is nothing to score on")
+    return int(np.count_nonzero(held_out.present)), held_out_metrics(
+        agreement.setup.preparation, held_out, model.theta_
+    )
+
+
+def _scores(preparation: Preparation, rows: NetworkRows, theta: Floats) -> Floats:
+    module = architecture_of(preparation).module()
+    set_parameters(module, theta)
+    return module_scores(module, rows.X)
+
+
+def _mean_loss(preparation: Preparation, rows: NetworkRows, theta: Floats) -> float:
+    said = _scores(preparation, rows, theta)
+    if preparation.model.classifies:
+        above = said - said.max(axis=1, keepdims=True)
+        log_p = above - np.log(np.exp(above).sum(axis=1, keepdims=True))
+        losses = -log_p[np.arange(len(rows)), rows.y.astype(int)]
+    else:
+        losses = np.square(said[:, 0] - rows.y) / 2 * preparation.target_scale**2
+    return float(np.mean(losses * rows.present))
+
+
+def _pooled(parts: Sequence[object]) -> NetworkRows:
+    return NetworkRows.joined([network_rows_of(part) for part in parts])
+
+
+def score_network(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+    """How good the joint network is for one owner, or for all, on rows that it was not learned from."""
+    from parley.learning.outcome import load_model
+    from parley.learning.owners import open_owners, table_of
+
+    with extras():
+        model = load_model(model_file)
+    owners = open_owners(terms) if name is None else [Owner(name, table_of(terms.owner(name), data))]
+    found = {owner.name: own_metrics(terms, owner, model) for owner in owners}
+    if as_json:
+        rows = [{"name": called, "rows": held, "together": metrics} for called, (held, metrics) in found.items()]
+        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
+        return
+    for called, (held, metrics) in found.items():
+        table = [[f"{held:,} held-out rows of {called}", "together"]]
+        console.print(terminal_table(table + [[key.replace("_", " "), number(each)] for key, each in metrics.items()]))
+    console.print(INSIDE, style="dim")

@@ -1,23 +1,90 @@
-"""The sum of clipped gradients of a network over records drawn in secret: what training asks, round after round."""
+"""The sum of clipped gradients of a network over records drawn in secret: what training asks, round after round.
+
+Formal guarantee: a prepared row is a function of that row, the terms and the public sample (`data.preparation`), and
+rounding to float32 keeps it one; replacing one record of the table replaces one row. A record without a target is
+there, and adds nothing to any sum.
+"""
 
 import hashlib
+import math
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from parley.data.batches import Places, drawn
-from parley.errors import GuaranteeError
+from parley.data import Design, Preparation, fit_preparation
+from parley.data.encoding import Numbers
+from parley.data.sources import Rows
+from parley.data.split import Places, drawn
+from parley.errors import DataError, GuaranteeError, SettingError
+from parley.learning.algorithms.algorithm import Asker, State
+from parley.learning.algorithms.private_sgd import MEMORY, PrivateSGD
 from parley.privacy.mechanisms import Bounded, Extent, Norm
+from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
-from parley.tasks.networks.architectures import Architecture
+from parley.tasks.networks.architectures import Architecture, architecture_of, cross_entropy, squared
 from parley.tasks.networks.clipping import RecordGradients
-from parley.tasks.networks.objective import architecture_of, cross_entropy, squared
-from parley.tasks.networks.prepared_rows import NetworkRows, network_rows_of
+from parley.tasks.networks.terms import IMAGES
+from parley.tasks.target_rows import TargetPreparation, TargetRows
+from parley.terms import Terms
 from parley.validate import Floats
+
+
+class NetworkRows(TargetRows):
+    """Records of float32 numbers; classes are their places."""
+
+    called: ClassVar[str] = "records of a network"
+
+
+class NetworkPreparation(TargetPreparation):
+    """Columns scaled by what is public, and kept as float32."""
+
+    made_of: ClassVar = NetworkRows
+    no_target: ClassVar[float] = 0.0
+
+    def cells(self, rows: Rows, name: str) -> NDArray[np.float32]:
+        return float32_rows(self.matrix(rows, name))
+
+
+def network_preparation(terms: Terms) -> tuple[NetworkPreparation, Design | None]:
+    """The preparation that terms and a public sample fix: columns that neither scales lie between -1 and 1 within their
+    bounds, pixels between 0 and 1."""
+    plain, public = fit_preparation(terms)
+    made = NetworkPreparation(**{each.name: getattr(plain, each.name) for each in fields(Preparation)})
+    model = terms.model
+    if model.public is not None:
+        return made, public
+    centre, scale, first = made.centre.copy(), made.scale.copy(), 0
+    for encoding in made.encodings:
+        low, high = made.low[first], made.high[first]
+        said = encoding.column in model.centres or encoding.column in model.scales
+        if isinstance(encoding, Numbers) and np.isfinite([low, high]).all() and not said:
+            centre[first] = low if model.architecture in IMAGES else low / 2 + high / 2
+            scale[first] = (high - low) / (1 if model.architecture in IMAGES else 2)
+        first += len(encoding.labels)
+    made = replace(made, centre=centre, scale=scale)
+    if model.classifies:
+        return made, None
+    low, high = made.target_bounds
+    return replace(made, target_centre=low / 2 + high / 2, target_scale=(high - low) / 2), None
+
+
+def float32_rows(X: Floats) -> NDArray[np.float32]:
+    """The same numbers as float32: what is beyond its range is infinite, and such a record counts 0."""
+    with np.errstate(over="ignore"):
+        return X.astype(np.float32)
+
+
+def network_rows_of(rows: object) -> NetworkRows:
+    """Rows that were prepared for a network."""
+    if not isinstance(rows, NetworkRows):
+        raise DataError("records: expected a table prepared by terms of networks")
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +211,35 @@ def _record_gradients(
     """One network's gradients: made once, whoever asks."""
     losses = cross_entropy if classes else squared
     return RecordGradients(network.module(), losses, (network.inputs,), clip, norm, expected, device)
+
+
+DECAYS = ("cosine", "none")
+
+
+def check_steps(optimiser: str, decay: str) -> None:
+    """Refuse (SettingError) steps that are none of those that a plan can name."""
+    for name, value, known in (("optimiser", optimiser, tuple(MEMORY)), ("decay", decay, DECAYS)):
+        if value not in known:
+            raise SettingError(f"{name} = {value!r}: expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
+
+
+@dataclass(frozen=True)
+class NetworkSGD(PrivateSGD):
+    """Steps as of private SGD, the k-th of T times (1 + cos(pi (k - 1)/T))/2 unless they are `constant`."""
+
+    constant: bool = False
+
+    def thetas(self, state: State) -> Floats:
+        """The parameters that a question of this round brings."""
+        return state.theta
+
+    def query(self, state: State, asker: Asker) -> NetworkGradientQuery:
+        return NetworkGradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
+
+    def share(self, number: int) -> float:
+        """What of the first step's length the step of this round has."""
+        return 1.0 if self.constant else (1 + math.cos(math.pi * (number - 1) / self.horizon)) / 2
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        shrunk = replace(self, step=self.step * self.share(state.round))
+        return super(NetworkSGD, shrunk).update(state, combined, answers)

@@ -2,7 +2,7 @@
 
 Formal guarantee: what is said to be spent is an upper bound for exactly sampled noise, in every direction and for
 replace-one adjacency: Renyi divergences of sums of gradients clipped in L2, moved by up to twice the clip
-(`accounting.divergences`), with records drawn in secret (`accounting.renyi.sampled_divergence`). The sampler is not
+(`accounting.releases`), with records drawn in secret (`accounting.compose.sampled_divergence`). The sampler is not
 exact, so nothing that has such noise leaves an owner: terms, ledgers and checkpoints refuse it.
 """
 
@@ -12,13 +12,12 @@ from typing import ClassVar, Literal
 
 from parley.errors import GuaranteeError, SettingError
 from parley.owner.ledger import AnyLedger
-from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.accounting.compose import renyi_epsilon
 from parley.privacy.events import Norm, StableEvent
 from parley.privacy.mechanisms.gaussian import probability
 from parley.privacy.mechanisms.stable import StableOnSums
 from parley.privacy.mechanisms.stable_law import check_alpha
-from parley.tasks.networks.algorithm import check_steps
-from parley.tasks.networks.question import NetworkGradientQuestion
+from parley.tasks.networks.question import NetworkGradientQuestion, check_steps
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.validate import positive, upper, whole
 

@@ -15,11 +15,11 @@ from parley.protocol.queries import Question
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.report.extras import extras
+from parley.tasks.networks.architectures import NetworkParameters
 from parley.tasks.networks.correlated_terms import CORRELATED
-from parley.tasks.networks.objective import NetworkParameters
-from parley.tasks.networks.prepared_rows import NetworkPreparation, network_preparation
+from parley.tasks.networks.question import NetworkPreparation, network_preparation
 from parley.terms import Model, Terms
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
 
 
@@ -32,7 +32,7 @@ class Networks(Task):
         "model.kind: networks cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
         "parley train, parley learner, parley score and parley predict take them"
     )
-    commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.networks.commands:score_network"}
+    commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.networks.model:score_network"}
     usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
 
     @property
@@ -111,8 +111,8 @@ class Networks(Task):
             return stored_weights(content, preparation, path)
 
     def algorithm(self, setup: Setup) -> Any:
-        from parley.tasks.networks.algorithm import NetworkSGD
         from parley.tasks.networks.correlated import CorrelatedSGD
+        from parley.tasks.networks.question import NetworkSGD
 
         return (CorrelatedSGD if setup.terms.learning.algorithm == CORRELATED else NetworkSGD).make(setup)
 
@@ -120,7 +120,7 @@ class Networks(Task):
         from parley.learning.prediction import learn_model  # an owner that serves learns nothing
 
         with extras():
-            from parley.tasks.networks.measured import measured
+            from parley.tasks.networks.model import measured
             from parley.tasks.networks.question import agreed_gradients, clipped_share
 
         result = learn_model(terms, owners, replace(settings, measure=False))

@@ -4,10 +4,9 @@ import math
 from typing import Any, ClassVar
 
 from parley.terms import Model, Terms
-from parley.terms.algorithm_rules import AlgorithmRules
 from parley.terms.algorithms import PrivateSGDRules
+from parley.terms.rules import AlgorithmRules, Rules
 from parley.terms.sections import Learning
-from parley.terms.task_rules import Rules
 
 ARCHITECTURES = (
     "logistic",

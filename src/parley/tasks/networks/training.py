@@ -23,20 +23,24 @@ from parley.learning.algorithms.algorithm import State
 from parley.owner.ledger import AnyLedger, StudyLedger
 from parley.owner.ledger.account import RHO_TOLERANCE, Reservation
 from parley.privacy.accounting import Series, exact, mechanism_norm
-from parley.privacy.accounting.joint_series import JointSeries
-from parley.privacy.adjacency import Adjacency
-from parley.privacy.events import Norm
+from parley.privacy.accounting.series import JointSeries
+from parley.privacy.events import Adjacency, Norm
 from parley.privacy.mechanisms import FastNoise, SafeNoise
 from parley.privacy.mechanisms.banded import MOST_STEPS, Band, best_band
-from parley.privacy.mechanisms.bounded import require
+from parley.privacy.mechanisms.mechanism import require
 from parley.protocol.queries import ReleasePlan, Tables
-from parley.tasks.networks.algorithm import NetworkSGD, check_steps
+from parley.tasks.networks.architectures import (
+    NetworkParameters,
+    binary_cross_entropy,
+    cross_entropy,
+    module_scores,
+    parameters_of,
+    set_parameters,
+    squared,
+)
 from parley.tasks.networks.clipping import Losses, RecordGradients
 from parley.tasks.networks.correlated import CorrelatedSGD, MixedGradientQuestion, usual_momentum
-from parley.tasks.networks.modules import module_scores, parameters_of, set_parameters
-from parley.tasks.networks.objective import NetworkParameters, binary_cross_entropy, cross_entropy, squared
-from parley.tasks.networks.prepared_rows import NetworkRows
-from parley.tasks.networks.question import NetworkGradientQuestion
+from parley.tasks.networks.question import NetworkGradientQuestion, NetworkRows, NetworkSGD, check_steps
 from parley.tasks.networks.stable_plan import StablePlan, StableSteps, require_study
 from parley.tasks.networks.terms import LEAST_CLIP, MOST_CLIP
 from parley.tasks.networks.training_checkpoint import TrainingCheckpoint, load_training_checkpoint

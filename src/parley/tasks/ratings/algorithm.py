@@ -16,9 +16,8 @@ from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.protocol.aggregation import EachOwnerNoise
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
-from parley.tasks.ratings.question import ItemFactorsQuery
+from parley.tasks.ratings.question import ItemFactorsQuery, UserUpdate
 from parley.tasks.ratings.terms import item_count
-from parley.tasks.ratings.user_updates import UserUpdate
 from parley.validate import Floats
 
 ITEMS_SPREAD = 0.5  # deviation expected of what an item's b differs by, ratings being from -2 to 2

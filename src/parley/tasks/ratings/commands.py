@@ -1,26 +1,30 @@
 """What `parley train`, `parley learner run` and `parley score` do by terms of ratings."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from parley.errors import SettingError
 from parley.learning.outcome.guarantee import INSIDE
 from parley.learning.run_options import RunOptions
+from parley.numerals import number
 from parley.owner.owner import Owner
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
-from parley.terms import Terms
+from parley.tasks.ratings.terms import item_names
+from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
-    from parley.tasks.ratings.result import ItemsResult
+    from parley.tasks.ratings.run import ItemsResult
 
 
 def train_ratings(terms: Terms, options: RunOptions) -> None:
     """Learn items with owners on this machine, and print what came out."""
     from parley.learning.owners import require_ledgers, spent_so_far
     from parley.learning.train import train
-    from parley.tasks.ratings.worth import items_worth, require_items_worth
+    from parley.tasks.ratings.measured import items_worth, require_items_worth
 
     replicates, seed = options.replicates, options.seed
     if options.ledgers is not None and (replicates != 1 or seed is not None):
@@ -43,8 +47,8 @@ def train_ratings(terms: Terms, options: RunOptions) -> None:
 def run_ratings(terms: Terms, options: RunOptions) -> None:
     """Learn items with owners that are elsewhere."""
     from parley.learning.deployed import prepare_run
+    from parley.tasks.ratings.measured import require_items_worth
     from parley.tasks.ratings.run import items_result
-    from parley.tasks.ratings.worth import require_items_worth
 
     if options.save_own is not None:
         raise SettingError(
@@ -84,7 +88,7 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
 def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path, as_json: bool) -> None:
     """Joint items, made an owner's own."""
     from parley.learning.owners import table_of
-    from parley.tasks.ratings.own_items import personal
+    from parley.tasks.ratings.measured import personal
     from parley.tasks.ratings.recommender import Recommender
 
     model = Recommender.load(model_file)
@@ -126,3 +130,51 @@ def _finish(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> N
     console.print(unit_line(result), style="dim", markup=False, soft_wrap=True)
     show_unheard(unheard)
     console.print(f"terms {result.terms.hash[:16]}…   {result.seconds:.1f} s", style="dim")
+
+
+RANKED = "Best first: by expected rating + log(how often an item is rated), because people mostly rate what many do."
+
+
+def recommend_command(
+    model_file: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="The items, as `parley train --save` wrote them.")
+    ],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms they were learned by.")],
+    owner: Annotated[str, typer.Option(help="Whose user it is.")],
+    user: Annotated[str, typer.Option(help="For whom: a name in the owner's column of users.")],
+    item: Annotated[str | None, typer.Option(help="Only say which rating is expected of this item.")] = None,
+    best: Annotated[int, typer.Option("--best", "-k", help="How many items.")] = 10,
+    data: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="The owner's ratings; left out: `data` in the terms.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What would this user like? The best of what one of the owner's own users has not rated.
+
+    The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and
+    kept nowhere: the model holds items alone. What this prints tells of the user's ratings: it is for that user, and
+    stays inside.
+
+    Example:  parley recommend items.json terms.toml --owner north --user 4711 --data north.csv
+    """
+    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.owners import table_of
+    from parley.owner.owner import Owner
+    from parley.tasks.ratings.recommendations import recommendations
+    from parley.tasks.ratings.recommender import Recommender
+
+    terms, model = load_terms(terms_file), Recommender.load(model_file)
+    if terms.task != "ratings" or model.item_names != item_names(terms.model):
+        raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
+    found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
+    if as_json:
+        print_json(
+            {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}, inside=True
+        )
+        return
+    console.print(
+        terminal_table([["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)])
+    )
+    if item is None:
+        console.print(RANKED, style="dim", soft_wrap=True)
+    console.print(INSIDE, style="dim")

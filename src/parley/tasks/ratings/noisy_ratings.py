@@ -14,15 +14,13 @@ import numpy as np
 
 from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.algorithms.algorithm import Progress
-from parley.learning.gathering import in_order
+from parley.learning.owners import in_order
 from parley.owner.owner import Owner
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms import FastNoise
 from parley.tasks.ratings.algorithm import Items
-from parley.tasks.ratings.factorization import Factorization
-from parley.tasks.ratings.joint_factorization import factorize
+from parley.tasks.ratings.factorization import Factorization, factorize
 from parley.tasks.ratings.measured import unlisted
-from parley.tasks.ratings.ranking import popularity, ranking, root_mean_square
 from parley.tasks.ratings.rating_noise import (
     Claim,
     RatingMechanism,
@@ -37,10 +35,8 @@ from parley.tasks.ratings.rating_noise import (
     unbounded,
 )
 from parley.tasks.ratings.recommender import Recommender
-from parley.tasks.ratings.result import ItemsResult, OwnItems
-from parley.tasks.ratings.run import made_of
-from parley.tasks.ratings.table import Ratings, centre
-from parley.tasks.ratings.user_ratings import HALF, RatingPreparation, UserRatings, rating_preparation
+from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, popularity, ranking, root_mean_square
+from parley.tasks.ratings.table import HALF, RatingPreparation, Ratings, UserRatings, centre, rating_preparation
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, whole

@@ -1,24 +1,99 @@
-"""What users' ratings say about the items at given item factors: what joint factorisation asks, round after round."""
+"""What users' ratings say about the items at given item factors: what joint factorisation asks, round after round.
+
+A rating is about middle + b_i + a_u + p_u.q_i. The items' V = [b, Q] are public in every round. An owner solves (a_u,
+p_u) for each of its users from that user's ratings and V alone, so it has no state between rounds. Then each rated item
+gets e (1, p_u), e the error that is left, and a constant that counts it. One rating moves its user's (a_u, p_u) and so
+all of that user's terms: whatever the unit of privacy, it is the user's terms together that are clipped.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.errors import DataError
-from parley.losses import RecordBound
+from parley.data.design import UNIT
+from parley.errors import DataError, SettingError
+from parley.losses.record_bound import RecordBound
+from parley.privacy.mechanisms import Bounded, Norm
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited
-from parley.tasks.ratings.terms import item_count
-from parley.tasks.ratings.user_ratings import UserRatings
-from parley.tasks.ratings.user_updates import UserUpdate, mean_slack
-from parley.validate import Floats
+from parley.tasks.ratings.table import UserRatings
+from parley.tasks.ratings.terms import LARGEST_ITEM, item_count
+from parley.validate import Floats, positive, whole
+
+
+@dataclass(frozen=True)
+class UserUpdate:
+    """How a user's terms are made and bounded: `ridge` on p_u and `own_ridge` on a_u, `count` what a rated item counts,
+    `clip` on all."""
+
+    clip: float
+    norm: Norm = "l2"
+    ridge: float = 10.0
+    own_ridge: float = 1.0
+    count: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name in ("clip", "ridge", "own_ridge", "count"):
+            value = positive(getattr(self, name), name)
+            if not 1e-50 <= value <= 1e50:
+                raise SettingError(f"{name} = {value:g}: expected a number from 1e-50 to 1e50")
+
+    def mean(self, table: UserRatings, V: Floats) -> Bounded:
+        """The mean over users of their clipped terms [items (factors + 2)]: the gradient in b, in Q, and how often an
+        item is rated.
+
+        Formal guarantee: replacing all ratings of one user (and so replacing, adding or removing one rating) moves the
+        computed value by at most `sensitivity` in `norm`, the number of users being public. A user's terms are a
+        function of its ratings and V. What is added of them measures at most clip: the size of m stored numbers is
+        computed with a relative error of at most (m + 2) u, which the margin of 4 (m + 8) u covers with its own
+        rounding and that of every product; squares that vanish belong to terms below 1e-150, nothing beside a clip of
+        1e-50; what measures infinity or is no number counts for nothing. So the exact mean moves by at most 2 clip/n. A
+        user has one rating of an item (`by_user`) and adds one number to each coordinate at most, in the order of
+        users: a computed sum is off by at most gamma_n times the sum of sizes, the mean by gamma_n clip, the slack of
+        `RecordBound`.
+        """
+        if V.ndim != 2 or V.shape[0] != table.item_count or not np.abs(V).max(initial=0.0) <= LARGEST_ITEM:
+            raise SettingError(
+                f"V: expected a row for each of {table.item_count} items, of numbers up to {LARGEST_ITEM:g} in size"
+            )
+        total, _, _ = self._terms(table, V)
+        return Bounded(total.ravel() / len(table), self.sensitivity(len(table)), self.norm)
+
+    def sensitivity(self, users: int) -> float:
+        """How far one of so many users can move the mean."""
+        return self.bound.sensitivity(users, mean_slack(users))
+
+    @property
+    def bound(self) -> RecordBound:
+        """The bound on what one user adds to the sum."""
+        return RecordBound(self.clip, self.norm, clips=True)
+
+    def solved(self, table: UserRatings, V: Floats) -> tuple[Floats, Floats]:
+        """(a_u and p_u of every user [n, factors + 1], what its terms measure before they are clipped [n]). They stay
+        with the owner."""
+        _, own, sizes = self._terms(table, V)
+        return own, sizes
+
+    def _terms(self, table: UserRatings, V: Floats) -> tuple[Floats, Floats, Floats]:
+        settings = self.own_ridge, self.ridge, self.count, self.clip, self.norm == "l1"
+        own = np.array(V)  # what is read-only would be compiled for once more
+        from parley.tasks.ratings.user_terms import terms_of_users  # compiled, by what not everybody has installed
+
+        found: tuple[Floats, Floats, Floats] = terms_of_users(table.first, table.items, table.values, own, *settings)
+        return found
+
+
+def mean_slack(users: int) -> float:
+    """The relative rounding error of a mean of so many numbers, added up one after the other."""
+    roundings = (whole(users, "users") + 8) * UNIT
+    return roundings / (1 - roundings)
 
 
 @dataclass(frozen=True, eq=False)
 class ItemFactorsQuery(Query):
     """The mean over an owner's users of their bounded terms at theta, which is V = [b, Q] row by row
-    (`user_updates`)."""
+    (`question`)."""
 
     kind: ClassVar[str] = "item-factors"
     theta: Floats

@@ -3,8 +3,8 @@
 from parley.errors import SettingError
 from parley.owner.owner import Owner
 from parley.tasks.ratings.recommender import Recommender
+from parley.tasks.ratings.table import rating_preparation
 from parley.tasks.ratings.terms import item_names
-from parley.tasks.ratings.user_ratings import rating_preparation
 from parley.terms import Terms
 
 

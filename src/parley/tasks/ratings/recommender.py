@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from parley.durable import replace_text
 from parley.errors import ModelError, SettingError
 from parley.tasks.ratings.algorithm import Items
-from parley.tasks.ratings.table import Ratings
-from parley.tasks.ratings.user_ratings import HALF, UserRatings, by_user
-from parley.tasks.ratings.user_updates import UserUpdate
+from parley.tasks.ratings.question import UserUpdate
+from parley.tasks.ratings.table import HALF, Ratings, UserRatings, by_user
 from parley.validate import Floats, whole
 
 FORMAT, KIND = 1, "matrix-factorization"

@@ -1,12 +1,18 @@
-"""Learned items in tables and sentences."""
+"""Learned items in tables, sentences and a figure: whose error falls."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number, percent
 from parley.report.summaries import Summary
-from parley.tasks.ratings.ranking import BEST, Ranking
-from parley.tasks.ratings.result import ItemsResult, OwnItems
-from parley.tasks.ratings.user_ratings import unlisted_words
+from parley.tasks.ratings.run import BEST, ItemsResult, OwnItems, Ranking
+from parley.tasks.ratings.table import unlisted_words
 from parley.validate import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SIMULATION = f"A simulation: nothing was released. {INSIDE}"
 RELEASED = (
@@ -104,3 +110,23 @@ def _moves(gain: float) -> str:
 
 def _error(value: float | None) -> str:
     return "–" if value is None else number(value, 4)
+
+
+def items_gains(result: ItemsResult) -> "Figure | None":
+    """What joint items, made each owner's own, save of its error alone; None where nothing was measured."""
+    from parley.report.figures.owner_gains import OwnerGain, owner_gains
+
+    users = {part.name: part.records for part in result.terms.owners}
+    judged = [each for each in result.owners if each.rmse_alone and each.rmse_personal is not None]
+    if not judged:
+        return None
+    saved = np.array([1 - (each.rmse_personal or 0.0) / (each.rmse_alone or 1.0) for each in judged])
+    title = f"Better off together: {int((saved > 0).sum())} of {len(saved)}"
+    names = [f"{each.name} ({users[each.name]:,} users)" for each in judged]
+    gains = [
+        OwnerGain(name, each, each, each, "join" if each > 0 else "stay")
+        for name, each in zip(names, saved.tolist(), strict=True)
+    ]
+    return owner_gains(
+        gains, title, "error that joining saves, of the error alone", "on own held-out ratings", shares=True
+    )

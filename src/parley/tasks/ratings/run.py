@@ -1,19 +1,194 @@
 """Several owners learn items from their users' ratings, on this machine or elsewhere: the rounds, and the recommender
-that they make."""
+that they make.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.asking import Asked, ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
+from parley.privacy.events import Adjacency
 from parley.protocol.setup import Setup
 from parley.tasks.ratings.algorithm import ItemFactors, Items
 from parley.tasks.ratings.recommender import Recommender
-from parley.tasks.ratings.result import ItemsResult
+from parley.tasks.ratings.table import HALF, UserRatings
 from parley.tasks.ratings.terms import item_names
 from parley.terms import Model, Terms
+from parley.terms.catalogue import RATING_MECHANISMS
+from parley.terms.sections import OwnerTerms
+from parley.validate import Floats, whole
+
+BEST = 10  # of how many recommendations it is asked what they hold
+LIKED = HALF / 2  # from which rating on an item is liked: the upper quarter of the scale, 4 of 1 to 5
+CHUNK = 1_000  # users whose scores are held at once
+
+Scorer = Callable[[NDArray[np.int64]], Floats]  # scores [users, items] of some users
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How well the k best of unrated items hold what was held out: the share of it found, and the same weighed by
+    place."""
+
+    recall: float | None  # None: nobody has a held-out rating that counts as liked
+    ndcg: float | None
+    users: int
+
+
+def ranking(scores: Scorer, train: UserRatings, held_out: UserRatings, liked: float = LIKED, k: int = BEST) -> Ranking:
+    """Recall@k and NDCG@k over the users who have a held-out rating of `liked` or more."""
+    recalls, gains = [np.empty(0)], [np.empty(0)]
+    liking = held_out.where(held_out.values >= liked)
+    judged = np.flatnonzero(np.diff(liking.first))
+    for start in range(0, len(judged), CHUNK):
+        users = judged[start : start + CHUNK]
+        unrated, good = np.array(scores(users)), np.zeros((len(users), train.item_count), dtype=bool)
+        row = np.full(len(train), -1)
+        row[users] = np.arange(len(users))
+        for table, mark, value in ((train, unrated, -np.inf), (liking, good, True)):
+            mine = row[table.users] >= 0
+            mark[row[table.users[mine]], table.items[mine]] = value
+        best = np.argsort(-unrated, axis=1, kind="stable")[:, : whole(k, "k")]
+        hits = np.take_along_axis(good, best, axis=1)
+        known, places = good.sum(axis=1), 1 / np.log2(np.arange(2, best.shape[1] + 2))
+        recalls.append(hits.sum(axis=1) / known)
+        gains.append(hits @ places / np.cumsum(places)[np.minimum(known, best.shape[1]) - 1])
+    if not len(judged):
+        return Ranking(None, None, 0)
+    return Ranking(float(np.concatenate(recalls).mean()), float(np.concatenate(gains).mean()), len(judged))
+
+
+def popularity(train: UserRatings) -> Scorer:
+    """The baseline: how often an item was rated, the same for everybody. Not private: for studies."""
+    counts = np.bincount(train.items, minlength=train.item_count).astype(np.float64)
+    return lambda users: np.tile(counts, (len(users), 1))
+
+
+def ranked(model: Recommender, train: UserRatings, held_out: UserRatings) -> Ranking:
+    """How well the recommender ranks held-out items."""
+    return ranking(lambda users: model.rank_scores(train, users), train, held_out)
+
+
+def root_mean_square(errors: Floats) -> float | None:
+    """The root of the mean squared error; None if there are no errors."""
+    return float(np.sqrt(np.mean(errors**2))) if len(errors) else None
+
+
+@dataclass(frozen=True)
+class OwnItems:
+    """What the items are worth to one owner, measured inside on its own held-out ratings; None where there are none."""
+
+    name: str
+    rmse_alone: float | None  # items learned from its own ratings alone, without noise
+    rmse_together: float | None
+    ranking: Ranking
+    popularity: Ranking  # of its own most rated items
+    rmse_personal: float | None = None  # joint items moved towards its own ratings, which stay with it
+
+    def to_json(self) -> dict[str, Any]:
+        """As `parley train --json` has it of every owner."""
+        errors = {
+            "rmse_alone": self.rmse_alone,
+            "rmse_together": self.rmse_together,
+            "rmse_personal": self.rmse_personal,
+        }
+        return {**errors, **ranking_json(self.ranking, self.popularity)}
+
+
+@dataclass(frozen=True, eq=False)
+class ItemsResult:
+    """The recommender, what it cost, and in a study how good it is."""
+
+    terms: Terms
+    models: tuple[Recommender, ...]  # of every replicate
+    # of all owners together, of every replicate; empty for a release, or without held-out ratings
+    rmse: tuple[float, ...]
+    owners: tuple[OwnItems, ...]  # empty for a release
+    # by the owners' ledgers; None: one elsewhere that could not be asked, or no epsilon at all
+    spent: Mapping[str, float | None]
+    unit: str  # whom or what an epsilon is about
+    released: bool
+    seconds: float
+    notes: tuple[str, ...] = ()  # what a reader must know about those epsilons
+    unlisted: Mapping[str, float] = field(
+        default_factory=dict
+    )  # in a study: shares of owners' ratings that are of items not listed
+    adjacency: Adjacency | None = Adjacency.REPLACE_ONE  # None: no epsilon at all
+
+    @property
+    def model(self) -> Recommender:
+        """The recommender of the first replicate."""
+        return self.models[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `parley train --json` prints for ratings."""
+        own = {each.name: each.to_json() for each in self.owners}
+        judged = [each for each in self.owners if each.ranking.users]
+        return {
+            "title": self.terms.title,
+            "metrics": {
+                "rmse": float(np.mean(self.rmse)) if self.rmse else None,
+                "rmse_spread": float(np.std(self.rmse, ddof=1)) if len(self.rmse) > 1 else None,
+                **ranking_json(_pooled([e.ranking for e in judged]), _pooled([e.popularity for e in judged])),
+            },
+            "owners": [
+                {
+                    "name": o.name,
+                    "users": o.records,
+                    **self._epsilons(o),
+                    **own.get(o.name, {}),
+                    **({"unlisted_share": self.unlisted[o.name]} if o.name in self.unlisted else {}),
+                }
+                for o in self.terms.owners
+            ],
+            "items": len(self.model.item_names),
+            "factors": self.model.items.V.shape[1] - 1,
+            "unit": self.unit,
+            "adjacency": self.adjacency,
+            "notes": list(self.notes),
+            "replicates": max(len(self.rmse), 1),
+            "released": self.released,
+            "inside": not self.released,  # metrics of a study are computed from private ratings
+            "terms_hash": self.terms.hash,
+            "seconds": self.seconds,
+        }
+
+    def _epsilons(self, owner: OwnerTerms) -> dict[str, float | None]:
+        """Where ratings themselves are changed, what the terms name is not always what holds."""
+        spent = self.spent.get(owner.name)
+        if self.terms.privacy.mechanism in RATING_MECHANISMS:
+            return {"epsilon": spent, "epsilon_named": owner.epsilon, "epsilon_spent": spent}
+        return {"epsilon": owner.epsilon, "epsilon_spent": spent}
+
+
+def ranking_json(ours: Ranking, usual: Ranking) -> dict[str, Any]:
+    """Both rankings by the names that the literature has for them."""
+    return {
+        f"recall@{BEST}": ours.recall,
+        f"ndcg@{BEST}": ours.ndcg,
+        "popularity": {f"recall@{BEST}": usual.recall, f"ndcg@{BEST}": usual.ndcg},
+        "judged_users": ours.users,
+    }
+
+
+def _pooled(rankings: Sequence[Ranking]) -> Ranking:
+    """The ranking over the users of several owners together."""
+    users = sum(each.users for each in rankings)
+    if not users:
+        return Ranking(None, None, 0)
+    recall, ndcg = (
+        sum(each.users * value for each in rankings if (value := getattr(each, name)) is not None) / users
+        for name in ("recall", "ndcg")
+    )
+    return Ranking(recall, ndcg, users)
+
 
 SILENT = 1e6  # an epsilon at which noise is no longer heard, and nobody hidden
 

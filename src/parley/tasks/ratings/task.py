@@ -13,11 +13,11 @@ from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.ratings.question import ItemFactorsQuestion
+from parley.tasks.ratings.table import rating_preparation, unlisted_words
 from parley.tasks.ratings.terms import item_count, item_names
-from parley.tasks.ratings.user_ratings import rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
 
 START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell one factor from another
@@ -29,7 +29,7 @@ class ItemObjective(Objective):
     never leave their owner.
 
     What owners are asked about V is not the gradient of a record's loss at parameters that all share, but what
-    each user says once its own factors are solved (`user_updates`).
+    each user says once its own factors are solved (`question`).
 
     theta is V, row by row: an item's b, then its factors.
     """
@@ -141,7 +141,7 @@ class Ratings(Task):
         return items_summary(result)
 
     def figure(self, result: Any) -> Any:
-        from parley.tasks.ratings.figures import items_gains
+        from parley.tasks.ratings.report import items_gains
 
         return items_gains(result)
 

@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 from parley.errors import TermsError
 from parley.terms import Model, Terms
-from parley.terms.algorithm_rules import AlgorithmRules
 from parley.terms.catalogue import RATING_MECHANISMS, TASKS
-from parley.terms.task_rules import Rules
+from parley.terms.rules import AlgorithmRules, Rules
 from parley.validate import printable
 
 FACTORIZATION, ROUNDS = TASKS["ratings"].kind, 20

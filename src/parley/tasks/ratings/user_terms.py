@@ -1,4 +1,4 @@
-"""Users solved and their terms bounded, one by one: the compiled inner loop of `user_updates`."""
+"""Users solved and their terms bounded, one by one: the compiled inner loop of `question`."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

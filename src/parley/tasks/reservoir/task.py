@@ -12,8 +12,13 @@ from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.recorded_moments import several_recordings
-from parley.tasks.reservoir.question import StateMomentsQuestion
-from parley.tasks.reservoir.recordings import ReservoirPreparation, features_of, reservoir_of, reservoir_preparation
+from parley.tasks.reservoir.recordings import (
+    ReservoirPreparation,
+    StateMomentsQuestion,
+    features_of,
+    reservoir_of,
+    reservoir_preparation,
+)
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable
 
@@ -47,8 +52,8 @@ class EchoStates(Task):
     )
     questions: ClassVar = {"state-moments": StateMomentsQuestion}
     commands: ClassVar[Mapping[str, str]] = {
-        "score": "parley.tasks.reservoir.commands:score_reservoir",
-        "forecast": "parley.tasks.reservoir.commands:forecast_reservoir",
+        "score": "parley.tasks.reservoir.model:score_reservoir",
+        "forecast": "parley.tasks.reservoir.model:forecast_reservoir",
     }
     usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
 
@@ -95,13 +100,13 @@ class EchoStates(Task):
         return echo_state_model(preparation, theta, terms_hash, released)
 
     def algorithm(self, setup: Setup) -> Any:
-        from parley.tasks.reservoir.algorithm import ReadOut
+        from parley.tasks.reservoir.model import ReadOut
 
         return ReadOut.make(setup)
 
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.learning.prediction import learn_model  # an owner that serves learns nothing
-        from parley.tasks.reservoir.measured import clipped_share, measured
+        from parley.tasks.reservoir.model import clipped_share, measured
 
         result = learn_model(terms, owners, replace(settings, measure=False))
         if result.released or not settings.measure:

@@ -3,8 +3,7 @@
 from typing import ClassVar
 
 from parley.terms import Model, Terms
-from parley.terms.algorithm_rules import OneRelease
-from parley.terms.task_rules import Rules
+from parley.terms.rules import OneRelease, Rules
 
 _USELESS = (
     "class_weight",

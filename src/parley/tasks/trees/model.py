@@ -1,6 +1,16 @@
-"""Boosted trees as a fitted model: predicts from raw columns, is saved as JSON, and says what each column adds."""
+"""Boosted trees as a fitted model, how good it is on held-out rows, and what public rows foresee of it.
 
+Formal guarantee: none for what is measured. It is computed from private records without noise: for studies, and for an
+owner's own eyes.
+
+Owners have more rows than the public sample, so trees of a fold err more. What they would err with all rows follows
+from trees of half the fold: the part of the cost that goes with 1/n is twice as large there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +19,30 @@ from numpy.typing import NDArray
 
 from parley.data import Preparation, read_table
 from parley.data.encoding import Encoding, Places
+from parley.data.split import folds
+from parley.errors import DataError, ModelError
+from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
 from parley.learning.outcome.model import JointLogisticClassifier, JointModel, JointRegressor
 from parley.learning.outcome.shapes import ShapeFunction, Shapes, band_words, middle, own_units
-from parley.tasks.trees.placed_rows import place_cells, place_numbers
+from parley.learning.prediction import learn_model
+from parley.learning.start import starting_point
+from parley.numerals import number
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.setup import resolve
+from parley.protocol.task import RunSettings
+from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.tasks.trees.algorithm import BoostedTrees
+from parley.tasks.trees.question import (
+    PlacedRows,
+    TreePreparation,
+    leaf_means,
+    place_cells,
+    place_numbers,
+    placed_rows_of,
+)
 from parley.tasks.trees.structure import Structure, make_structure
+from parley.terms import Terms
 from parley.validate import Floats
 
 
@@ -75,3 +105,136 @@ def _shape(
     else:
         cuts, names = own_units(encoding, np.linspace(*ends, steps + 1)), gaps
     return ShapeFunction(encoding.column, cuts, names, values, np.full(len(values), 1 / len(values)), band)
+
+
+NO_OPTIMUM = "trees of noisy leaves have no best model without privacy to compare with"
+SILENT = 1e6  # an epsilon at which noise is no longer heard, and nobody hidden
+
+
+def measured(agreements: Sequence[Agreement], theta: Floats) -> Quality:
+    """The quality of a study's models [replicates, P]: mean loss of training records, metrics of held-out ones."""
+    structure = make_structure(agreements[0].setup.preparation)
+    train, held_out = (_pooled([getattr(a.tables, part) for a in agreements]) for part in ("train", "held_out"))
+    classes, by = agreements[0].setup.terms.model.classifies, agreements[0].setup.terms.model.holdout_by
+    train = train if by is None else train.where(train.present)  # who is held out is there, and counts 0
+    losses = [record_losses(structure, train, each, classes).mean() for each in theta]
+    rows = [held_out_metrics(agreements[0], held_out, each) for each in theta]
+    known = {name: [row[name] for row in rows] for name in rows[0]}
+    means = {name: None if None in values else float(np.mean(values)) for name, values in known.items()}  # type: ignore[arg-type]
+    return Quality(None, float(np.mean(losses)), None, None, means, {}, NO_OPTIMUM)
+
+
+def held_out_metrics(agreement: Agreement, rows: PlacedRows, theta: Floats) -> Metrics:
+    """The task's own metrics of one model [P] on these records."""
+    preparation, some = agreement.setup.preparation, rows.where(rows.present)
+    return metrics_of(preparation.model.predicts, some.y, make_structure(preparation).scores(some.X, theta))
+
+
+def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[str, Metrics]]:
+    """(held-out rows, metrics of the joint model and of trees that the owner would learn alone, without noise)."""
+    if model.terms_hash_ != terms.hash:
+        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+    agreement = owner.prepare(terms)
+    held_out = placed_rows_of(agreement.tables.held_out)
+    if not held_out.present.any():
+        raise ModelError("model.holdout: these terms hold no rows with a target out, so there is nothing to score on")
+    silent = terms.changed(
+        only=[owner.name],
+        owners={owner.name: {"epsilon": SILENT}},
+        privacy={"noise": "each-owner", "shared_records": 1, "mechanism": "laplace", "delta": 0.0},
+        hosts=(),
+    )
+    alone = learn_model(silent, [owner], RunSettings(seed=0, measure=False)).theta[0]
+    models = {"together": model.theta_, "alone": alone}
+    return int(np.count_nonzero(held_out.present)), {
+        name: held_out_metrics(agreement, held_out, theta) for name, theta in models.items()
+    }
+
+
+def record_losses(structure: Structure, rows: PlacedRows, theta: Floats, classes: bool) -> Floats:
+    """The loss of each record [n]; 0 without a target."""
+    scores = structure.scores(rows.X, theta)
+    losses = np.logaddexp(0.0, -rows.y * scores) if classes else np.square(rows.y - scores) / 2
+    return np.asarray(losses * rows.present)
+
+
+def _pooled(parts: Sequence[object]) -> PlacedRows:
+    return PlacedRows.joined([placed_rows_of(part) for part in parts])
+
+
+FOLDS = 3
+
+
+def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
+    """The mean loss of the joint trees on new rows, in the target's own units. No private record is looked at."""
+    setup = resolve(terms)
+    preparation, algorithm = setup.preparation, BoostedTrees.make(setup)
+    if not isinstance(preparation, TreePreparation):
+        raise TypeError("terms of boosted trees have a preparation of their own")
+    rows, begin = preparation.records(public, "public sample"), starting_point(setup)
+    rows, costs = rows.where(rows.present), list[list[float]]()
+    for place, held in enumerate(folds(len(rows), FOLDS)):
+        others = rows.where(~held)
+        parts = others, others.where(np.arange(len(others)) % 2 == 0)
+        models = [_trained(algorithm, begin, part, [seed, place]) for part in parts]
+        losses = (record_losses(algorithm.structure, rows.where(held), each, terms.model.classifies) for each in models)
+        costs.append([float(each.mean()) for each in losses])
+    whole, half = np.mean(costs, axis=0) * (1 if terms.model.classifies else 2)
+    seen = len(rows) * (1 - 1 / FOLDS)
+    if not half - whole < whole:
+        raise DataError("public sample: too few rows to tell what boosted trees would cost")
+    return float(whole - (half - whole) * max(0.0, 1 - seen / float(algorithm.records.sum())))
+
+
+def _trained(algorithm: BoostedTrees, begin: Floats, rows: PlacedRows, seed: list[int]) -> Floats:
+    """Leaf values [P] from `begin` by these rows, with noise that is to them what the owners' is to all records."""
+    weights, count = algorithm.weights, float(len(rows))
+    loud = float(weights**2 @ algorithm.noise) ** 0.5 / float(weights @ algorithm.records)  # in a mean
+    few = replace(algorithm, names=("",), records=np.array([count]), noise=np.array([(count * loud) ** 2]))
+    rng, structure, state = np.random.default_rng(seed), few.structure, few.start(begin)
+    for turn in range(1, few.horizon + 1):
+        leaves = structure.leaves[structure.place(turn)]
+        answer = np.zeros((2, structure.largest))
+        answer[:, : leaves.size] = leaf_means(rows, structure, leaves, state.theta, few.share)
+        state = few.update(state, (answer + loud * rng.normal(size=answer.shape)).ravel())
+    return state.theta
+
+
+def score_trees(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+    """How good the joint trees are for one owner, or for all, beside those it would learn alone without noise."""
+    from parley.learning.outcome import load_model
+    from parley.learning.owners import open_owners, table_of
+
+    model = load_model(model_file)
+    owners = open_owners(terms) if name is None else [Owner(name, table_of(terms.owner(name), data))]
+    found = {}
+    with progress_bar("alone and together, on own rows") as progress:
+        for place, owner in enumerate(owners):
+            progress(place, len(owners))
+            found[owner.name] = compared(terms, owner, model)
+    if as_json:
+        rows = [{"name": called, "rows": held, **metrics} for called, (held, metrics) in found.items()]
+        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
+        return
+    for called, (held, metrics) in found.items():
+        table = [[f"{held:,} held-out rows of {called}", *metrics]]
+        table += [
+            [key.replace("_", " "), *(number(each[key]) for each in metrics.values())] for key in metrics["alone"]
+        ]
+        console.print(terminal_table(table))
+        if (said := _better(called, metrics)) is not None:
+            console.print(said, style="bold", markup=False, soft_wrap=True)
+    console.print(INSIDE, style="dim")
+
+
+def _better(owner: str, metrics: Mapping[str, Metrics]) -> str | None:
+    """Which trees serve this owner's own rows better, in one sentence."""
+    key = "r2" if "r2" in metrics["alone"] else "auc"
+    together, alone = metrics["together"][key], metrics["alone"][key]
+    if together is None or alone is None:
+        return None
+    best = "together" if together > alone else "alone"
+    said = f"Better for {owner}'s own rows: {best} ({key} {number(together)} together, {number(alone)} alone)."
+    return (
+        f"{said} The joint trees are worse than always predicting the mean." if key == "r2" and together < 0 else said
+    )

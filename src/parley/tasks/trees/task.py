@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
-from parley.data.parts import counted_rows
+from parley.data.holdout import counted_rows
 from parley.data.ranges import ranges
 from parley.losses import Objective
 from parley.numerals import number
@@ -15,12 +15,11 @@ from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import agreed_ranges, budget_warning, name_warnings, range_warning, target_warnings
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.trees.placed_rows import TreePreparation, tree_preparation
-from parley.tasks.trees.question import LeafSumsQuestion
+from parley.tasks.trees.question import LeafSumsQuestion, TreePreparation, tree_preparation
 from parley.tasks.trees.structure import make_structure
 from parley.tasks.trees.terms import error_limit
 from parley.terms import Model, Terms
-from parley.terms.warning import TermsWarning
+from parley.terms.file import TermsWarning
 from parley.validate import Floats, printable
 
 
@@ -54,7 +53,7 @@ class Trees(Task):
         "kind with a public sample and model.columns = 'bins', whose columns add up likewise"
     )
     questions: ClassVar = {"leaf-sums": LeafSumsQuestion}
-    commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.trees.commands:score_trees"}
+    commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.trees.model:score_trees"}
     usual: ClassVar = ("train", "learner run")  # commands that it does as prediction does them
 
     def preparation(
@@ -131,13 +130,13 @@ class Trees(Task):
         return BoostedTrees.make(setup)
 
     def expected_cost(self, terms: Terms, public: pd.DataFrame) -> float:
-        from parley.tasks.trees.prospect import expected_cost
+        from parley.tasks.trees.model import expected_cost
 
         return expected_cost(terms, public)
 
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.learning.prediction import learn_model  # an owner that serves learns nothing
-        from parley.tasks.trees.measured import measured
+        from parley.tasks.trees.model import measured
 
         result = learn_model(terms, owners, replace(settings, measure=False))
         if result.released or not settings.measure:

@@ -3,8 +3,7 @@
 from typing import Any, ClassVar
 
 from parley.terms import Model, Terms
-from parley.terms.algorithm_rules import AlgorithmRules
-from parley.terms.task_rules import Rules
+from parley.terms.rules import AlgorithmRules, Rules
 
 BINS, DEPTH, TREES = 48, 1, 100
 QUARTER = 0.25  # of the target's range: what an error counts at most where the terms have no clip

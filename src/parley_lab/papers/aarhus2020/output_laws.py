@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms import Geometric, Laplace
 from parley.privacy.mechanisms.randomised_response import RandomisedResponse
 from parley.validate import Floats

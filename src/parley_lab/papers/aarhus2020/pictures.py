@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.figures.colours import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
 from parley.validate import Floats
 

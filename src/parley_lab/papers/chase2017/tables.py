@@ -9,8 +9,7 @@ import torch
 
 from parley.privacy.accounting import compose, make_series
 from parley.privacy.events import GaussianEvent
-from parley.tasks.networks.architectures import Architecture
-from parley.tasks.networks.modules import set_parameters
+from parley.tasks.networks.architectures import Architecture, set_parameters
 from parley.tasks.networks.training import NetworkPlan, Speed, train_network
 from parley.validate import whole
 from parley_lab.papers.aarhus2020.digits import Digits

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from parley.privacy.accounting import exact, make_series
 from parley.privacy.mechanisms import Bounded, FastNoise
 from parley.protocol.queries import ReleasePlan, Tables
-from parley.tasks.networks.algorithm import NetworkSGD
+from parley.tasks.networks.architectures import (
+    NetworkParameters,
+    cross_entropy,
+    parameters_of,
+    set_parameters,
+    sole_copy,
+)
 from parley.tasks.networks.clipping import RecordGradients
-from parley.tasks.networks.modules import parameters_of, set_parameters, sole_copy
-from parley.tasks.networks.objective import NetworkParameters, cross_entropy
-from parley.tasks.networks.prepared_rows import NetworkRows
-from parley.tasks.networks.question import NetworkGradientQuery, NetworkGradientQuestion
+from parley.tasks.networks.question import NetworkGradientQuery, NetworkGradientQuestion, NetworkRows, NetworkSGD
 from parley.validate import Floats
 from parley_lab.attacks.generated_images import Generator
 from parley_lab.papers.hitaj2017.parties import ARTIFICIAL, Parties, Protection, Settings, classifier

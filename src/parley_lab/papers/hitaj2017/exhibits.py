@@ -8,8 +8,8 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.tasks.networks.modules import module_scores, set_parameters
-from parley.tasks.networks.prepared_rows import NetworkRows
+from parley.tasks.networks.architectures import module_scores, set_parameters
+from parley.tasks.networks.question import NetworkRows
 from parley.validate import whole
 from parley_lab.papers.aarhus2020.digits import Digits
 from parley_lab.papers.document import Progress, Shown, Titled

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from parley.errors import SettingError
-from parley.tasks.networks.prepared_rows import NetworkRows
+from parley.tasks.networks.question import NetworkRows
 from parley.validate import Floats, whole
 from parley_lab.papers.aarhus2020.digits import SIDE, Digits
 

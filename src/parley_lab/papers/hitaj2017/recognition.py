@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neural_network import MLPClassifier
 
-from parley.tasks.networks.prepared_rows import NetworkRows
+from parley.tasks.networks.question import NetworkRows
 from parley.validate import Floats
 from parley_lab.papers.hitaj2017.collaboration import Images
 

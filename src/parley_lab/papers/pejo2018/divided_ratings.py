@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parley.tasks.ratings.algorithm import Items
-from parley.tasks.ratings.factorization import Factorization, root_mean_square
-from parley.tasks.ratings.joint_factorization import factorize
+from parley.tasks.ratings.factorization import Factorization, factorize, root_mean_square
 from parley.tasks.ratings.rating_noise import Scale
 from parley.tasks.ratings.recommender import Recommender
-from parley.tasks.ratings.table import Centred, Ratings, centre, divide, hold_out
-from parley.tasks.ratings.user_ratings import by_user
+from parley.tasks.ratings.table import Centred, Ratings, by_user, centre, divide, hold_out
 from parley.validate import Floats
 from parley_lab.papers.pejo2018.released_updates import Contribution, learned_from
 

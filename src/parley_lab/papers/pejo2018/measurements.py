@@ -16,10 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 from parley.errors import SettingError
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms import FastNoise
-from parley.tasks.ratings.factorization import Factorization
-from parley.tasks.ratings.joint_factorization import Order, Player, factorize
+from parley.tasks.ratings.factorization import Factorization, Order, Player, factorize
 from parley.tasks.ratings.rating_noise import (
     Claim,
     RatingMechanism,

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from parley.privacy.accounting import exact, make_series
-from parley.tasks.ratings.factorization import Factorization
-from parley.tasks.ratings.joint_factorization import factorize
+from parley.tasks.ratings.factorization import Factorization, factorize
 from parley.tasks.ratings.table import Ratings, centre
 from parley.tasks.ratings.terms import ROUNDS
 from parley_lab.papers.pejo2018.divided_ratings import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.learning.algorithms.algorithm import Asker, State, run
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.gathering import exchange_with, gather
+from parley.learning.owners import exchange_with, gather
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon, gaussian_ratio

@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from parley.privacy.accounting import compose
+from parley.privacy.accounting.compose import renyi_epsilon
 from parley.privacy.accounting.pairs import stable_law
-from parley.privacy.accounting.renyi import renyi_epsilon
 from parley.privacy.events import GaussianEvent, StableEvent
 from parley.validate import Floats, Integers
 from parley_lab.papers.zawacki2024.published_networks import NetworkTable
@@ -38,7 +38,7 @@ def row_epsilons(table: NetworkTable, alpha: float, scale: float) -> NetworkEpsi
 
     Formal guarantee (`sound` alone): an upper bound for exactly sampled noise on sums of gradients clipped in L2. For
     Gaussian noise it is that of the loss distribution; for alpha < 2 that of Renyi divergences, which hold in every
-    direction (`divergences`) and for Poisson draws of a replaced record (`renyi.sampled_divergence`).
+    direction (`releases`) and for Poisson draws of a replaced record (`compose.sampled_divergence`).
     """
     count = math.ceil(table.epochs / table.rate)
     what = table.delta, count, table.rate

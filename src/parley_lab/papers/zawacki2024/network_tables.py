@@ -6,7 +6,7 @@ from typing import Any
 
 from parley.errors import SettingError
 from parley.numerals import number
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import Adjacency
 from parley.report.extras import extras
 from parley_lab.papers.document import Parts, Progress, Shown, Titled
 from parley_lab.papers.zawacki2024.network_epsilons import NetworkEpsilons, row_epsilons, sound_epsilon

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from parley.numerals import number
-from parley.privacy.accounting.curve_panels import FIGURES, panel_curves
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.accounting.stable_bounds import FIGURES, panel_curves
+from parley.privacy.events import Adjacency
 from parley.validate import Floats
 from parley_lab.papers.document import Parts, Progress, Shown, Titled
 from parley_lab.papers.zawacki2024 import stable_noise

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gamma
 
-from parley.privacy.accounting.divergences import fisher_information
-from parley.privacy.adjacency import Adjacency
+from parley.privacy.accounting.releases import fisher_information
+from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 from parley.privacy.mechanisms.stable import cauchy_epsilon
 from parley.privacy.mechanisms.stable_law import distortion, log_pdf, score_bound

@@ -18,7 +18,7 @@ from torch import nn
 
 from parley.errors import SettingError
 from parley.tasks.networks.kernels import exact_kernels, require_device
-from parley.tasks.networks.windows import windows
+from parley.tasks.networks.layer_gradients import windows
 from parley.validate import Floats
 
 Tensor = Any  # torch.Tensor

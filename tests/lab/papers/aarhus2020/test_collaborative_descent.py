@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.data.batches import batch, shuffled
+from parley.data.split import batch, shuffled
 from parley.report.figures.picture import svg
 from parley_lab.papers.aarhus2020 import digits, tables
 from parley_lab.papers.aarhus2020.collaborative_descent import (

@@ -21,7 +21,6 @@ def without_numba(monkeypatch):
 NEEDING = {
     "factorization",
     "user_terms",
-    "joint_factorization",
     "rating_noise",
     "noisy_ratings",
     "measurements",

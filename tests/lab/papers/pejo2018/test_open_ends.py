@@ -7,10 +7,9 @@ from planted_tastes import planted, silent
 
 from parley.errors import SettingError
 from parley.privacy.accounting import exact, make_series
-from parley.tasks.ratings.factorization import Factorization
-from parley.tasks.ratings.joint_factorization import factorize
-from parley.tasks.ratings.user_ratings import by_user
-from parley.tasks.ratings.user_updates import UserUpdate
+from parley.tasks.ratings.factorization import Factorization, factorize
+from parley.tasks.ratings.question import UserUpdate
+from parley.tasks.ratings.table import by_user
 from parley_lab.papers.pejo2018.divided_ratings import make_division
 from parley_lab.papers.pejo2018.gain_forecast import forecast_gains, judge, public_part, stands_for
 from parley_lab.papers.pejo2018.games.gain_table import OUT

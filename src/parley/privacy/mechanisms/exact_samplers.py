@@ -1,0 +1,324 @@
+"""Exact samplers of discrete Laplace and of rounded normal noise, from words of a cryptographic generator.
+
+Laplace noise: Canonne, Kamath and Steinke (2020), algorithms 1 and 2, on whole arrays: every comparison is between
+whole numbers made of 64-bit words of the operating system's cryptographic generator, so the sampled law is exactly P(k)
+proportional to exp(-|k|/scale). No floating-point number is involved before the result.
+
+Gaussian noise: the normal law itself, rounded after the noise was added.
+
+A standard normal number is a real number, and it is drawn here as one: as many of its binary digits as the result
+depends on, decided in whole-number arithmetic on words of the operating system's cryptographic generator. What is
+released is a function of value + sigma N alone, so the analytic delta(eps) of Gaussian noise holds to the letter, in
+any dimension and over any number of rounds. (The discrete Gaussian law of Canonne, Kamath and Steinke has the same
+bound on zCDP but a slightly other delta(eps).)
+
+Sampling by rejection. Half the line is cut into strips [j, j + 1)/8. A strip is proposed with probability w_j/2^16,
+then a place x in [0, 1) in it uniformly; it is kept with probability A e^(-z^2/2)/w_j, z = (j + x)/8. So the density of
+what is kept is proportional to e^(-z^2/2), whatever the weights are, as long as w_j >= A e^(-(j/8)^2/2) makes that a
+probability. The weights are whole numbers, so strips are drawn exactly; from 4.5 on they are 1/2, 1/4, 1/8, ...: a coin
+is thrown until it shows heads. (There the condition holds at first, 0.2494 <= 1/2; the quotient of both sides grows for
+eight strips, to 0.87, and falls from then on.)
+
+Filter. Nearly always 64 digits of x and 47 of the uniform number
+u that decides are enough, and floats can tell. With r = 2^-53:
+- kept: u e^y < A e^(-(j/8)^2/2)/w_j, y = x (2 j + x)/128 <= 71/128. e^y is a polynomial of degree 12 in positive terms:
+  cut off at y^13/13! (1 + y/14 + ...) < 2^-43, relative rounding at most 25 r for 12 Horner steps and 5 r y for y
+  itself. The product and the right-hand side, a number from 0.4 to 1, are rounded by at most 2 r; the digits of u not
+  yet drawn count less than 2^-47 e^y, those of x less than 2^-64. All in all less than 1.8 (2^-43 + 30 r + 2^-47) + 4
+  r < 2^-41.
+- the place of the result, sigma z/g + offset with sigma/g < 2^32: j + x < 37 is off by at most 2^-48 + 2^-53 + 2^-64,
+  times 2^29; product and sum, below 2^35, are rounded by at most 2^-19 each. All in all less than 2^-17.
+Only +, - and * of IEEE arithmetic are relied on, no library's exp. A draw closer to a decision than these bounds, or
+beyond 4.5 sigma, is settled in whole numbers with as many further digits of x and u as it takes: about five in 100,000.
+"""
+
+import hashlib
+import math
+import os
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import SettingError
+from parley.validate import Floats, finite, positive
+
+Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+Draw = Callable[[int], Words]  # so many words
+
+
+def random_words(size: int) -> Words:
+    """`size` independent uniform 64-bit words; there is no seed."""
+    return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+
+class SeededWords:
+    """The words that follow from a seed, one stretch after the
+    other: SHAKE-256 of the seed and the number of the stretch.
+
+    Formal guarantee: independent uniform words for whoever cannot
+    tell SHAKE-256 of an unknown seed of 32 bytes from such.
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        self._start, self._stretches = len(seed).to_bytes(8, "little") + seed, 0
+
+    def __call__(self, size: int) -> Words:
+        self._stretches += 1
+        stretch = hashlib.shake_256(self._start + self._stretches.to_bytes(8, "little")).digest(8 * size)
+        return np.frombuffer(stretch, dtype="<u8").astype(np.uint64)
+
+
+LAPLACE_BITS = 46  # of the noise scale in grid units: its multiples up to 127 are exact floats
+
+
+def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
+    """`value` plus Laplace noise of at least this scale, on a grid of scale/2^46.
+
+    Formal guarantee: (sensitivity/scale)-DP for values of this L1 sensitivity, floating point included. Rounding d
+    coordinates to the grid g moves two values apart by at most d g more, so the noise is scaled up by (sensitivity + d
+    g)/sensitivity. Rounded value and noise are whole multiples of g, exact as floats; their correctly rounded sum
+    depends on their exact sum only.
+    """
+    steps, exponent = widened(scale, sensitivity, value.size)
+    grid = Fraction(2) ** exponent
+    unit = math.ldexp(1.0, exponent)
+    noise = discrete_laplace(steps, value.size)
+    if np.abs(noise).max(initial=0) >= 2**53:  # beyond 63 scales: once in 10^27 draws; then add as integers of any size
+        exact = [Fraction(float(v)) / grid for v in np.rint(value.reshape(-1) / unit) * unit]
+        summed = [float((v + int(k)) * grid) for v, k in zip(exact, noise, strict=True)]
+        return np.array(summed).reshape(value.shape)
+    return np.asarray((np.rint(value / unit) + noise.reshape(value.shape)) * unit)
+
+
+def widened(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
+    """(k, e): the noise on `size` coordinates has the scale k
+    2^e, on a grid of 2^e; refused where that cannot be drawn."""
+    exponent = math.frexp(scale)[1] - LAPLACE_BITS
+    grid = Fraction(2) ** exponent
+    steps = math.ceil(Fraction(scale) * (1 + size * grid / Fraction(sensitivity)) / grid)
+    if not -1000 < exponent < 900 or steps >= 2 ** (LAPLACE_BITS + 1):
+        raise SettingError(
+            "noise: the scale is too extreme, or too small for this many coordinates; use fewer rounds or coordinates"
+        )
+    return steps, exponent
+
+
+def discrete_laplace(scale: int, size: int) -> Integers:
+    """`size` independent whole numbers with P(k) = (e^(1/scale) - 1)/(e^(1/scale) + 1) e^(-|k|/scale), exactly.
+
+    >>> bool(np.abs(discrete_laplace(3, 1000)).mean() < 10)
+    True
+    """
+    if not 1 <= scale < 2 ** (LAPLACE_BITS + 1):
+        raise SettingError(f"scale: expected a whole number from 1 to 2^{LAPLACE_BITS + 1}")
+    drawn, missing = [], size
+    while missing > 0:
+        rest = _below(scale, _enough(missing))
+        rest = rest[_bernoulli_exp(rest, scale)]
+        size_of = rest.astype(np.int64) + scale * _geometric(rest.size)
+        negative = _below(2, rest.size) == 1
+        # zero must not be drawn twice
+        drawn.append(np.where(negative, -size_of, size_of)[~(negative & (size_of == 0))])
+        missing -= drawn[-1].size
+    return np.concatenate(drawn)[:size] if drawn else np.empty(0, dtype=np.int64)
+
+
+def _enough(wanted: int) -> int:
+    """So many trials that succeed with probability 1 - 1/e nearly always bring `wanted` successes."""
+    return wanted + 3 * wanted // 4 + 32
+
+
+def _geometric(size: int) -> Integers:
+    """How often Bernoulli(1/e) succeeds in a row: the runs between failures in one long series of trials."""
+    trials = np.empty(0, dtype=np.bool_)
+    while (ends := np.flatnonzero(~trials)).size < size:
+        more = np.ones(_enough(size - ends.size), dtype=np.uint64)
+        trials = np.concatenate([trials, _bernoulli_exp(more, 1)])
+    return np.diff(ends[:size], prepend=-1) - 1
+
+
+def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
+    """Independent Bernoulli(exp(-numerator/denominator)), numerator at most denominator.
+
+    The run of successes of Bernoulli(x/1), Bernoulli(x/2), ... has an even length with probability exp(-x).
+    """
+    odd = np.zeros(len(numerator), dtype=np.bool_)
+    going, k = np.arange(len(numerator)), 1
+    while going.size:
+        success = _below(denominator * k, going.size) < numerator[going]
+        odd[going[~success]] = k % 2 == 1
+        going, k = going[success], k + 1
+    return odd
+
+
+def _below(limit: int, size: int) -> Words:
+    """`size` independent uniform whole numbers from 0 to limit - 1: 64-bit words by their remainder, those of the
+    last, incomplete round of remainders drawn again."""
+    if limit == 1:
+        return np.zeros(size, dtype=np.uint64)
+    words = random_words(size)
+    incomplete = 2**64 % limit
+    if incomplete:
+        while (over := np.flatnonzero(words >= np.uint64(2**64 - incomplete))).size:
+            words = words.copy()
+            words[over] = random_words(over.size)
+    return words % np.uint64(limit)
+
+
+BITS = 32  # of sigma in grid units
+STRIPS = 36  # of an eighth of sigma each; beyond lies the tail
+HEIGHT = 6224  # A above: the largest with which the weights stay below 2^16
+DOUBT_KEPT, DOUBT_PLACE = 2.0**-40, 2.0**-16  # twice the bounds of the filter's errors
+BLOCK = 2**15  # numbers at a time: what fits a processor's cache
+
+Mask = NDArray[np.bool_]
+
+
+def add_gaussian(value: Floats, sigma: float) -> Floats:
+    """`value` plus independent normal noise of standard deviation
+    `sigma`, on a grid g of about sigma/2^32 (not below 2^-1074).
+
+    Formal guarantee: the result is a function of the real number value + sigma N alone, N standard normal: its nearest
+    multiple of g, rounded to the nearest float. By post-processing it is as private as Gaussian noise in exact
+    arithmetic, at any magnitude of the value; nothing is rounded before the noise, so no term for floating point is
+    left over. (Noise beyond 2^53 g, of probability below e^(-2^40), would be rounded on its own.) Timing is not
+    protected: it depends on the noise drawn.
+    """
+    flat = finite(value, "value").reshape(-1)
+    exponent = max(math.frexp(positive(sigma, "sigma"))[1] - BITS, -1074)
+    if exponent > 900:
+        raise SettingError("sigma: the noise is too large to stay finite; use fewer rounds or a larger epsilon")
+    unit = math.ldexp(1.0, exponent)
+    small = np.abs(flat) < 2.0**53 * unit  # larger floats are multiples of g already
+    scaled = np.where(small, flat, 0.0) / unit
+    base = np.where(small, np.rint(scaled) * unit, flat)
+
+    def offset(place: int) -> Fraction:
+        return (Fraction(float(flat[place])) - Fraction(float(base[place]))) / Fraction(unit)
+
+    noise = rounded_normal(sigma / unit, scaled - np.rint(scaled), offset)
+    largest = np.finfo(np.float64).max
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip(base + noise * unit, -largest, largest)).reshape(np.shape(value))
+
+
+def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fraction]) -> Integers:
+    """The whole numbers nearest to steps N + offset(place), N
+    independent standard normal numbers, exactly; 0 < steps < 2^32.
+
+    `offsets` are the numbers offset(place), at most 1/2 in size, as floats that are right to 2^-60.
+    """
+    drawn = np.empty(offsets.size, dtype=np.int64)
+    for start in range(0, offsets.size, BLOCK):
+        missing = np.arange(start, min(start + BLOCK, offsets.size))
+        while missing.size:
+            first, second = random_words(2 * missing.size).reshape(2, -1)
+            nearest, kept, doubtful = _filter(first, second, steps, offsets[missing])
+            for i in np.flatnonzero(doubtful):
+                settled = _settle(int(first[i]), int(second[i]), Fraction(steps), offset(int(missing[i])))
+                kept[i], nearest[i] = settled is not None, settled or 0
+            drawn[missing[kept]] = nearest[kept]
+            missing = missing[~kept]
+    return drawn
+
+
+def near_normal(size: int, draw: Draw) -> Floats:
+    """Floats near independent standard normal numbers N: |float - N| <= 2^-66 + 2^-51 |N|, always.
+
+    Formal guarantee: the numbers N are exactly normal, drawn as above to 64 digits or more
+    of their place in a strip; of a number that is settled in whole numbers 2^-80 is the
+    last digit. What is added to the last digits by rounding is a few units of 2^-53 |N|.
+    """
+    drawn = np.empty(size)
+    missing = np.arange(size)
+    while missing.size:
+        first, second = draw(2 * missing.size).reshape(2, -1)
+        # steps so small that no place is in doubt
+        _, kept, doubtful = _filter(first, second, 2.0**-20, np.zeros(missing.size))
+        sign = 1.0 - 2.0 * ((first >> np.uint64(16)) & np.uint64(1))
+        number = sign * (_STRIP_OF[(first & np.uint64(0xFFFF)).astype(np.intp)] + second * 2.0**-64) / 8
+        for i in np.flatnonzero(doubtful):
+            settled = _settle(int(first[i]), int(second[i]), Fraction(2**80), Fraction(0), draw)
+            kept[i], number[i] = settled is not None, math.ldexp(settled or 0, -80)
+        drawn[missing[kept]] = number[kept]
+        missing = missing[~kept]
+    return drawn
+
+
+def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple[Integers, Mask, Mask]:
+    """(result, kept, doubtful) of proposals; where not doubtful, what exact arithmetic says.
+
+    The first word holds 16 bits for the strip, one for the sign and 47 digits of u, the second one 64 digits of x.
+    """
+    strip = _STRIP_OF[(first & np.uint64(0xFFFF)).astype(np.intp)]
+    sign = 1.0 - 2.0 * ((first >> np.uint64(16)) & np.uint64(1))
+    u = (first >> np.uint64(17)) * 2.0**-47
+    x = second * 2.0**-64
+    y = x * (2.0 * strip + x) * 2.0**-7
+    power = np.full(y.size, _TAYLOR[-1])
+    for coefficient in _TAYLOR[-2::-1]:
+        power *= y
+        power += coefficient
+    excess = u * power - _RATIO[strip]
+    exact = (strip + x) * (steps / 8) + sign * offsets
+    nearest = np.rint(exact)
+    doubtful = (np.abs(excess) <= DOUBT_KEPT) | (strip == STRIPS)
+    doubtful |= (excess < 0) & (np.abs(exact - nearest) >= 0.5 - DOUBT_PLACE)
+    return (sign * nearest).astype(np.int64), excess < 0, doubtful
+
+
+def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Draw | None = None) -> int | None:
+    """The result of one proposal in exact arithmetic, None if it is
+    not kept; further digits of x and u are drawn while they matter."""
+    draw = draw or random_words
+    strip = int(_STRIP_OF[first & 0xFFFF])
+    weight = Fraction(1, 2) if strip == STRIPS else Fraction(_WEIGHTS[strip])
+    while strip >= STRIPS and int(draw(1)[0]) & 1:
+        strip, weight = strip + 1, weight / 2
+    sign = -1 if first >> 16 & 1 else 1
+    u, width_u = Fraction(first >> 17, 2**47), Fraction(1, 2**47)
+    x, width_x = Fraction(second, 2**64), Fraction(1, 2**64)
+    while True:
+        bits = width_x.denominator.bit_length() + 64
+        ends = [(strip + end) / 8 for end in (x, x + width_x)]
+        if u * weight >= HEIGHT * exp_bounds(ends[0] ** 2 / 2, bits)[1]:
+            return None
+        places = [math.floor(end * steps + sign * offset + Fraction(1, 2)) for end in ends]
+        if (u + width_u) * weight <= HEIGHT * exp_bounds(ends[1] ** 2 / 2, bits)[0] and places[0] == places[1]:
+            return sign * places[0]
+        (u, width_u), (x, width_x) = _more_digits(u, width_u, draw), _more_digits(x, width_x, draw)
+
+
+def _more_digits(number: Fraction, width: Fraction, draw: Draw) -> tuple[Fraction, Fraction]:
+    """A uniform number known to lie in [number, number + width), known to 64 more binary digits."""
+    narrow = width / 2**64
+    return number + int(draw(1)[0]) * narrow, narrow
+
+
+def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Two fractions around e^-x, x >= 0: the series of e^x in whole multiples of 2^-bits, rounded down and rounded up.
+
+    >>> low, high = exp_bounds(Fraction(1), 64)
+    >>> [round(float(bound), 12) for bound in (low, high)]
+    [0.367879441171, 0.367879441171]
+    """
+    unit = 2**bits
+    down, up = math.floor(x * unit), math.ceil(x * unit)
+    low = high = below = above = unit
+    n = 0
+    while above > 1 or n < 2 * x:  # then all further terms together are at most the last one
+        n += 1
+        below = below * down // (n * unit)
+        above = -(-above * up // (n * unit))
+        low, high = low + below, high + above
+    return Fraction(unit, high + above), Fraction(unit, low)
+
+
+_TAYLOR = [1 / math.factorial(n) for n in range(13)]
+_PEAKS = [HEIGHT * exp_bounds(Fraction(j, 8) ** 2 / 2, 128)[1] for j in range(STRIPS)]  # from above, right to 100 bits
+_WEIGHTS = [math.ceil(peak) for peak in _PEAKS]
+_RATIO = np.array([float(peak / weight) for peak, weight in zip(_PEAKS, _WEIGHTS, strict=True)] + [0.0])
+_STRIP_OF = np.repeat(np.arange(STRIPS + 1), [*_WEIGHTS, 2**16 - sum(_WEIGHTS)])  # the last slot is the tail's
