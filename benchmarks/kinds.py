@@ -31,6 +31,7 @@ from joblib import Parallel, delayed
 from outlook_of_tables import TABLES, Cut
 
 import parley
+from parley.decisions.from_files.column_choice import Tried
 from parley.decisions.from_files.terms_from_files import Draft, draft_terms
 from parley.errors import ParleyError
 from parley.terms import Terms
@@ -118,6 +119,7 @@ def measured(name: str, epsilon: float, run: int, declared: bool, hosts: bool, f
         if not declared:
             best = split.drafted(None, epsilon, declared, hosts)
             told["planned"] = best.tried[0].way.wanted
+            told["tried"] = [{**each.to_json(), "held_back": _held_back(each)} for each in best.tried]
             known[told["planned"]] = best
         for way in DECLARED if declared else SAMPLED:
             try:
@@ -131,6 +133,12 @@ def measured(name: str, epsilon: float, run: int, declared: bool, hosts: bool, f
         with file.open("a") as out:
             out.write(json.dumps(told) + "\n")
     return told
+
+
+def _held_back(tried: Tried) -> list[float] | None:
+    """What the public sample's own model costs in each fold."""
+    known = None if tried.proposal is None else tried.proposal.held_back
+    return None if known is None else known.costs.tolist()
 
 
 def lines(told: Sequence[dict[str, Any]]) -> list[str]:
