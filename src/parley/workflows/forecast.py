@@ -9,8 +9,7 @@ from parley.data.sources import held_table
 from parley.decisions.knowledge.privacy_cost import price_note
 from parley.decisions.outlook.forecast import Forecast, forecast
 from parley.decisions.outlook.inside_view import InsideView, inside_view
-from parley.decisions.outlook.noise_kinds import compare_noise
-from parley.decisions.outlook.remedies import remedies
+from parley.decisions.outlook.remedies import compare_noise, remedies
 from parley.decisions.planning.planner import Proposal, plan, require_rounds
 from parley.durable import write_file
 from parley.errors import SettingError

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parley.decisions.games.break_even import BreakEvens, break_even
-from parley.decisions.games.equal_owners import equal_owners
+from parley.decisions.games.break_even import BreakEvens, break_even, equal_owners
 from parley.decisions.games.negotiate import CommonNegotiation, Negotiation, negotiate, stated_values
 from parley.decisions.knowledge.heterogeneity import Heterogeneity
 from parley.durable import write_file
