@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from parley.terms import Model
-from parley.terms.checkable import CheckableTerms
 from parley.terms.algorithms import PrivateSGDRules
+from parley.terms.checkable import CheckableTerms
 from parley.terms.columns import Name
 from parley.terms.keys import Count
 from parley.terms.rules import AlgorithmRules

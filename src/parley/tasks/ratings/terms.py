@@ -8,8 +8,8 @@ from pydantic import Field
 
 from parley.errors import TermsError
 from parley.terms import Model
-from parley.terms.checkable import CheckableTerms
 from parley.terms.catalogue import RATING_MECHANISMS
+from parley.terms.checkable import CheckableTerms
 from parley.terms.columns import Name
 from parley.terms.keys import Count
 from parley.terms.rules import AlgorithmRules
