@@ -101,7 +101,7 @@ def trajectory_preparation(model: Model) -> TrajectoryPreparation:
 
 @dataclass(frozen=True, eq=False)
 class TrajectoriesQuery(Query):
-    """The mean over trajectories of the mean of z z' over each one's rows z (`sysid.Layout`), as an upper triangle."""
+    """The mean over trajectories of the mean of z z' over each one's rows z (`delay.Layout`), as an upper triangle."""
 
     kind: ClassVar[str] = "trajectories"
 

@@ -217,7 +217,7 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(
 
 @dataclass(frozen=True, eq=False)
 class UserRatings(WholeTable):
-    """Ratings from -2 to 2 in the order of users: those of user `u` lie at first[u] to first[u + 1]."""
+    """Ratings from -2 to 2 in the order of users: those of user u lie at first[u] to first[u + 1]."""
 
     called: ClassVar[str] = "ratings"
 
