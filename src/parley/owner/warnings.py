@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.fitting import dropped_rows, grown_here
+from parley.data.headers import Range, ranges
 from parley.data.holdout import Kept, counted_rows, parts_of
-from parley.data.ranges import Range, ranges
 from parley.data.sources import TableSource
 from parley.data.sources.source import column_names
 from parley.data.table import codes

@@ -9,8 +9,8 @@ import typer
 
 from parley.durable import write_file
 from parley.errors import DataError, SettingError
-from parley.learning.run_options import RunOptions
 from parley.numerals import number
+from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
 from parley.terms import Terms, load_terms

@@ -7,9 +7,9 @@ import typer
 
 from parley.errors import SettingError
 from parley.learning.outcome.guarantee import INSIDE
-from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.owner.owner import Owner
+from parley.protocol.task import RunOptions
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.asking_options import elsewhere, owners_here, show_unheard

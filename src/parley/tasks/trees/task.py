@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
+from parley.data.headers import ranges
 from parley.data.holdout import counted_rows
-from parley.data.ranges import ranges
 from parley.losses import Objective
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
