@@ -151,7 +151,7 @@ class Task(ABC):
 
     # How it runs
     def model(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Any:
-        """The fitted model of a parameter [P] (`learning.outcome.make_model`); None: as for prediction."""
+        """The fitted model of a parameter [P] (`outcome.model.make_model`); None: as for prediction."""
         return None
 
     def stored_theta(self, content: Mapping[str, Any], preparation: Preparation, path: Path) -> Floats:
