@@ -297,7 +297,7 @@ def test_who_loads_a_file_again_gets_forecasts_of_what_it_holds_now(folder, monk
     play = Playground()
     play.load(folder / "terms.toml")
     old = play.require()
-    monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", lambda terms, **_: play.load(old.file) or Old())
+    monkeypatch.setattr("parley.workflows.forecast.forecast", lambda terms, **_: play.load(old.file) or Old())
     play._whole(old)
     assert play._base is None
 
@@ -330,7 +330,7 @@ def test_a_first_forecast_is_shown_before_the_gains_that_follow_from_it(folder, 
         def outlook(self):
             return go_on.wait(20)
 
-    monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", Slow)
+    monkeypatch.setattr("parley.workflows.forecast.forecast", Slow)
     monkeypatch.setattr("parley.decisions.outlook.forecast.what_if", lambda *_: None)
     play = Playground()
     play.load(folder / "terms.toml")

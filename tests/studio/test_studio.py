@@ -122,7 +122,7 @@ def test_a_whole_forecast_that_nobody_waits_for_is_given_up(folder, monkeypatch)
         progress(1, 2)
         raise AssertionError("it went on")
 
-    monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", moved_meanwhile)
+    monkeypatch.setattr("parley.workflows.forecast.forecast", moved_meanwhile)
     assert play.whole(turn) is None
     assert len(began) == 1
 

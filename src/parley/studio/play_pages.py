@@ -206,28 +206,14 @@ def _with_whole(request: Request, turn: int, asked: Mapping[str, str]) -> Respon
 
 def deal(request: Request) -> Response:
     """The budgets that rational owners would choose, and payments."""
-    from parley.decisions.games.break_even import BreakEvens
-    from parley.report.words import negotiation as negotiation_words
+    from parley.report.words.negotiation import STATED
 
-    play = studio_of(request).play
-    result = play.negotiation(whole(request.query_params.get("turn", "0"), "turn"))
-    if result is None:
+    turn = whole(request.query_params.get("turn", "0"), "turn")
+    report = studio_of(request).play.negotiation(turn)
+    if report is None:
         return Response(status_code=204)
-    shown: dict[str, Any] = {"refused": None, "headline": "", "title": "", "stated": negotiation_words.STATED}
-    if isinstance(result, str):
-        return page(request, "deal.html", **shown | {"refused": result, "rows": [], "sentences": []})
-    if isinstance(result, BreakEvens):
-        shown |= {"headline": negotiation_words.UNSTATED, "title": negotiation_words.BREAK_EVEN}
-        rows = negotiation_words.break_even_rows(result.owners)
-        line = negotiation_words.break_even_line(result.owners)
-        return page(request, "deal.html", **shown, rows=rows, sentences=[line])
-    joined = bool(result.deal.members.any())
-    rows = negotiation_words.owner_rows(result) if joined else negotiation_words.wish_rows(result)
-    title = negotiation_words.title(result) if joined else negotiation_words.wishes_title(result)
-    said = negotiation_words.prices(result) if joined else negotiation_words.moves(result)
-    sentences = [*said, *(f"Note: {each}." for each in result.warnings), negotiation_words.CAVEAT]
-    shown |= {"headline": negotiation_words.headline(result), "title": title}
-    return page(request, "deal.html", **shown, rows=rows, sentences=sentences)
+    refused = report if isinstance(report, str) else None
+    return page(request, "deal.html", refused=refused, report=report, stated=STATED)
 
 
 async def save(request: Request) -> Response:

@@ -98,11 +98,11 @@ def score(request: Request) -> Response:
 
 def _drawn(job: Job) -> dict[str, Any] | None:
     """Relative fitness by rounds: the forecast's, its interval at the end, and the outcome's."""
-    from parley.decisions.outlook.forecast import forecast
+    from parley.workflows.forecast import foresee
 
     fitness = job.result.get("relative_fitness")
     try:
-        expected = forecast(load_terms(job.command[1]))
+        expected = foresee(load_terms(job.command[1]))
     except (ParleyError, OSError):
         return None
     return {

@@ -106,7 +106,7 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
     console.print(INSIDE, style="dim")
 
 
-def forecast_ratings(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+def forecast_ratings(terms: Terms, pilot: Path | None) -> Report:
     """Refuse: nothing forecasts items yet."""
     raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
 

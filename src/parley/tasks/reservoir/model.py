@@ -186,7 +186,7 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
     console.print(INSIDE, style="dim")
 
 
-def forecast_reservoir(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+def forecast_reservoir(terms: Terms, pilot: Path | None) -> Report:
     """Refuse: nothing forecasts a read-out yet."""
     raise SettingError(
         "echo-state networks: nothing forecasts a read-out yet; parley train without --ledgers simulates it"
