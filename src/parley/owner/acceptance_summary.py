@@ -2,11 +2,10 @@
 
 from parley.errors import ParleyError, SettingError, UnknownTerms
 from parley.numerals import counted, number, percent
-from parley.owner.custody import words
+from parley.owner.disclosure import covering_epsilon, leakage_words, record_leakage, words
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
-from parley.owner.record_leakage import covering_epsilon, leakage_words, record_leakage
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
 from parley.privacy.events import Adjacency
