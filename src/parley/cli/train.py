@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley.cli.acceptance import warn_of
-from parley.cli.assumptions import Differences, Speeds, read_paces
+from parley.cli.assumptions import Differences, Speeds
 from parley.cli.spending import ANYWAY, ask_where_rows_contradict, require_worth_spending
 from parley.cli.track import Track, require_store
 from parley.durable import write_file
@@ -106,10 +106,11 @@ def train_command(
     from parley.owner.warnings import budget_warning, name_warnings, target_words
     from parley.protocol.task import RunOptions, task_of
     from parley.report.words.training import quality_lines, release_lines
+    from parley.workflows.assumptions import read_speeds
 
     terms = load_terms(terms_file)
     require_expected(terms, expect)
-    paces = read_paces(terms, speeds)
+    paces = read_speeds(terms, speeds)
     require_store(track)
     if differences is not None and ledgers is None:
         raise SettingError(
