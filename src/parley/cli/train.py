@@ -117,7 +117,7 @@ def train_command(
             "--differences: expected --ledgers beside it: what joining is worth is asked before a release"
         )
     if plot is not None or shapes is not None:
-        from parley.report.figures import curves, picture  # a library that takes its time
+        from parley.report.figures import picture  # a library that takes its time
 
         for file in (each for each in (plot, shapes) if each is not None):
             picture.require_figure_name(file)
@@ -174,8 +174,7 @@ def train_command(
         result.model.save(save)
     drawn = None
     if plot is not None:
-        own_figure = task_of(terms).figure(result)
-        drawn = curves.fitness_path(result.path) if own_figure is None and result.path is not None else own_figure
+        drawn = task_of(terms).figure(result)
     if plot is not None and drawn is not None:
         picture.save(drawn, plot)
     if shapes is not None:
