@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from parley.durable import disk_error, disk_is_full, require_file, require_folder
 from parley.errors import ParleyError
 from parley.version import __version__
+from parley.workflows.person import Declined
 
 # by what help shows for them
 READ = {
@@ -73,7 +74,11 @@ def _checking(command: Command) -> Command:
 
         def look_and_run(ctx: Any) -> Any:
             require_paths(ctx)
-            return run(ctx)
+            try:
+                return run(ctx)
+            except Declined as answer:
+                typer.echo(str(answer), err=True)
+                raise typer.Exit(1) from None
 
         setattr(command, "invoke", look_and_run)  # noqa: B010 - of this one alone
     return command

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.cli.assumptions import Differences, Speeds, read_differences, read_paces
-from parley.cli.track import Track, require_store
-from parley.durable import write_file
+from parley.cli.track import Track
+from parley.durable import require_store, write_file
 from parley.errors import SettingError
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.terms import Terms, load_terms, write_terms

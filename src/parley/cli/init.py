@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.acceptance import warn_of
 from parley.cli.forecast import show_plan
 from parley.cli.interview import (
     asked_columns,
@@ -270,7 +269,7 @@ def init_command(
         expected = _foreseen(made, seed)
     loud = budget_warning(made.terms, [part.name for part in made.terms.owners])
     if loud is not None:
-        warn_of(loud)
+        warn(loud.line)
     made, pins = _pinned(made, write)
     write_terms(made.terms, write, head_lines(made), NOTES)
     if as_json:
