@@ -11,7 +11,6 @@ from parley.cli.assumptions import Differences
 from parley.cli.spending import ANYWAY
 from parley.cli.track import Track
 from parley.errors import SettingError
-from parley.learning.run_options import RunOptions
 from parley.report.extras import extras
 from parley.report.terminal import Terminal, console, print_json, show, terminal_table
 from parley.report.words.ledgers import told_rows
@@ -105,6 +104,7 @@ def run_command(
     anyway: Annotated[
         bool,
         typer.Option(
+            "--force",
             "--anyway",
             help=ANYWAY[0].upper() + ANYWAY[1:],
         ),
@@ -120,14 +120,13 @@ def run_command(
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
+    from parley.protocol.task import RunOptions
     from parley.workflows.train_elsewhere import train_elsewhere
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
-    options = RunOptions(addresses=owners, resume=resume, deadline=deadline, checkpoint=kept, as_json=as_json)
+    options = RunOptions(addresses=owners, resume=resume, deadline=deadline, checkpoint=kept)
     options = replace(options, save=save, save_own=save_own, anyway=anyway)
-    done = train_elsewhere(terms_file, options, Terminal(), differences, track, expect)
-    if done is not None:
-        show(done, as_json)
+    show(train_elsewhere(terms_file, options, Terminal(), differences, track, expect), as_json)
 
 
 learner_app.command("propose")(propose_command)

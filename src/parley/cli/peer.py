@@ -73,6 +73,7 @@ def run_command(
     anyway: Annotated[
         bool,
         typer.Option(
+            "--force",
             "--anyway",
             help=ANYWAY[0].upper() + ANYWAY[1:],
         ),

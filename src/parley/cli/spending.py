@@ -1,4 +1,4 @@
-"""What `--anyway` means, wherever budgets are spent."""
+"""What `--force` means, wherever budgets are spent."""
 
 ANYWAY = (
     "release even what is forecast to be worse than the zero model or the public sample's own, or to be of use to no "

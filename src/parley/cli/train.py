@@ -9,7 +9,6 @@ import typer
 from parley.cli.assumptions import Differences, Speeds
 from parley.cli.spending import ANYWAY
 from parley.cli.track import Track
-from parley.learning.run_options import RunOptions
 from parley.report.terminal import Terminal, show
 from parley.tasks.asking_options import Expect, OtherBooks
 
@@ -73,6 +72,7 @@ def train_command(
     anyway: Annotated[
         bool,
         typer.Option(
+            "--force",
             "--anyway",
             help=f"With --ledgers: {ANYWAY}",
         ),
@@ -88,12 +88,10 @@ def train_command(
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
+    from parley.protocol.task import RunOptions
     from parley.workflows.train import TrainOptions, train_model
 
     run = RunOptions(ledgers, lifetime, lifetime_delta, seed=seed, replicates=replicates, anyway=anyway)
-    run = replace(run, other_books=other_books, save=save, as_json=as_json)
+    run = replace(run, other_books=other_books, save=save)
     options = TrainOptions(run, differences, speeds, cluster, plot, shapes, report, track, expect)
-    done = train_model(terms_file, options, Terminal())
-    if done is not None:
-        show(done, as_json)
-        done.require_done()
+    show(train_model(terms_file, options, Terminal()), as_json)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.fitting import dropped_rows, grown_here
+from parley.data.headers import Range, ranges
 from parley.data.holdout import counted_rows
-from parley.data.ranges import Range, ranges
 from parley.data.table import codes
 from parley.numerals import number, percent
 from parley.owner.custody import limit_words, place_warnings, role_warnings

@@ -178,14 +178,15 @@ class Task(ABC):
         """What a notebook shows of a result (`report.summaries.Summary`); None: as for prediction."""
         return None
 
-    def command(self, name: str) -> Callable[..., None] | None:
-        """How it does a command of the trunk; None: as for prediction. What it cannot do is refused (TermsError)."""
+    def command(self, name: str) -> Callable[..., Any] | None:
+        """How it does a command of the trunk, which returns its report; None: as for prediction. What it cannot do is
+        refused (TermsError)."""
         if name not in self.commands:
             if self.name != PREDICTION:
                 raise TermsError(self.instead)
             return None
         module, _, function = self.commands[name].partition(":")
-        found: Callable[..., None] = getattr(import_module(module), function)
+        found: Callable[..., Any] = getattr(import_module(module), function)
         return found
 
 
@@ -234,3 +235,23 @@ def require_predictor(terms: Terms) -> None:
     """Refuse terms by which rounds do not come to a model that predicts, the trunk's or a wing's."""
     if not task_of(terms).predicts:
         raise TermsError(task_of(terms).instead)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
+    way."""
+
+    ledgers: Path | None = None
+    lifetime: float | None = None
+    lifetime_delta: float | None = None
+    addresses: Path | None = None  # of owners elsewhere
+    resume: bool = False
+    deadline: float = 60.0
+    seed: int | None = None
+    replicates: int = 1
+    checkpoint: Path = Path()
+    save: Path | None = None
+    save_own: Path | None = None
+    anyway: bool = False
+    other_books: str | None = None  # why tables may have another ledger

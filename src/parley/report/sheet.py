@@ -5,8 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
+class Part:
+    """A piece of what is printed: a line or a table."""
+
+
 @dataclass(frozen=True)
-class Line:
+class Line(Part):
     """A sentence; `folded` between words where a screen is narrow, `aside` on stderr."""
 
     text: str = ""
@@ -16,7 +20,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Part):
     """A table whose first row is its head; `bold` is the row to point out."""
 
     rows: Sequence[Sequence[str]]
@@ -24,7 +28,6 @@ class Grid:
     bold: int | None = None
 
 
-Part = Line | Grid
 BLANK = Line()
 
 
@@ -44,9 +47,19 @@ class Report(Protocol):
         """What is printed without --json."""
         ...
 
+    def require_done(self) -> None:
+        """Refuse, once all else was shown, what could not be done."""
+
+
+class Finished:
+    """A report of what was done whole."""
+
+    def require_done(self) -> None:
+        """Nothing is left to be done."""
+
 
 @dataclass(frozen=True)
-class Sheet:
+class Sheet(Finished):
     """A report that was written already."""
 
     content: Mapping[str, Any]

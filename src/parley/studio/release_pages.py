@@ -110,7 +110,7 @@ def _written(studio: Studio, form: Mapping[str, str], scales: bool) -> list[str]
     file = str(studio.new(name if name.endswith(ending) else name + ending, what))
     if scales:
         return ["--write", file]
-    return [*(["--anyway"] if form.get("anyway") == "on" else []), "--save", file, "--json"]
+    return [*(["--force"] if form.get("anyway") == "on" else []), "--save", file, "--json"]
 
 
 def _books(studio: Studio, form: Mapping[str, str]) -> "Books | None":

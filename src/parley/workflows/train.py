@@ -12,11 +12,11 @@ from parley.durable import require_store, write_file
 from parley.errors import SettingError
 from parley.learning.outcome import Result
 from parley.learning.owners import require_ledgers, spent_so_far
-from parley.learning.run_options import RunOptions
 from parley.learning.train import train
 from parley.owner.owner import Owner
 from parley.owner.warnings import budget_warning, name_warnings, target_words
-from parley.protocol.task import task_of
+from parley.protocol.task import RunOptions, task_of
+from parley.report.sheet import Report
 from parley.report.words.training import missed_line, release_lines
 from parley.tasks.asking_options import owners_here
 from parley.terms import Terms, load_terms
@@ -42,8 +42,8 @@ class TrainOptions:
     expect: str | None = None  # how the terms' hash must begin
 
 
-def train_model(terms_file: Path, options: TrainOptions, person: Person) -> TrainReport | None:
-    """Train by the terms of a file and write what was asked for; None: the wing of these terms has shown its result.
+def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Report:
+    """Train by the terms of a file and write what was asked for; a wing may do it in its own way.
 
     What is refused is refused before any table is read, and a release that nobody is expected to gain by before
     anything is spent.
@@ -55,8 +55,8 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Trai
     _require_options(terms, options)
     if (own := task_of(terms).command("train")) is not None:
         _require_plain(terms, options)
-        own(terms, run)
-        return None
+        wings: Report = own(terms, run)
+        return wings
     loud = budget_warning(terms, [part.name for part in terms.owners])
     if loud is not None:
         person.warn(loud.line)
@@ -104,7 +104,7 @@ def _require_options(terms: Terms, options: TrainOptions) -> None:
     """Refuse options that do nothing, and figures that could not be written."""
     if options.differences is not None and options.run.ledgers is None:
         raise SettingError(
-            "--differences: expected --ledgers beside it: what joining is worth is asked before a release"
+            "--heterogeneity: expected --ledgers beside it: what joining is worth is asked before a release"
         )
     if options.plot is not None or options.shapes is not None:
         from parley.report.figures import picture  # a library that takes its time

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from parley.durable import require_store
 from parley.errors import SettingError
-from parley.learning.run_options import RunOptions
-from parley.protocol.task import task_of
+from parley.protocol.task import RunOptions, task_of
 from parley.report.extras import extras
+from parley.report.sheet import Report
 from parley.report.terminal import watched
 from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
@@ -22,8 +22,8 @@ def train_elsewhere(
     differences: str | None = None,
     track: Path | None = None,
     expect: str | None = None,
-) -> DeployedReport | None:
-    """Run the rounds with the owners at `options.addresses`; None: the wing of these terms has shown its result.
+) -> Report:
+    """Run the rounds with the owners at `options.addresses`; a wing may do it in its own way.
 
     Whether anybody is expected to gain is asked before a run begins, and not of one that goes on.
     """
@@ -34,8 +34,8 @@ def train_elsewhere(
     if (other := task_of(terms).command("learner run")) is not None:
         if track is not None:
             raise SettingError(f"--track: expected none for {terms.task}, whose figures --json has")
-        other(terms, options)
-        return None
+        wings: Report = other(terms, options)
+        return wings
     return _learned(terms, options, person, differences, track)
 
 

@@ -10,7 +10,7 @@ from parley.decisions.outlook.worth import Worth
 from parley.errors import SettingError
 from parley.learning.outcome import Result
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
-from parley.report.sheet import BLANK, Grid, Line, Part, lines
+from parley.report.sheet import BLANK, Finished, Grid, Line, Part, lines
 from parley.report.words import training as words
 from parley.report.words.forecast import baseline_line
 from parley.report.words.terms_comments import PSI
@@ -95,7 +95,7 @@ class TrainReport:
 
 
 @dataclass(frozen=True, eq=False)
-class DeployedReport:
+class DeployedReport(Finished):
     """The result of a run with owners elsewhere."""
 
     result: Result
@@ -125,7 +125,7 @@ class DeployedReport:
 
 
 @dataclass(frozen=True, eq=False)
-class PeerReport:
+class PeerReport(Finished):
     """What came out at one owner where there is no centre."""
 
     outcome: "PeerOutcome"

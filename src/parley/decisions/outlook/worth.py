@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data.blocks import one_thread
-from parley.decisions.expectation.expectation import Expectation
-from parley.decisions.expectation.prospect import prospect
+from parley.decisions.expectation.expectation import Expectation, prospect
 from parley.decisions.knowledge.baselines import Baselines, baselines, best_cost, fitted_excess
 from parley.decisions.outlook.outlook import Outlook
 from parley.errors import BelowBaselineError, DataError
@@ -113,4 +112,4 @@ def require_worth(found: Worth | None) -> None:
     sentence = None if found is None else found.against()
     if found is not None and sentence is not None:
         advice = "parley forecast says which terms would change that" if sentence == NOBODY else found.advice
-        raise BelowBaselineError(f"not worth a budget: {sentence}; {advice}, or spend it --anyway. Nothing was spent")
+        raise BelowBaselineError(f"not worth a budget: {sentence}; {advice}, or spend it --force. Nothing was spent")

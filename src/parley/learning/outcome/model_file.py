@@ -10,8 +10,7 @@ import numpy as np
 from parley.data import Preparation
 from parley.data.basis import degrees
 from parley.data.cut_points import Hinged
-from parley.data.forest import PREFIX, Forest
-from parley.data.public_margin import LINES, MARGIN, MarginForest, MarginLines
+from parley.data.forest import LINES, MARGIN, PREFIX, Forest, MarginForest, MarginLines
 from parley.data.public_numbers import TOLERANCE
 from parley.errors import DataError
 from parley.terms import Model

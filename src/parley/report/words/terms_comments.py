@@ -61,7 +61,7 @@ def lifetime_line(made: Draft) -> str:
 
 
 def _room(terms: Terms) -> float:
-    """The share of ε that a lifetime leaves for `parley differences`, where the terms allow to ask and do not."""
+    """The share of ε that a lifetime leaves for `parley heterogeneity`, where the terms allow to ask and do not."""
     asks = terms.task == PREDICTION and terms.model.public is not None and len(terms.owners) > 1
     return DIFFERENCE_ROOM if asks and terms.privacy.difference_epsilon is None else 0.0
 
@@ -91,7 +91,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         ]
     if terms.privacy.scale_epsilon is not None:
         return [
-            f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited",
+            f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited",
             f"parley plan {ready} --write {planned}  # how the rest is spent best",
             f"parley train {planned}  # a simulation: what a release would give, at no cost; keep it inside",
             f"parley train {planned} --ledgers ledgers --save model.json  # a release, debited in the same ledgers",

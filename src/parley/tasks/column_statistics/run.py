@@ -14,7 +14,7 @@ import pandas as pd
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import Asked, ask_here
 from parley.learning.owners import accepting_owners, open_owners, require_ledgers, require_room
 from parley.numerals import number
 from parley.owner.owner import Owner
@@ -140,7 +140,7 @@ def _require_sight(terms: Terms, reader: StatisticsReader, most: float) -> None:
         f"columns of {rows:,} rows, {none}: a bin would need {least * rows:,.0f} of them. "
         f"{UNASKED}: declare model.bounds or model.categories of all of them, and no scales are needed; or list "
         f"names in model.categories, leave some out of model.features{hosts}, or set {enough} or more aside"
-        f"{'' if least >= 1 else ' (--anyway asks all the same)'}"
+        f"{'' if least >= 1 else ' (--force asks all the same)'}"
     )
 
 
@@ -197,7 +197,7 @@ class ColumnStatisticsResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parley scales --json` prints."""
+        """The object that `parley column-stats --json` prints."""
         return {
             "title": self.asked.title,
             "columns": [column.to_json() for column in self.columns],

@@ -10,7 +10,7 @@ import numpy as np
 
 from parley.errors import DataError, GuaranteeError, ModelError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
-from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import Asked, ask_here
 from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms import Norm

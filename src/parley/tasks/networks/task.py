@@ -133,7 +133,7 @@ class Networks(Task):
         outcomes = tuple(replace(each, clipped_share=clipped[each.name]) for each in result.owners)
         return replace(result, owners=outcomes, quality=measured(agreements, result.theta))
 
-    def command(self, name: str) -> Callable[..., None] | None:
+    def command(self, name: str) -> Callable[..., Any] | None:
         return None if name in self.usual else super().command(name)
 
 

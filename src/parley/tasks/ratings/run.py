@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
 from parley.learning.algorithms.algorithm import Progress
-from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import Asked, ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency

@@ -116,7 +116,7 @@ class EchoStates(Task):
         quality = measured(list(agreements.values()), result.theta)
         return replace(result, owners=tuple(told), quality=quality)
 
-    def command(self, name: str) -> Callable[..., None] | None:
+    def command(self, name: str) -> Callable[..., Any] | None:
         return None if name in self.usual else super().command(name)
 
 

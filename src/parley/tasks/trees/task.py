@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
+from parley.data.headers import ranges
 from parley.data.holdout import counted_rows
-from parley.data.ranges import ranges
 from parley.losses import Objective
 from parley.numerals import number
 from parley.owner.owner import Agreement, Owner
@@ -148,7 +148,7 @@ class Trees(Task):
 
         return shape_functions(result.model, result.theta)
 
-    def command(self, name: str) -> Callable[..., None] | None:
+    def command(self, name: str) -> Callable[..., Any] | None:
         return None if name in self.usual else super().command(name)
 
 
