@@ -120,7 +120,7 @@ def run_command(
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
-    from parley.protocol.task import RunOptions
+    from parley.tasks.asking_options import RunOptions
     from parley.workflows.train_elsewhere import train_elsewhere
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")

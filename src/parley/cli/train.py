@@ -88,7 +88,7 @@ def train_command(
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
-    from parley.protocol.task import RunOptions
+    from parley.tasks.asking_options import RunOptions
     from parley.workflows.train import TrainOptions, train_model
 
     run = RunOptions(ledgers, lifetime, lifetime_delta, seed=seed, replicates=replicates, anyway=anyway)

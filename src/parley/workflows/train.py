@@ -15,10 +15,10 @@ from parley.learning.owners import require_ledgers, spent_so_far
 from parley.learning.train import train
 from parley.owner.owner import Owner
 from parley.owner.warnings import budget_warning, name_warnings, target_words
-from parley.protocol.task import RunOptions, task_of
+from parley.protocol.task import task_of
 from parley.report.sheet import Report
 from parley.report.words.training import missed_line, release_lines
-from parley.tasks.asking_options import owners_here
+from parley.tasks.asking_options import RunOptions, owners_here
 from parley.terms import Terms, load_terms
 from parley.terms.file import require_expected
 from parley.workflows.assumptions import read_speeds

@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from parley.numerals import number, percent
-from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import cost_sentence
+from parley.tasks.asking_options import RunOptions, cost_sentence
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.release import ReleasedColumn
 from parley.tasks.column_statistics.run import ColumnStatisticsResult

@@ -7,11 +7,10 @@ import typer
 
 from parley.errors import TermsError
 from parley.numerals import number, percent
-from parley.protocol.task import RunOptions
 from parley.report.sheet import BLANK, Grid, Line, Sheet
 from parley.report.terminal import progress_bar, show
 from parley.tasks import asking_options as asking
-from parley.tasks.asking_options import cost_sentence
+from parley.tasks.asking_options import RunOptions, cost_sentence
 from parley.tasks.counts.run import CountsResult
 from parley.terms import load_terms
 from parley.validate import printable

@@ -10,10 +10,11 @@ import typer
 from parley.durable import write_file
 from parley.errors import DataError, SettingError
 from parley.numerals import number
-from parley.protocol.task import RunOptions
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import console, print_json, progress_bar, show, terminal_table, warn
 from parley.tasks import asking_options as asking
+from parley.tasks.asking_options import RunOptions
+from parley.tasks.dynamics.terms import PlantModel
 from parley.terms import Terms, load_terms
 from parley.validate import Floats
 
@@ -171,9 +172,9 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
             f"the noise drowned the plant ({error}); what was released is kept: more trajectories or budget are needed"
         ) from None
     kind = "Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}"
-    model, plant = terms.model, found.plant
-    errors, most = found.delay_std, (model.max_delay or 1) * plant.period
-    side, driven = list(model.states or ()), list(model.inputs or ())
+    model, plant = PlantModel.expect(terms.model), found.plant
+    errors, most = found.delay_std, model.max_delay * plant.period
+    side, driven = list(model.states), list(model.inputs)
     drowned = "Noise drowned a direction of what was measured: the true error may be far larger than stated."
     shown = [
         Line(kind, "italic", folded=True),
@@ -247,10 +248,8 @@ def forecast_dynamics(terms: Terms, pilot: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(found.to_json(), inside=False)
         return
+    period = number(PlantModel.expect(terms.model).period)
     console.print(
-        terminal_table(
-            plant_rows(found),
-            f"Standard error of the delay, in units of time (a period is {number(terms.model.period)})",
-        )
+        terminal_table(plant_rows(found), f"Standard error of the delay, in units of time (a period is {period})")
     )
     console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)

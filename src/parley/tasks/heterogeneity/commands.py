@@ -8,9 +8,9 @@ import typer
 
 from parley.durable import write_file
 from parley.numerals import percent
-from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar
 from parley.tasks import asking_options as asking
+from parley.tasks.asking_options import RunOptions
 from parley.tasks.heterogeneity.agreement import heterogeneity_agreement
 from parley.terms import load_terms, write_terms
 

@@ -9,12 +9,11 @@ from parley.errors import SettingError
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number
 from parley.owner.owner import Owner
-from parley.protocol.task import RunOptions
 from parley.report.extras import extras
 from parley.report.sheet import BLANK, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import progress_bar, show, warn
-from parley.tasks.asking_options import elsewhere, owners_here, unheard_lines
-from parley.tasks.ratings.terms import item_names
+from parley.tasks.asking_options import RunOptions, elsewhere, owners_here, unheard_lines
+from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def recommend_command(
     from parley.tasks.ratings.recommender import Recommender
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
-    if terms.task != "ratings" or model.item_names != item_names(terms.model):
+    if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
     found = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
     content = {"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}
